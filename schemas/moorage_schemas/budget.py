@@ -1,4 +1,4 @@
-"""Budgets: evictions that are due ask the governor, which grants them when no budget, pause or rate holds them."""
+"""Budgets: a due eviction sends a request to the governor, which grants it when no budget, pause or rate holds it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moorage_schemas.refs import TargetRef, WorkloadRef
 
 
 class EvictionAsked(Model):
-    """A request for an eviction that is due and that something may hold. Topic `eviction-asks`, keyed as the eviction.
+    """A request to grant an eviction that is due and may be held. Topic `eviction-asks`, keyed like the eviction.
 
     The eviction service writes one record when it requests the grant, another when the eviction is Requested, and a
     tombstone when the task is over. All records are in one partition, because budgets count over the whole fleet.
@@ -36,14 +36,14 @@ class EvictionAsked(Model):
     """The target's zone, `region/zone`."""
 
     due_time: Timestamp
-    """When the eviction came due. Patience counts from here, and evictions are granted in this order."""
+    """When the eviction came due. Patience counts from this time, and evictions are granted in this order."""
 
     requested: bool = False
     """Whether the eviction has been Requested."""
 
 
 class EvictionAnswered(Model):
-    """The governor's answer. Topic `eviction-answers`, keyed as the eviction, partitioned by the target."""
+    """The governor's answer. Topic `eviction-answers`, keyed like the eviction, partitioned by the target."""
 
     event_type: ClassVar[str] = "io.moorage.eviction.answered.v1"
 
@@ -62,16 +62,16 @@ class EvictionAnswered(Model):
     `resource-eviction-rate`."""
 
     message: str = ""
-    """A text that says what holds the eviction, or why it is granted in spite of that (patience)."""
+    """What holds the eviction, or why it is granted nevertheless (patience), as text."""
 
     answered_time: Timestamp
 
 
 class EvictionSlot(Model):
-    """An eviction that was granted and still counts. Topic `eviction-slots`, keyed as the eviction, one partition.
+    """An eviction that was granted and still counts. Topic `eviction-slots`, keyed like the eviction, one partition.
 
     The governor restores its state from these records. It writes a tombstone when no budget counts the eviction any
-    more.
+    longer.
     """
 
     event_type: ClassVar[str] = "io.moorage.eviction.slotted.v1"
@@ -111,19 +111,19 @@ class BudgetCounted(Model):
 
     generation: int = Field(ge=1)
     allowed: int
-    """How many evictions the budget would allow now. For a budget with several counts (one for each zone, for example),
-    the smallest of them."""
+    """The number of evictions that the budget would allow now. For a budget with several counts (one for each zone, for
+    example), the smallest of them."""
 
     in_progress: int = 0
     in_window: int = 0
     held: int = 0
-    """How many evictions the budget holds now."""
+    """The number of evictions that the budget holds now."""
 
     expected: int = 0
-    """For a PodDisruptionBudget: how many pods there should be."""
+    """For a PodDisruptionBudget: the number of pods that there should be."""
 
     healthy: int = 0
-    """For a PodDisruptionBudget: how many pods count as healthy."""
+    """For a PodDisruptionBudget: the number of pods that count as healthy."""
 
     tokens: float = 0.0
     """For a rate: what was left of its token at `counted_time`."""

@@ -1,4 +1,4 @@
-"""Conditions of targets: what a probe reports, and what Moorage considers true."""
+"""Conditions of targets: the reports of probes, and the resulting conditions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ConditionReported(Model):
 
 
 class ConditionChanged(Model):
-    """One condition of a target as Moorage knows it. Topic `conditions`, keyed by target and type."""
+    """The present state of one condition of a target. Topic `conditions`, keyed by target and type."""
 
     event_type: ClassVar[str] = "io.moorage.condition.changed.v1"
 
@@ -82,11 +82,11 @@ class ConditionChanged(Model):
     record is based on no report, because the source has fallen silent."""
 
     accepted_time: Timestamp | None = None
-    """When Moorage accepted the last report, by its own clock. Heartbeats count from here."""
+    """When Moorage accepted the last report, by its own clock. Grace periods count from this time."""
 
     status_since: Timestamp | None = None
-    """When Moorage first recorded this status, by its own clock. The time for which a status must hold (flap damping)
-    counts from here."""
+    """When Moorage first recorded this status, by its own clock. The time for which a status must last (flap damping)
+    counts from this time."""
 
 
 class WorkloadConditionChanged(ConditionChanged):
@@ -98,5 +98,4 @@ class WorkloadConditionChanged(ConditionChanged):
 
 
 HEALTHY: Final = "Healthy"
-"""The condition by which a deployer reports whether a workload runs well where it was placed: True, False or
-Unknown."""
+"""The condition with which a deployer reports whether a workload runs well on its target: True, False or Unknown."""

@@ -46,7 +46,7 @@ class DeadLettered(Model):
 
     original_encoding: str = Field(default="utf-8", pattern="^(utf-8|base64)$")
     original_size: int = Field(ge=0)
-    """Size in bytes. Larger than the content of `original` if `truncated` is set."""
+    """The size in bytes. It is larger than the content of `original` if `truncated` is set."""
 
     truncated: bool = False
     refused_time: Timestamp

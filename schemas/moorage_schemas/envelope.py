@@ -56,7 +56,7 @@ class Meta:
     correlation_id: str = ""
     """The id of the first event of the chain. May be empty on that first event."""
     causation_id: str = ""
-    """The id of the event that led to this one. Empty for the first event of a chain."""
+    """The id of the event that caused this one. Empty for the first event of a chain."""
     traceparent: str = ""
 
     @property
@@ -66,7 +66,7 @@ class Meta:
 
 
 def event_id(*parts: object) -> str:
-    """Make an event id: a hash of what caused the event, so that the same input always gives the same id."""
+    """Make an event id: a hash of the event's cause, so that the same input always gives the same id."""
     text = "\x1f".join([part if type(part) is str else str(part) for part in parts])
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 

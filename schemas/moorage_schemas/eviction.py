@@ -50,7 +50,7 @@ class EvictionDecided(Model):
     """What holds the eviction: `EvictionBudget/slow`, `PodDisruptionBudget/shop/web`, `EvictionPause/all` …"""
 
     asked: int = Field(default=0, ge=0)
-    """The revision of the request that was sent to the governor. 0 if none was sent, or if none is needed any more."""
+    """The revision of the request that was sent to the governor. 0 if none was sent, or none is needed any more."""
 
     purge_mode: str = ""
     """The purge mode of the binding. With `Gracefully` the work keeps running until its binding ends."""
@@ -63,4 +63,4 @@ class EvictionDecided(Model):
     message: str = ""
     decided_time: Timestamp
     report_time: Timestamp | None = None
-    """When the report that led to this decision was made. Used only to measure latency."""
+    """When the report behind this decision was made. Used only to measure latency."""

@@ -1,8 +1,8 @@
 """Record keys: how they are written and parsed.
 
-A key is text, so that any client can build the same one. `|` separates the parts of a key, and `/` separates the parts
-of a name. Names of Kubernetes objects contain neither character. The key of something in another cluster than the home
-fleet starts with that cluster's name and a colon: `paris:Node/n1`.
+A key is text, so that any client can build it. `|` separates the parts of a key, and `/` separates the parts of a name.
+Names of Kubernetes objects contain neither character. The key of an object outside the home fleet starts with the name
+of its cluster and a colon: `paris:Node/n1`.
 """
 
 from __future__ import annotations

@@ -95,12 +95,13 @@ class WorkloadPlaced(Model):
     workload: WorkloadRef
     uid: str
     owner: WorkloadRef
-    """The resource that made the workload, such as a Deployment. A bare pod is its own owner. Decides the partition."""
+    """The resource that created the workload, such as a Deployment. A bare pod is its own owner. The owner determines
+    the partition."""
 
     owner_uid: str
     template_hash: str = ""
-    """The hash of the pod template that the workload was made from, so that a changed template leads to new pods. For a
-    ResourceBinding: the hash of the policy's placement."""
+    """The hash of the pod template from which the workload was created, so that pods of a changed template are
+    replaced. For a ResourceBinding: the hash of the policy's placement."""
 
     index: int = 0
     """The index of the workload among the replicas of its owner."""
@@ -120,7 +121,7 @@ class WorkloadPlaced(Model):
     """The reason as one word: Scheduled, Unschedulable, NodeNameSet, TaintEviction, TargetGone …"""
 
     message: str = ""
-    """The reason as text, in the words of kube-scheduler: `0/3 nodes are available: …`."""
+    """The reason as text, in the format of kube-scheduler: `0/3 nodes are available: …`."""
 
     targets_considered: int = 0
     filters: tuple[FilterResult, ...] = ()
@@ -132,7 +133,7 @@ class WorkloadPlaced(Model):
 
     decided_time: Timestamp
     report_time: Timestamp | None = None
-    """When the report that led to this decision was made. Used only to measure latency."""
+    """When the report behind this decision was made. Used only to measure latency."""
 
     targets: tuple[PlacedTarget, ...] = ()
     """For a workload that can be on several targets (a ResourceBinding): all of them, sorted by name. `target` is
@@ -152,7 +153,7 @@ class WorkloadPlaced(Model):
 
     added: tuple[str, ...] = ()
     """For a `PlacementDecision`: the part of `clusters` that this generation of the placement selects and the previous
-    one did not. In the order of a placement's records, each cluster appears here once each time it is selected."""
+    one did not. In the records of a placement, each cluster appears here once each time it is selected."""
 
     removed: tuple[str, ...] = ()
     """For a `PlacementDecision`: clusters that it listed and that the placement no longer selects. A cluster that moved
@@ -162,7 +163,7 @@ class WorkloadPlaced(Model):
     """For a `PlacementDecision`: its labels (placement, group name, group index)."""
 
     selected: int = 0
-    """For a `Placement`: how many clusters it has selected."""
+    """For a `Placement`: the number of clusters that it has selected."""
 
     decision_groups: tuple[DecisionGroupStatus, ...] = ()
     """For a `Placement`: the status of each decision group."""
@@ -178,7 +179,7 @@ class WorkloadPlaced(Model):
 class WorkloadBound(Model):
     """The order that a workload is to run on a target. Topic `bindings`, keyed by both, partitioned by the target.
 
-    The record carries what eviction needs to know about the workload. A tombstone ends the binding.
+    The record contains the properties of the workload that eviction needs. A tombstone ends the binding.
     """
 
     event_type: ClassVar[str] = "io.moorage.workload.bound.v1"
@@ -188,14 +189,14 @@ class WorkloadBound(Model):
     owner: WorkloadRef
     target: TargetRef
     generation: int = Field(ge=1)
-    """Increases each time the workload comes back to the target."""
+    """Increases each time the workload returns to the target."""
 
     revision: int = Field(default=1, ge=1)
     """Increases when the tolerations of a bound workload change."""
 
     tolerations: tuple[Toleration, ...] = ()
     requests: dict[str, int] = Field(default_factory=dict)
-    """What the workload takes of the target: cpu in millicores, every other resource in its own unit."""
+    """The resources that the workload takes on the target: cpu in millicores, every other resource in its own unit."""
 
     bypassed: bool = False
     """Whether a person named the target (`spec.nodeName`), so that no filter was applied."""
@@ -205,7 +206,7 @@ class WorkloadBound(Model):
     """The workload's labels, for the selectors of budgets."""
 
     replicas: int = 0
-    """How many replicas of the workload belong on the target, if a policy divides them. Otherwise 0."""
+    """The number of replicas of the workload on the target, if a policy divides them. Otherwise 0."""
 
     purge_mode: str = ""
     """How the workload leaves when a taint evicts it: `Directly` or `Gracefully`. With `Gracefully` its binding stays

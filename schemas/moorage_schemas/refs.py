@@ -21,11 +21,11 @@ class TargetKind(StrEnum):
 Cluster = Annotated[
     str, Field(max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$", exclude_if=lambda cluster: not cluster)
 ]
-"""The cluster that something is in. Empty for the home fleet, and then left out on the wire."""
+"""The cluster that contains the object. Empty for the home fleet; then the field is left out on the wire."""
 
 
 class TargetRef(Model):
-    """A target by kind and name. Its `key` is the record key and decides the partition."""
+    """A target by kind and name. Its `key` is the record key and determines the partition."""
 
     kind: TargetKind
     name: str = Field(min_length=1, max_length=253)

@@ -1,4 +1,4 @@
-"""Declared resources: Kubernetes-style objects in which people and programs state what they request."""
+"""Declared resources: Kubernetes-style objects that people and programs write."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from moorage_schemas.refs import TargetKind, TargetRef
 class TaintWish(Model):
     """A person's latest edit of one (key, effect) of a target's taints.
 
-    The edits accumulate in the target's record, so that compaction loses none. The taint-manager applies those whose
-    generation is higher than the last one that it has applied.
+    The edits accumulate in the target's record, so that compaction loses none. The taint-manager applies the edits with
+    a higher generation than the last one that it has applied.
     """
 
     key: str
@@ -47,7 +47,7 @@ class ResourceDeclared(Model):
     """Increases by one with each write of this object."""
 
     wishes: tuple[TaintWish, ...] = ()
-    """For a target: the latest edit of each (key, effect) that was ever edited and still matters."""
+    """For a target: the latest edit of each (key, effect) that still has an effect."""
 
     @property
     def kind(self) -> str:
@@ -83,11 +83,11 @@ def resource_key(kind: str, namespace: str, name: str) -> str:
 _TARGET_KINDS = frozenset(kind.value for kind in TargetKind)
 
 OF_MANAGED_CLUSTERS = frozenset({"ManagedClusterAddOn", "Lease"})
-"""Kinds whose objects belong to the managed cluster that their namespace is named after."""
+"""Kinds whose objects belong to a managed cluster: the one with the name of their namespace."""
 
 
 def resource_partition_key(key: str) -> str:
-    """The text that decides the partition of a resource's record.
+    """The text that determines the partition of a resource's record.
 
     For a target, and for objects that belong to a target, it is the target's key. Otherwise it is the record's own key.
     """

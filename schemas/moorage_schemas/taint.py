@@ -34,7 +34,7 @@ class TolerationOperator(StrEnum):
 class Taint(Model):
     """A mark on a target. A target has at most one taint for each (key, effect).
 
-    `effect` is plain text, because each dialect decides what an unknown effect means.
+    `effect` is plain text, because each dialect defines the meaning of an unknown effect.
     """
 
     key: str
@@ -125,8 +125,7 @@ class TargetTainted(Model):
     """The highest `wishes[].generation` of the target's resource that has been applied."""
 
     report_time: Timestamp | None = None
-    """When the report that led to this change was made; empty for a change by a person. Used only to measure
-    latency."""
+    """When the report behind this change was made; empty for a change by a person. Used only to measure latency."""
 
     zone: str = ""
     """The zone of the target, `region/zone`. Empty in records of earlier versions."""
@@ -141,8 +140,8 @@ class TargetTainted(Model):
     """Taints that should be on the target but have to wait."""
 
     settles_at: Timestamp | None = None
-    """When a condition will have held for long enough to add or remove a taint. After that time this set is out of
-    date: a reader whose action cannot be undone must wait for the next record."""
+    """When a condition will have lasted long enough to add or remove a taint. After that time this set is out of date:
+    a reader whose action cannot be undone must wait for the next record."""
 
     labels: dict[str, str] = Field(default_factory=dict)
     """Labels that Moorage maintains on the target. For a managed cluster: the state of each of its add-ons."""

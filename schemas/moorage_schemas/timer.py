@@ -1,4 +1,4 @@
-"""Durable deadlines. The timer service does not know what they are used for."""
+"""Durable deadlines. The timer service does not know their purpose."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ class SetTimer(Model):
     """What the timer is about. Only the owner interprets it."""
 
     correlation_id: str = ""
-    """The correlation id of the chain that set the timer. The event that fires continues the chain, also after a
-    restart."""
+    """The correlation id of the chain that set the timer. `TimerFired` continues the chain, also after a restart."""
 
 
 class TimerFired(Model):

@@ -1,6 +1,6 @@
 """The table of topics: name, key, partitioning, event and cleanup policy.
 
-All topics are created from this table and from nothing else.
+All topics are created only from this table.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered
 
 PARTITIONS = 24
-"""The number of partitions of every topic. A fleet may be set up with another number; it never changes afterwards."""
+"""The number of partitions of every topic. A fleet may be created with another number. It never changes afterwards."""
 
 _DAY_MS = 24 * 60 * 60 * 1000
 
 COMPACTION_LAG_MS = 10 * 60 * 1000
 """Milliseconds for which a compacted topic keeps every record.
 
-A service that restarts within this time finds in its source tables what it knew before: the older record of a key has
-not been compacted away in favour of one that the service has not read yet. A longer time would slow down restores,
+A service that restarts within this time can restore its former state from its source tables: the older record of a key
+has not been compacted away in favour of one that the service has not read yet. A longer time would slow down restores,
 because there are many heartbeats.
 """
 
@@ -56,7 +56,7 @@ class Topic:
     """The parts of the record key, as text."""
 
     partition_by: str
-    """What decides the partition, as text."""
+    """What determines the partition, as text."""
 
     event: type[Model]
     cleanup: Cleanup
@@ -64,7 +64,7 @@ class Topic:
     """Milliseconds. -1 keeps records forever (compacted topics)."""
 
     writer: str = ""
-    """The one service that writes the topic, or who else may write it."""
+    """The service or the programs that may write the topic."""
 
     max_message_bytes: int = 1_048_588
     """Size of the largest record in bytes. The default is Kafka's own."""
@@ -84,7 +84,7 @@ class Topic:
         if self.cleanup is Cleanup.DELETE:
             settings["retention.ms"] = str(self.retention_ms)
         else:
-            # How long a process may be away and still see what was deleted meanwhile.
+            # How long a process may be down without missing deletions.
             settings["delete.retention.ms"] = str(TOMBSTONE_RETENTION_MS)
             settings["min.compaction.lag.ms"] = str(COMPACTION_LAG_MS)
         return settings
@@ -185,8 +185,8 @@ TOPICS: tuple[Topic, ...] = (
 
 
 FLEET = "fleet"
-"""The partition key of everything that the governor reads and writes. One partition, because the governor decides on
-the whole fleet."""
+"""The partition key of everything that the governor reads and writes. It is one partition, because the governor decides
+for the whole fleet."""
 
 
 @lru_cache(maxsize=1 << 18)

@@ -1,7 +1,7 @@
 """Zones: how fast nodes that are not ready may get taints that evict (docs/domain.md, "Zones").
 
-The taint-manager reports each node to the governor (`zone-members`). The governor spends the tokens of each zone
-(`zones`) and answers each node that waits (`zone-grants`).
+The taint-manager reports each node to the governor (`zone-members`). The governor uses the tokens of each zone
+(`zones`) and sends grants to the waiting nodes (`zone-grants`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def zone_of(region: str, zone: str) -> str:
 
 
 class ZoneState(StrEnum):
-    """How large the part of a zone is that is not ready."""
+    """The state of a zone, by the fraction of its nodes that are not ready."""
 
     NORMAL = "Normal"
     PARTIAL_DISRUPTION = "PartialDisruption"
@@ -32,7 +32,7 @@ class ZoneState(StrEnum):
 
 
 class ZoneMembered(Model):
-    """A node as the governor sees it. Topic `zone-members`, keyed by the target; a tombstone when the node is gone.
+    """A node as the governor sees it. Topic `zone-members`, keyed by the target. A tombstone when the node is deleted.
 
     All records are in one partition, because whether every zone is disrupted depends on the whole fleet.
     """
@@ -55,7 +55,7 @@ class ZoneMembered(Model):
     from not-ready to unreachable continues the same incident."""
 
     since: Timestamp
-    """When the incident began or, with flap damping, when its condition had held for long enough. While the node is
+    """When the incident began or, with flap damping, when its condition had lasted long enough. While the node is
     ready: when that was last written."""
 
     tainted: bool = False
@@ -90,7 +90,7 @@ class ZoneChanged(Model):
 
     state: ZoneState
     stopped: bool = False
-    """Whether every zone is fully disrupted. Then no node is tainted and what was granted is withdrawn."""
+    """Whether every zone is fully disrupted. Then no node is tainted, and grants are withdrawn."""
 
     nodes: int
     not_ready: int
@@ -109,14 +109,14 @@ class ZoneChanged(Model):
     twice."""
 
     waiting: int = 0
-    """How many nodes wait for a token."""
+    """The number of nodes that wait for a token."""
 
     queue: tuple[ZoneWaiting, ...] = ()
     """The nodes that have waited longest, at most a hundred, longest first."""
 
 
 class NoExecuteGranted(Model):
-    """Whether a node may carry the `NoExecute` taint. Topic `zone-grants`, keyed and partitioned by the target.
+    """Whether a node may have the `NoExecute` taint. Topic `zone-grants`, keyed and partitioned by the target.
 
     The grant is valid for one incident. A later incident needs a new one.
     """

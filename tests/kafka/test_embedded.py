@@ -252,7 +252,7 @@ async def test_a_later_start_resolves_nothing(
 
 def test_without_network_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(jars.REPOSITORY_VARIABLE, "http://127.0.0.1:9/maven2")  # the discard port: nobody listens
-    with pytest.raises(EmbeddedKafkaError, match="could not be fetched") as failed:
+    with pytest.raises(EmbeddedKafkaError, match="could not be downloaded") as failed:
         jars.prepare(root=tmp_path, fast_start=False)
     assert jars.REPOSITORY_VARIABLE in failed.value.action
     assert "MOORAGE_BOOTSTRAP_SERVERS" in failed.value.action

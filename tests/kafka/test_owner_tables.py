@@ -174,7 +174,7 @@ async def test_a_table_that_stands_still_though_kafka_has_more_ends_the_process(
             await watchdog.look(1)
         assert ended == []
         await watchdog.look(1)
-        what = f"{worker.service.name}, whose table {table.topic} partition 0 stands still though Kafka has more,"
+        what = f"{worker.service.name}, whose table {table.topic} partition 0 does not advance although Kafka has more,"
         assert ended == [f"{what} made no progress for 10 s; Kafka answers"]
         consumer.resume(table)
         await until(is_behind, message="it does not go on")

@@ -223,7 +223,7 @@ async def test_an_owner_that_hears_nothing_of_what_kafka_has_is_stuck_after_what
     await watched.look(20)
     assert watched.ended == []
     await watched.look(1)
-    what = "toy partition 0 (Running, 0 records waiting) hears nothing of what Kafka has and"
+    what = "toy partition 0 (Running, 0 records waiting) does not receive what Kafka has and"
     assert watched.ended == [f"{what} made no progress for 20 s; Kafka answers"]
 
 
@@ -264,5 +264,5 @@ async def test_a_table_that_stands_still_though_kafka_has_more_is_noticed_howeve
         await watched.look(1)
     assert watched.ended == [], "it had caught up in between"
     await watched.look(1)
-    what = "toy, whose table moorage.known partition 1 stands still though Kafka has more,"
+    what = "toy, whose table moorage.known partition 1 does not advance although Kafka has more,"
     assert watched.ended == [f"{what} made no progress for 10 s; Kafka answers"]

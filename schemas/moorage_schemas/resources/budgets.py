@@ -14,7 +14,7 @@ Amount = int | str
 
 
 class PodDisruptionBudgetSpec(OpenModel):
-    """How many of the selected pods must stay, or how many may be unavailable. Exactly one of the two must be set."""
+    """The number of selected pods that must stay, or that may be unavailable. Exactly one of the two must be set."""
 
     min_available: Amount | None = None
     max_unavailable: Amount | None = None
@@ -29,7 +29,7 @@ class PodDisruptionBudget(Resource):
 
 
 class BudgetPer(StrEnum):
-    """The unit that has a count of its own."""
+    """The unit that has a separate count."""
 
     FLEET = "Fleet"
     ZONE = "Zone"
@@ -67,7 +67,7 @@ class EvictionBudgetSpec(OpenModel):
     max_in_window: Amount | None = None
     window_seconds: int = Field(default=3600, ge=1)
     patience_seconds: int | None = Field(default=None, ge=0)
-    """Seconds after which an eviction is granted in spite of this budget. If absent, it never is."""
+    """Seconds after which an eviction is granted in spite of this budget. If absent, the budget has no time limit."""
 
 
 class EvictionBudget(Resource):

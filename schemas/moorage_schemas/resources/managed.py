@@ -237,6 +237,6 @@ class LeaseSpec(OpenModel):
 
 
 class Lease(Resource):
-    """A sign of life of an add-on: named after the add-on, in the namespace of its cluster (coordination.k8s.io/v1)."""
+    """The heartbeat of an add-on: named after the add-on, in the namespace of its cluster (coordination.k8s.io/v1)."""
 
     spec: LeaseSpec = Field(default_factory=LeaseSpec)

@@ -8,7 +8,7 @@ from moorage_schemas.base import OpenModel, Timestamp
 
 
 class OwnerReference(OpenModel):
-    """The object that made this one."""
+    """The object that created this one."""
 
     api_version: str
     kind: str

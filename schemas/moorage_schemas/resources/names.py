@@ -11,7 +11,7 @@ GLOBAL_SET: Final = "global"
 """The set of all managed clusters. It always exists."""
 
 MANAGED_CLUSTER_AVAILABLE: Final = "ManagedClusterConditionAvailable"
-"""The condition of a managed cluster that says whether it can be used."""
+"""The condition of a managed cluster that states whether it is available."""
 
 PLACEMENT_LABEL: Final = "cluster.open-cluster-management.io/placement"
 """The label by which a PlacementDecision names its placement, as in Open Cluster Management's API."""

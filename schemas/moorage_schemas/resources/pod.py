@@ -16,14 +16,14 @@ class OpenToleration(Toleration, OpenModel):
 
 
 class ResourceRequirements(OpenModel):
-    """What a container requests, and what it may use at most."""
+    """The resources that a container requests, and the maximum that it may use."""
 
     requests: Quantities | None = None
     limits: Quantities | None = None
 
 
 class Container(OpenModel):
-    """A container of a pod. Only its resource requirements matter here."""
+    """A container of a pod. Only its resource requirements are used."""
 
     name: str = ""
     image: str = ""
@@ -88,7 +88,7 @@ class Pod(Resource):
 
 
 class PodTemplate(OpenModel):
-    """The template that pods are made from."""
+    """The template from which pods are created."""
 
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)
     spec: PodSpec = Field(default_factory=PodSpec)

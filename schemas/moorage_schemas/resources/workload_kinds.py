@@ -1,4 +1,4 @@
-"""What each kind of workload is to placement and to budgets: one table, for every layer.
+"""The kinds of workloads, with the properties that placement and budgets need: one table for all layers.
 
 No model is imported here, so that the table loads fast.
 """
@@ -13,11 +13,11 @@ class WorkloadKind(NamedTuple):
 
     kind: str
     makes_pods: bool = False
-    """Whether it is a controller that makes pods from a template."""
+    """Whether it is a controller that creates pods from a template."""
 
     scaled: bool = False
-    """Whether `spec.replicas` says how many pods it wants. A PodDisruptionBudget allows nothing for pods of any other
-    owner, as in Kubernetes."""
+    """Whether `spec.replicas` states how many pods it wants. As in Kubernetes, a PodDisruptionBudget allows no
+    evictions of pods with any other owner."""
 
 
 WORKLOAD_KINDS: Final = (
@@ -37,7 +37,7 @@ PROPAGATED: Final = tuple(one.kind for one in WORKLOAD_KINDS)
 """The kinds that a propagation policy can claim."""
 
 CONTROLLERS: Final = tuple(one.kind for one in WORKLOAD_KINDS if one.makes_pods)
-"""The kinds that make pods."""
+"""The kinds that create pods."""
 
 SCALED: Final = frozenset(one.kind for one in WORKLOAD_KINDS if one.scaled)
 """The kinds that state how many pods they want."""

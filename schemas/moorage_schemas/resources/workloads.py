@@ -1,4 +1,4 @@
-"""The controllers that make pods from a template (apps/v1, batch/v1)."""
+"""The controllers that create pods from a template (apps/v1, batch/v1)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class BindingKind(View):
-    """Which workload is bound to which target."""
+    """The binding of a workload to a target."""
 
     kind = "Binding"
     plural = "bindings"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class BudgetKind(View):
-    """What a budget of evictions has left."""
+    """The present counts of a budget of evictions."""
 
     kind = "Budget"
     plural = "budgets"
@@ -35,7 +35,7 @@ class BudgetKind(View):
     made_from = "budgets"
 
     def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
-        """Its name is `poddisruptionbudget.shop.web`, `resource-eviction-rate`."""
+        """See `View`. A name is `poddisruptionbudget.shop.web` or `resource-eviction-rate`."""
         from moorage.kinds.status.records import ObjectId
 
         if "/" not in key:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ClusterPropagationPolicyKind(Propagation["ClusterPropagationPolicy"]):
-    """Which resources of any namespace go to which clusters."""
+    """A policy that places resources of any namespace on clusters."""
 
     kind = "ClusterPropagationPolicy"
     plural = "clusterpropagationpolicies"

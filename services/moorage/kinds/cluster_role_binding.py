@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ClusterRoleBindingKind(Permission):
-    """Who has the permissions of a role in every namespace."""
+    """The subjects that have the permissions of a role in every namespace."""
 
     kind = "ClusterRoleBinding"
     plural = "clusterrolebindings"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ClusterTaintPolicyKind(Kind["ClusterTaintPolicy"]):
-    """Taints that follow the conditions of clusters."""
+    """A policy that adds and removes taints by the conditions of clusters."""
 
     group = "policy.karmada.io"
     versions = ("v1alpha1",)

@@ -7,7 +7,7 @@ from moorage.kinds.printing.columns import AGE, TableColumn, count
 
 
 class ConfigMapKind(Untyped):
-    """A config map: kept, and claimed by propagation policies."""
+    """A config map. It is stored, and propagation policies can claim it."""
 
     kind = "ConfigMap"
     plural = "configmaps"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class DedicatedNodesKind(Kind["DedicatedNodes"]):
-    """A rule for nodes that are set apart for a group."""
+    """A rule for nodes that are reserved for a group."""
 
     group = "moorage.io"
     versions = ("v1alpha1",)

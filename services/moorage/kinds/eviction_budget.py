@@ -26,7 +26,7 @@ def _window(found: Object) -> str:
 
 
 class EvictionBudgetKind(Kind["EvictionBudget"]):
-    """How many evictions may be under way, or happen in a time."""
+    """The maximum number of evictions at a time, or in a window."""
 
     group = "moorage.io"
     versions = ("v1alpha1",)

@@ -55,7 +55,7 @@ def _pauses(eviction: EvictionDecided | None) -> set[str]:
 
 
 class EvictionPauseKind(Kind["EvictionPause"]):
-    """Holds evictions back."""
+    """A pause, which holds evictions."""
 
     group = "moorage.io"
     versions = ("v1alpha1",)

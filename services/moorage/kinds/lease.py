@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LeaseKind(Kind["Lease"]):
-    """A sign of life of the add-on of its name, in the namespace of its cluster."""
+    """The heartbeat of the add-on with the same name, in the namespace of its cluster."""
 
     group = "coordination.k8s.io"
     kind = "Lease"

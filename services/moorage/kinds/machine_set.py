@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class MachineSetKind(Kind["MachineSet"]):
-    """A number of nodes made alike."""
+    """A set of identical nodes."""
 
     group = "machine.openshift.io"
     versions = ("v1beta1",)

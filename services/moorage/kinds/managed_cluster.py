@@ -45,7 +45,7 @@ def _urls(found: Object) -> str:
 
 
 def _same_time(one: str, other: str | None) -> bool:
-    """Whether two texts are the same instant. A text that is no time is not the same as any other."""
+    """Whether two texts are the same instant. A text that is not a time equals no other."""
     try:
         return other is not None and parse_time(one) == parse_time(other)
     except ValueError:
@@ -130,7 +130,7 @@ class ManagedClusterKind(Target["ManagedCluster"]):
         yield Rows(f"Selected by ({len(rows)})", ["NAMESPACE", "PLACEMENT", "GROUP"], rows)
 
     def shown(self, object_id: ObjectId, records: Records) -> Document | None:
-        """A managed cluster with the labels that the system keeps on it."""
+        """See `Kind`. The result has the labels that the system maintains on a managed cluster."""
         from moorage.kinds.status.ocm import with_labels
 
         resource, found = records.resources.get(object_id.key), super().shown(object_id, records)
@@ -139,7 +139,7 @@ class ManagedClusterKind(Target["ManagedCluster"]):
         return with_labels(found, resource, records.taints.get(f"{self.kind}/{object_id.name}"))
 
     def wanted_taints(self, resource: ManagedCluster) -> Sequence[Taint]:
-        """The taints that the writer wants. Only the system says when a taint was added, so such a time is dropped."""
+        """See `Kind`. Only the system sets `timeAdded`, so it is removed from the taints."""
         return [taint.model_copy(update={"time_added": None}) for taint in super().wanted_taints(resource)]
 
     def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterator[str]:

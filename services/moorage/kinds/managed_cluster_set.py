@@ -24,7 +24,7 @@ _KNOWS_NO_LEGACY: Final = "v1beta2"
 
 
 def _selector(found: Object) -> str:
-    """How a set finds its clusters: a selector, or the label by which a cluster names its one set."""
+    """How a set selects its clusters: by a selector, or by the label with which a cluster names its exclusive set."""
     selector = at(found, "spec", "clusterSelector") or {}
     by_labels = selector.get("selectorType") == "LabelSelector"
     return selector_text(selector.get("labelSelector")) if by_labels else "ExclusiveClusterSetLabel"
@@ -33,8 +33,8 @@ def _selector(found: Object) -> str:
 class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
     """A set of managed clusters.
 
-    The versions differ in one word only: the way in which clusters name their set was called `LegacyClusterSetLabel`
-    before v1beta2. It is stored as it was written and shown as the version knows it.
+    The versions differ in one value only: before v1beta2, the exclusive selector type was `LegacyClusterSetLabel`. It
+    is stored as it was written, and shown with the name of the requested version.
     """
 
     group = "cluster.open-cluster-management.io"

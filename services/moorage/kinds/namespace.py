@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NamespaceKind(Untyped):
-    """A namespace: what is declared in it goes with it."""
+    """A namespace. When it is deleted, its objects are deleted, too."""
 
     kind = "Namespace"
     plural = "namespaces"

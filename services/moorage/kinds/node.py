@@ -24,8 +24,8 @@ _ROLE: Final = "node-role.kubernetes.io/"
 def node_status(found: Object) -> str:
     """`Ready`, `NotReady`, `Unknown` or `Unreported`, and `SchedulingDisabled` if the node is cordoned.
 
-    kubectl also shows `Unknown` for a node without the condition `Ready`. Here that word means that a source has
-    fallen silent. Such a node is tainted, and a node that nobody has reported is not.
+    kubectl also shows `Unknown` for a node without the condition `Ready`. Here `Unknown` means that a source has fallen
+    silent. Such a node is tainted, and a node that was never reported is not.
     """
     words = {"True": "Ready", "False": "NotReady", "Unknown": "Unknown"}
     ready = words.get(condition_status(found, "Ready"), UNREPORTED)
@@ -33,7 +33,7 @@ def node_status(found: Object) -> str:
 
 
 def zone_name(found: Object) -> str:
-    """The zone of a node, `region/zone`, from its labels. The older labels count too."""
+    """The zone of a node, `region/zone`, from its labels. The older labels count, too."""
     labels = at(found, "metadata", "labels") or {}
     parts = []
     for part in ("region", "zone"):

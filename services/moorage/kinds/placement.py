@@ -69,7 +69,7 @@ def _decision(related: Related, namespace: str, name: str, now: datetime) -> Ite
 
 
 class PlacementKind(Kind["Placement"]):
-    """A rule by which managed clusters are chosen, for whoever reads its decisions."""
+    """A rule that chooses managed clusters. Other programs read its decisions."""
 
     group = "cluster.open-cluster-management.io"
     versions = ("v1beta1", "v1alpha1")

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 SCHEDULED: Final = "Scheduled"
-"""The status of a pod that is bound and that no deployer has reported since."""
+"""The status of a bound pod that no deployer has reported since it was bound."""
 
 
 def pod_status(found: Object) -> str:
-    """The phase of a pod, or the reason if there is one (`Evicted`). `Scheduled` if it is bound and not reported."""
+    """The phase of a pod, or the reason if there is one (`Evicted`). `Scheduled` if it is bound but not reported."""
     if at(found, "metadata", "deletionTimestamp"):
         return "Terminating"
     phase = str(at(found, "status", "reason") or at(found, "status", "phase") or "Unknown")
@@ -44,7 +44,7 @@ def pod_status(found: Object) -> str:
 
 
 def pod_ready(found: Object) -> str:
-    """Ready containers of all. Deployers report whole pods, so all containers are ready or none is."""
+    """The number of ready containers and of all. Deployers report whole pods, so either all are ready or none is."""
     statuses = at(found, "status", "containerStatuses")
     total = len(at(found, "spec", "containers") or [])
     if isinstance(statuses, Sequence) and statuses:
@@ -71,7 +71,7 @@ def _decision(related: Related, namespace: str, name: str, now: datetime) -> Ite
 
 
 class PodKind(Kind["Pod"]):
-    """A bare pod, which no controller makes."""
+    """A bare pod, which no controller has created."""
 
     kind = "Pod"
     plural = "pods"
@@ -124,7 +124,7 @@ class PodKind(Kind["Pod"]):
         return admit_pod(document, list(rules))
 
     def without_decided(self, document: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
-        """Of the node, only what the person named is kept: the one that is shown may be placement's choice."""
+        """See `Kind`. Only a node that a person has named is kept, because the shown one may be placement's choice."""
         spec = {key: value for key, value in (document.get("spec") or {}).items() if key != "nodeName"}
         named = (stored.get("spec") or {}).get("nodeName")
         return {**document, "spec": {**spec, **({"nodeName": named} if named else {})}}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
-    """How many of a workload's pods evictions must leave."""
+    """The number of a workload's pods that evictions must leave."""
 
     group = "policy"
     kind = "PodDisruptionBudget"

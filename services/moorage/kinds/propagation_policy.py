@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class PropagationPolicyKind(Propagation["PropagationPolicy"]):
-    """Which resources of its namespace go to which clusters."""
+    """A policy that places resources of its namespace on clusters."""
 
     kind = "PropagationPolicy"
     plural = "propagationpolicies"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def eviction_tasks(binding: Object) -> list[dict[str, Any]]:
-    """The parts of a binding that leave their clusters: its graceful eviction tasks."""
+    """The graceful eviction tasks of a binding: its parts that are leaving their clusters."""
     tasks: list[dict[str, Any]] = at(binding, "spec", "gracefulEvictionTasks") or []
     return tasks
 
@@ -50,7 +50,7 @@ def _clusters(found: Object) -> str:
 
 
 def _cluster(one: Object) -> str:
-    """A cluster with its part of the replicas: `member1:2`."""
+    """A cluster with its share of the replicas: `member1:2`."""
     return f"{one.get('name')}:{one['replicas']}" if one.get("replicas") else str(one.get("name"))
 
 
@@ -59,7 +59,7 @@ def _leaving(found: Object) -> str:
 
 
 class ResourceBindingKind(View):
-    """Where the resource that a propagation policy has claimed belongs, as Karmada's API shows it."""
+    """The placement of a resource that a propagation policy has claimed, as Karmada's API shows it."""
 
     group = "work.karmada.io"
     versions = ("v1alpha2",)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RoleBindingKind(Permission):
-    """Who has the permissions of a role in one namespace."""
+    """The subjects that have the permissions of a role in one namespace."""
 
     kind = "RoleBinding"
     plural = "rolebindings"

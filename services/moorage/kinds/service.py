@@ -7,7 +7,7 @@ from moorage.kinds.printing.columns import AGE, TableColumn, text
 
 
 class ServiceKind(Untyped):
-    """A service: kept, and claimed by propagation policies."""
+    """A service. It is stored, and propagation policies can claim it."""
 
     kind = "Service"
     plural = "services"

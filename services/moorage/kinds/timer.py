@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TimerKind(View):
-    """A deadline that is waited for."""
+    """A deadline that has not passed."""
 
     kind = "Timer"
     plural = "timers"
@@ -33,7 +33,7 @@ class TimerKind(View):
     made_from = "timers"
 
     def listed(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The timers that are set, the earliest first."""
+        """See `View`. The timers that are set, earliest first."""
         waiting = [item for item in items if at(item, "status", "deadline")]
         return sorted(waiting, key=lambda item: (at(item, "status", "deadline"), at(item, "metadata", "name")))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _targets(found: Object) -> str:
-    """The target. The targets of a workload that can be on several."""
+    """The target, or the targets of a workload that can be on several."""
     several = at(found, "status", "targets") or []
     return ",".join(reference_text(one["target"]) for one in several) or reference_text(at(found, "status", "target"))
 
@@ -47,7 +47,7 @@ class WorkloadPlacementKind(View):
         from moorage.kinds.status.records import ObjectId
 
         workload = ObjectId.of(key)
-        if workload.kind != "PlacementDecision":  # it is shown as itself
+        if workload.kind != "PlacementDecision":  # it has a kind of its own
             yield ObjectId(self.kind, workload.namespace, workload_name(workload))
 
 

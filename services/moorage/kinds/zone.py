@@ -81,7 +81,7 @@ class ZoneKind(View):
         yield Rows(f"Nodes of this zone ({len(members)})", ["NAME", "STATUS", "TAINTS"], members)
 
     def api_name(self, typed: str) -> str:
-        """`eu.eu-1` for `eu/eu-1`, since a name in the API has no slash."""
+        """`eu.eu-1` for `eu/eu-1`, because a name in the API must not contain a slash."""
         return zone_names.object_name(zone_names.zone_of_object(typed))
 
     def shown_name(self, name: str) -> str:
@@ -90,7 +90,7 @@ class ZoneKind(View):
         return name if zone == "/" else zone
 
     def view_status(self, object_id: ObjectId, key: str, records: Records) -> Document | None:
-        """The record of a zone. A rate without limit is the text `inf`, since JSON has no such number."""
+        """See `View`. A rate without limit is the text `inf`, because JSON has no such number."""
         status = super().view_status(object_id, key, records)
         if status is None:
             return None
@@ -99,7 +99,7 @@ class ZoneKind(View):
         }
 
     def view_spec(self, key: str) -> Document:
-        """Where the zone is."""
+        """See `View`. The region and the zone."""
         region, _, own = key.partition("/")
         return {"region": region, "zone": own}
 

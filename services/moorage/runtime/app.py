@@ -1,7 +1,7 @@
 """Runs one or several services in a process: start, signals, health, watchdog, stop.
 
-FastStream provides the life cycle and the process's own connection to Kafka, which the watchdog uses to ask whether
-Kafka answers. The records go through the partition owners.
+FastStream provides the life cycle and the process's own connection to Kafka, which the watchdog uses to check whether
+Kafka answers. The partition owners read and write the records.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ async def run_services(
     """Run services until a signal (SIGINT, SIGTERM), `stop`, or a failure; then stop in order.
 
     Args:
-        services: one worker each. A service that depends on the number of partitions is best given by what makes
-            it, for an existing fleet's number may differ from the settings'; given itself, such a difference is
-            an error.
+        services: the services, or functions that create them. Each gets a worker. Pass a function for a service that
+            depends on the number of partitions, because an existing fleet's number may differ from the settings. For a
+            service that is passed itself, such a difference is an error.
         settings: where Kafka is, and how to run.
-        beside: what makes those that only read, which run beside the services.
-        routes: what they serve over HTTP.
-        clock: where the time comes from.
-        ready: called once, when all partitions given to the workers are restored.
-        http: serve `/healthz`, `/readyz` and `/metrics`.
+        beside: functions that create the members that only read; these run beside the services.
+        routes: additional HTTP routes, which those members serve.
+        clock: the source of the time; the machine's clock when None.
+        ready: called once, when all partitions assigned to the workers are restored.
+        http: whether to serve `/healthz`, `/readyz` and `/metrics`.
         stop: ends the run when it is set.
         on_stuck: called by the watchdog; by default it ends the process.
 
@@ -171,7 +171,7 @@ class _Process:
             if isinstance(given, Service) and partitions != self._settings.partitions:
                 raise RuntimeFailure(
                     f"partitions: invalid value {self._settings.partitions}: the topics of "
-                    f"{self._settings.topic_prefix!r} have {partitions}, and that never changes; "
+                    f"{self._settings.topic_prefix!r} have {partitions}, which cannot be changed; "
                     f"set MOORAGE_PARTITIONS={partitions}"
                 )
             service = given if isinstance(given, Service) else given(settings)
@@ -229,7 +229,7 @@ class _Process:
             )
 
     async def _watch_worker(self, worker: Member) -> None:
-        """A worker ends by itself only when it cannot go on; then the process ends."""
+        """End the process when the worker ends by itself, because it does so only after a failure."""
         try:
             await worker.join()
         except asyncio.CancelledError:

@@ -30,8 +30,8 @@ SOURCES_HEADER = "moorage-sources"
 """Header of a state record: the positions in all sources that the batch rests on, `topic=offset,topic=offset`."""
 
 BEFORE_HEADER = "moorage-sources-before"
-"""Header of a state record: where the batch began, in those sources of which it read something; as in
-`SOURCES_HEADER`."""
+"""Header of a state record: the positions at which the batch began, in the sources that it read from. The format is
+that of `SOURCES_HEADER`."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _JSON = b"application/json"
@@ -57,16 +57,16 @@ def decode(topic: Topic, record: Any, *, third_party: bool = False, max_bytes: i
     Args:
         topic: the topic that it came from.
         record: aiokafka's `ConsumerRecord`.
-        third_party: others than Moorage write the topic: the raw record is kept, a size limit applies, and a trace
-            begins here if the writer began none.
-        max_bytes: the size of the largest value that is accepted from third parties.
+        third_party: whether programs other than Moorage write the topic. If so, the raw record is kept, a size limit
+            applies, and a trace is begun here if the writer began none.
+        max_bytes: the maximum size of a value from third parties.
     """
     value: bytes | None = record.value
     if third_party and max_bytes is not None and value is not None and len(value) > max_bytes:
         rule = f"must have at most {max_bytes} bytes"
         return _malformed(topic, record, RefusalReason.TOO_LARGE, field="value", value=f"{len(value)} bytes", rule=rule)
     if third_party and (size := _headers_size(record)) > _MAX_HEADERS:
-        # Ids are passed on to every event that follows, and could make those too large for their topics.
+        # Ids are copied to every event that follows, and could make those too large for their topics.
         rule = f"must have at most {_MAX_HEADERS} bytes, the key included"
         return _malformed(topic, record, RefusalReason.TOO_LARGE, field="headers", value=f"{size} bytes", rule=rule)
     try:
@@ -97,7 +97,7 @@ def _read(topic: Topic, headers: Sequence[tuple[str, bytes]], value: bytes, *, t
 
 
 def _written(record: Any) -> datetime | None:
-    """Return Kafka's timestamp of a record. Its writer may set it to anything."""
+    """Return Kafka's timestamp of a record. The record's writer may set it to any value."""
     stamp: int | None = record.timestamp
     if stamp is None or stamp < 0:
         return None
@@ -112,7 +112,7 @@ def _headers_size(record: Any) -> int:
 
 
 def _refusal(topic: Topic, record: Any, error: Exception) -> Malformed:
-    """Return what is wrong with a record, in the words of a dead letter."""
+    """Return what is wrong with a record, as a dead letter states it."""
     if isinstance(error, ValidationError):
         return _invalid(topic, record, error)
     if isinstance(error, EnvelopeError):
@@ -132,9 +132,10 @@ def _refusal(topic: Topic, record: Any, error: Exception) -> Malformed:
 
 
 def attributes(topic: Topic, record: Any) -> Meta | None:
-    """The attributes of a record that Moorage wrote, without its data being read.
+    """Return the attributes of a record that Moorage wrote, without decoding its data.
 
-    None where that takes the whole record, or it is no event of ours: `decode` tells which.
+    Returns None when the attributes are part of the value, or when the record is not an event of Moorage. Use `decode`
+    to find out which.
     """
     if record.value is None:
         found = _tombstone(topic, record, "", third_party=False)
@@ -150,7 +151,7 @@ def attributes(topic: Topic, record: Any) -> Meta | None:
 
 
 def event_of(topic: Topic, value: bytes) -> Model | None:
-    """The event of a record's value that Moorage wrote in binary mode; None when it is none."""
+    """Return the event in the value of a record that Moorage wrote in binary mode; None when the value is not valid."""
     try:
         return topic.event.model_validate_json(value, extra="ignore")
     except ValidationError:
@@ -166,7 +167,7 @@ def decode_table(topic: Topic, record: Any) -> tuple[str, Model | None]:
     key: str = record.key.decode() if record.key else ""
     if record.value is None:
         return key, None
-    # A record that was refused when it came must not count after a restore, so the type is checked here, too.
+    # A record that was refused when it was read must not count after a restore, so the type is checked here, too.
     ours = (_event_types.get(topic.short) or _event_type(topic)).encode()
     try:
         if any(name == "ce_type" and found == ours for name, found in record.headers):

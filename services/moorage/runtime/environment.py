@@ -60,7 +60,7 @@ def text(field: str) -> str | None:
 
 
 def unknown() -> dict[str, str]:
-    """The variables that begin with `MOORAGE_` and have no effect, each with the most similar known name, or `""`."""
+    """Return the variables `MOORAGE_…` that have no effect, each with the most similar known name, or `""`."""
     names = {name for name in os.environ if name.upper().startswith(PREFIX)}
     names -= OTHERS
     names = {name for name in names if name.upper() not in {variable(field) for field in _COMMON}}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 EXIT_STUCK = 75
-"""The exit code of a process that its watchdog has ended because it made no progress. It should be started again."""
+"""The exit code of a process that its watchdog ended because it made no progress. It should be started again."""
 
 EXIT_FAILED = 70
-"""The exit code of a process that has ended itself after an error that it cannot work around."""
+"""The exit code of a process that ended itself after an error that it cannot handle."""
 
 
 class RuntimeFailure(Exception):  # noqa: N818 - the name states what happened, not a mistake
@@ -18,12 +18,12 @@ class TopicsError(RuntimeFailure):
 
 
 class EncodeError(Exception):
-    """What a service emitted cannot be written: it is too large, or goes to a partition that is not its owner's."""
+    """An emitted record cannot be written: it is too large, or its partition is not the owner's."""
 
 
 class TablesTooOld(Exception):  # noqa: N818 - a request inside the runtime, not an error
-    """What was read may lack later deletions, so everything must be read again; see `table_age`."""
+    """Deletions may have been missed, so everything must be read again; see `table_age`."""
 
 
 class StartAfresh(Exception):  # noqa: N818 - a request inside the runtime, not an error
-    """Throw away what was read, and the partition's producer, and start again. The message gives the reason."""
+    """Discard everything that was read and the partition's producer, and start again. The message gives the reason."""

@@ -19,11 +19,11 @@ from moorage.runtime.member import Member
 
 
 def health_app(workers: Callable[[], Sequence[Member]], routes: Sequence[Route] = ()) -> Starlette:
-    """The application: `/healthz`, `/readyz` with each partition's restore progress, `/metrics`.
+    """Return the application: `/healthz`, `/readyz` with each partition's restore progress, `/metrics`.
 
     Args:
-        workers: the workers of this process; empty as long as it has not begun.
-        routes: what is served beside that.
+        workers: returns the workers of this process; none before it has started them.
+        routes: additional routes.
     """
 
     async def healthz(_: Request) -> Response:
@@ -79,7 +79,7 @@ class HttpServer:
         while not self._server.started:
             if self._task.done():
                 raise RuntimeFailure(
-                    f"http_port: invalid value {self._wanted}: nothing could be served on {self._host}:{self._wanted}; "
+                    f"http_port: invalid value {self._wanted}: cannot listen on {self._host}:{self._wanted}; "
                     "is the port taken?"
                 )
             await asyncio.sleep(0.01)

@@ -77,7 +77,7 @@ def bound_to(meta: Meta, target: str = "", **more: object) -> Iterator[None]:
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Keep the logs of gateway and services out of a command's output. The command itself reports what matters."""
+    """Keep the logs of gateway and services out of a command's output. The command itself reports what is important."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:

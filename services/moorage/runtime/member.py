@@ -1,4 +1,4 @@
-"""What runs in a process: the worker of a service, or something that only reads."""
+"""The members of a process: the workers of services, and readers such as the query worker."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from moorage.runtime.settings import Settings
 
 
 class Member(Protocol):
-    """What a process starts, watches and stops, as it does a `Worker`."""
+    """Something that a process starts, watches and stops. `Worker` is one."""
 
     @property
     def name(self) -> str:
-        """As `moorage run` has it."""
+        """The name that `moorage run` takes."""
 
     @property
     def ready(self) -> bool:
-        """Whether it does its work."""
+        """Whether it is ready to work."""
 
     @property
     def owners(self) -> Mapping[int, Any]:
-        """The owners of partitions; none of what only reads."""
+        """The partition owners by partition; empty for a reader."""
 
     @property
     def moves(self) -> int:
-        """Changes with each step of getting to work; for the watchdog."""
+        """A number that changes with each step towards readiness. The watchdog reads it."""
 
     @property
     def idle(self) -> bool:
-        """Whether it has got to work; for the watchdog."""
+        """Whether it has finished starting. The watchdog reads it."""
 
     @property
     def lacks(self) -> str:
-        """What is missing while it has not, in words: `is not in its group`."""
+        """What is missing while it is not idle, such as `is not in its group`. The watchdog's message contains it."""
 
     async def behind(self) -> Behind:
-        """Where Kafka has more than has come here."""
+        """Return where Kafka has more than was received."""
 
     def report(self) -> dict[str, Any]:
-        """How far it is, for the readiness page."""
+        """Return the progress for the readiness page."""
 
     async def start(self) -> None:
-        """Begin; returns at once."""
+        """Start. Returns at once."""
 
     async def join(self) -> None:
         """Wait until it ends.
 
         Raises:
-            RuntimeFailure: it cannot go on.
+            RuntimeFailure: it cannot continue.
         """
 
     async def stop(self) -> None:
-        """End in order."""
+        """Stop in order."""
 
 
 MemberMaker = Callable[[Settings], Member]
-"""Makes a member; the settings it gets hold the fleet's true number of partitions."""
+"""Creates a member. The settings that it gets have the fleet's actual number of partitions."""

@@ -1,8 +1,8 @@
-"""What a service is to the runtime: topics, a state for each partition, and a pure decision function.
+"""A service as the runtime sees it: topics, a state for each partition, and a pure decision function.
 
 A service never touches Kafka, a clock or a lock. For each partition the runtime restores a state from topics, passes
 batches of records to `Service.process`, and writes the result together with the offsets of the batch, in one
-transaction. After any failure the state is thrown away and restored from the topics. So `process` may change the state
+transaction. After any failure the state is discarded and restored from the topics. So `process` may change the state
 freely, but only through `Service.apply`, which the restore uses, too.
 """
 
@@ -48,7 +48,7 @@ class Input:
     written: datetime | None = None
     """Kafka's timestamp of the record, only for topics that third parties write; None when it is not known.
 
-    It is the time of the writer's clock, or of the broker's where the topic is configured so.
+    It comes from the writer's clock, or from the broker's if the topic is configured that way.
     """
 
 
@@ -76,7 +76,7 @@ class Emit:
     topic: Topic
     key: str
     partition_key: str
-    """The key that decides the partition; mostly a target's key."""
+    """The key that determines the partition, usually a target's key."""
 
     event: Model | None
     """The event; None writes a tombstone."""
@@ -89,12 +89,12 @@ class Emit:
     its id."""
 
     step: str = ""
-    """Distinguishes this record from others to which the same cause leads under the same key; a revision, for example.
-    It is part of the event's id. Empty when a cause leads to only one record of the key."""
+    """Distinguishes this record from others with the same cause and the same key, for example by a revision. It is part
+    of the event's id. Empty when a cause has only one record of the key."""
 
 
 def child_meta(emit: Emit, *, source: str, now: datetime, ordinal: int = 0) -> Meta:
-    """Return the attributes of an emitted event. Its id is a hash of what caused it, never random.
+    """Return the attributes of an emitted event. Its id is a hash of its cause, never random.
 
     Args:
         emit: what is written.
@@ -131,18 +131,18 @@ def source_name(service: str) -> str:
 
 
 class NeedFresh(Exception):  # noqa: N818 - a request to the runtime, not an error
-    """A decision needs followed tables that are as new as its input: catch up, then call again.
+    """A decision needs followed tables that are as new as its input.
 
-    `process` raises it before it has changed any state, when it misses something that may have been written just before
-    the present record. An example is a report about a node that was declared a moment ago. The runtime reads the
-    followed topics, and the global ones that the service names in `fresh_globals`, to their present end, folds them in,
-    and calls `process` again with `fresh=True`.
+    `process` raises it before it has changed any state, when it lacks a record that may have been written just before
+    the present one. An example is a report about a node that was declared a moment ago. The runtime reads the followed
+    topics, and the global ones that the service names in `fresh_globals`, to their present end, folds them in, and
+    calls `process` again with `fresh=True`.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Another service that makes one of this service's sources from topics of its own.
+    """Another service that produces one of this service's sources from topics that it reads.
 
     Records of those topics that it has not processed yet may change what is decided here.
     """
@@ -154,8 +154,8 @@ class Upstream:
     """The topics that it reads. Partition p of them becomes partition p of `via`."""
 
     via: Topic
-    """The topic that it writes: a changelog there, and a source table here. Its records say how far the service had
-    come."""
+    """The topic that it writes: a changelog of that service, and a source table of this one. Its records state how far
+    the service had read."""
 
     concerns: Callable[[Topic, str], str | None]
     """Returns the key of this service that a record of `topics` with a given key may change; None for none."""
@@ -163,7 +163,7 @@ class Upstream:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What must be read to its present end before `Service.wake`, because `wake` decides what cannot be taken back."""
+    """What must be read to its present end before `Service.wake`, because `wake` makes irrevocable decisions."""
 
     tables: tuple[Topic, ...] = ()
     """The source tables to read."""
@@ -213,9 +213,9 @@ class Service(ABC, Generic[S]):
     all."""
 
     source_tables: ClassVar[frozenset[Topic]] = frozenset()
-    """The sources that the state remembers. On assignment, their records up to the committed offset go through `apply`,
-    those from there to the present end go through `catch_up`, and all later ones go through `process`. Before that end
-    is reached, no other source is read, and neither `wake` nor `reconcile` is called."""
+    """The sources whose records are part of the state. On assignment, their records up to the committed offset go to
+    `apply`, those from there to the present end go to `catch_up`, and all later ones go to `process`. Until that end is
+    reached, no other source is read, and neither `wake` nor `reconcile` is called."""
 
     changelogs: ClassVar[tuple[Topic, ...]] = ()
     """The service's own outputs that the state rests on. They are restored to their end with `apply` before work
@@ -223,7 +223,7 @@ class Service(ABC, Generic[S]):
     on."""
 
     outputs: ClassVar[tuple[Topic, ...]] = ()
-    """Every other topic that it emits to, in any partition. Dead letters need not be named."""
+    """All other topics that it emits to, in any partition. Dead letters need not be named."""
 
     follows: ClassVar[tuple[Topic, ...]] = ()
     """Co-partitioned topics of other services in which the state only looks things up. They have no committed offsets:
@@ -231,7 +231,7 @@ class Service(ABC, Generic[S]):
     `process`."""
 
     globals: ClassVar[tuple[Topic, ...]] = ()
-    """Topics of which every worker reads every partition, into the one `GlobalView` of the process."""
+    """Topics of which every worker reads all partitions, into the one `GlobalView` of the process."""
 
     fresh_globals: ClassVar[frozenset[Topic]] = frozenset()
     """The topics of `globals` that `NeedFresh` also brings up to date. None of them may be written by this service: its
@@ -246,37 +246,37 @@ class Service(ABC, Generic[S]):
 
     @abstractmethod
     def apply(self, state: S, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold one record of a table into the state. Idempotent, and the only way in which the state changes."""
+        """Fold one record of a table into the state. This is idempotent, and the only way to change the state."""
 
     @abstractmethod
     def process(self, state: S, batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:
         """Decide on a batch of records, in order.
 
-        The result is deterministic: the same state, batch and `now` give the same result. Whatever is emitted to a
-        changelog or changes the state must be applied with `apply` by this method itself, so that later records of the
-        batch see it. Records of `source_tables` come through here and must be applied here, too.
+        The result is deterministic: the same state, batch and `now` give the same result. This method itself must
+        `apply` everything that it emits to a changelog or that changes the state, so that it counts for later records
+        of the batch. Records of `source_tables` are passed to this method and must be applied here, too.
         """
 
     def catch_up(self, state: S, batch: Sequence[Input], now: datetime) -> list[Emit]:
-        """Take in records of source tables that were waiting when the partition began.
+        """Process records of source tables that were waiting when the partition started.
 
         The state is not complete yet. Decisions that rest on more than the records themselves belong in `wake`, which
-        follows when the tables are read to their ends. So a service whose `process` decides on the whole state only
+        is called once the tables are read to their ends. So a service whose `process` decides on the whole state only
         folds records in here.
         """
         return self.process(state, batch, now, fresh=True)
 
     def needs(self, state: S, now: datetime) -> Needs | None:  # noqa: ARG002 - for services whose decisions cannot be taken back
-        """Return what must be read to its present end before `wake`; None when nothing must."""
+        """Return what must be read to its present end before `wake`; None for nothing."""
         return None
 
     def refreshed(self, state: S, found: Freshness) -> None:
-        """Take in the result of reading what it needs. `wake` follows at once."""
+        """Store the result of reading what `needs` returned. `wake` is called next."""
 
     def wake(self, state: S, now: datetime) -> list[Emit]:  # noqa: ARG002 - for services that wait for time
-        """Do what time, or a change of the global view, has made due. First called when the partition has caught up.
+        """Do what the time, or a change of the global view, has made due.
 
-        The first call after a restore is the place to check everything.
+        It is first called when the partition has caught up. That first call is the right place to check everything.
         """
         return []
 
@@ -285,11 +285,11 @@ class Service(ABC, Generic[S]):
         return None
 
     def reconcile(self, state: S, now: datetime) -> list[Emit]:  # noqa: ARG002 - optional
-        """Recompute the desired state and return what differs; empty when nothing does."""
+        """Recompute the desired state and return records for what differs."""
         return []
 
     def refuse(self, state: S, bad: Malformed, now: datetime) -> list[Emit]:  # noqa: ARG002 - optional
-        """Return what to write about a record that could not be decoded: a dead letter."""
+        """Return the dead letter of a record that could not be decoded."""
         return []
 
     def new_globals(self) -> GlobalView | None:
@@ -300,7 +300,7 @@ class Service(ABC, Generic[S]):
         """Give a partition's state the global view. Called once, before the state is restored."""
 
     def drop(self, state: S) -> None:
-        """Take back what the state has assumed in the global view: its partition is taken away, or starts afresh."""
+        """Undo what the state assumed in the global view. Called when the partition is taken away or starts again."""
 
 
 class GlobalView(ABC):
@@ -308,10 +308,10 @@ class GlobalView(ABC):
 
     @abstractmethod
     def apply(self, record: Input) -> None:
-        """Fold in one record. Its partition and offset are for services whose rule is the order of the log."""
+        """Fold in one record. Services whose decisions depend on the order of the log use its partition and offset."""
 
     def wants(self, topic: Topic, key: str) -> bool:  # noqa: ARG002 - a view that takes everything ignores them
-        """Return whether a record with this key is needed. Records that are not are never decoded."""
+        """Return whether a record with this key is needed. Other records are never decoded."""
         return True
 
     def changed(self) -> Iterable[int] | None:

@@ -1,8 +1,8 @@
 """Creates events from values that are known to be valid, without validating them again.
 
-This is only for what a service decides itself from what it has read, because reading validates. Ten thousand evictions
-a second are as many models, and validating each costs more than deciding it. What third parties write never comes this
-way.
+Use this only for events that a service derives from records that it has read, because these are validated when they are
+read. Ten thousand evictions a second are as many models, and validating one takes longer than deciding it. Records of
+third parties are never created in this way.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Ends the process when there is work and no progress.
 
-Four things are watched. From inside the event loop: each owner's progress, whether its consumer still receives what
-Kafka has, and whether the tables that a worker follows do. From a thread: the event loop itself. While Kafka does not
-answer, a much longer limit applies, because a restart would not help.
+Four things are watched. A task in the event loop checks the progress of each owner, whether its consumer still receives
+what Kafka has, and whether the tables that a worker follows are still read. A thread checks the event loop itself.
+While Kafka does not answer, a much longer limit applies, because a restart would not help.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Watchdog:
                 if seen is None or seen.item is not item or seen.moves != moves or idle:
                     self._seen[place] = _Seen(item, moves)
                 elif unheard:
-                    stuck.append((f"{what} hears nothing of what Kafka has and", seen, max(self._limit, self._hidden)))
+                    stuck.append((f"{what} does not receive what Kafka has and", seen, max(self._limit, self._hidden)))
                 else:
                     stuck.append((what, seen, self._limit))
         if not stuck:
@@ -144,7 +144,7 @@ class Watchdog:
                 return
 
     def _tables(self, worker: Member, tables: Mapping[TopicPartition, int]) -> list[tuple[str, _Seen, float]]:
-        """The tables of a worker that stand still though Kafka has more, whatever else the worker does."""
+        """Return the tables of a worker that do not advance although Kafka has more. Other progress does not count."""
         name, stuck = worker.name, []
         for place in [place for place in self._seen if place[0] == name and not isinstance(place[1], int)]:
             if place[1] not in tables:
@@ -154,15 +154,16 @@ class Watchdog:
             if seen is None or seen.item is not worker or seen.moves != position:
                 self._seen[name, tp] = _Seen(worker, position)
             else:
-                what = f"{name}, whose table {tp.topic} partition {tp.partition} stands still though Kafka has more,"
+                table = f"{tp.topic} partition {tp.partition}"
+                what = f"{name}, whose table {table} does not advance although Kafka has more,"
                 stuck.append((what, seen, self._limit))
         return stuck
 
     def _watch_loop(self) -> None:
-        """Watch the event loop: a service that never returns would keep it, and the checks above, from running."""
+        """Watch the event loop: a service that never returns would block it, and with it the checks above."""
         while not self._stop.wait(min(1.0, self._limit / _LOOKS)):
             still = time.monotonic() - self._beat - self._limit / _LOOKS
-            if still > self._limit + 10:  # asking Kafka takes some seconds of a check
+            if still > self._limit + 10:  # a request to Kafka takes some seconds of a check
                 self._end(f"the event loop has stood still for {still:.0f} s")
                 return
 

@@ -80,6 +80,6 @@ def test_what_brings_nothing_is_given_up() -> None:
         async for _ in read_to(Partitions(logs, {A: 6, B: 2}, stalled=B), {A: 0, B: 0}, {A: 6, B: 2}):
             await asyncio.sleep(STALLED_SECONDS - 1)  # a slow partition is not stalled
 
-    with pytest.raises(TimeoutError, match="nothing came for 30 s, 2 positions before the end"):
+    with pytest.raises(TimeoutError, match="no records for 30 s, 2 positions before the end"):
         loop.play(main())
     assert loop.time() > 3 * (STALLED_SECONDS - 1) + STALLED_SECONDS

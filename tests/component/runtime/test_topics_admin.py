@@ -74,7 +74,7 @@ def test_what_does_not_pass_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(TopicAuthorizationFailedError):
         ensure(monkeypatch, admin)
     assert admin.closed
-    with pytest.raises(TopicsError, match="could not be made: InvalidReplicationFactorError"):
+    with pytest.raises(TopicsError, match="could not be created: InvalidReplicationFactorError"):
         ensure(monkeypatch, Admin(creates=[38]))
 
 

@@ -124,7 +124,7 @@ def admit_pod(pod: _Object, rules: Sequence[DedicatedNodes] = (), *, daemon: boo
     Args:
         pod: a pod, or an object made from a pod template. Only `metadata` and `spec` are used.
         rules: the `DedicatedNodes` of the fleet. They are applied in the order of their names.
-        daemon: whether a DaemonSet makes the pod.
+        daemon: whether a DaemonSet creates the pod.
 
     Raises:
         QuantityError: a request or limit is not a quantity.

@@ -1,4 +1,4 @@
-"""The settings that decide what is admitted, and the flags that switch them on."""
+"""The settings that affect admission, and the flags that switch them on."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _EVICTION_FLAG: Final = "--enable-no-execute-taint-eviction=true (MOORAGE_ENABLE
 
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
-    """What is switched on; all of it is off by default."""
+    """The features that are switched on. All are off by default."""
 
     failover: bool = False
-    """The feature gate: whether taints by ClusterTaintPolicy, and evictions from clusters, happen at all."""
+    """The feature gate Failover: whether ClusterTaintPolicies add taints, and whether work is evicted from clusters."""
 
     allow_no_execute_taint_policy: bool = False
-    """Whether a ClusterTaintPolicy may hold a taint that evicts."""
+    """Whether a ClusterTaintPolicy may contain a taint that evicts."""
 
     enable_no_execute_taint_eviction: bool = False
     """Whether such taints evict from clusters."""
@@ -30,7 +30,7 @@ class FeatureGates:
 
 
 def ineffective_evictions(spec: Mapping[str, Any], gates: FeatureGates) -> Iterator[str]:
-    """A warning when the taints of a cluster, or those that a policy puts on clusters, are to evict and cannot."""
+    """Yield a warning if taints of a cluster or of a policy should evict, but evictions from clusters are off."""
     evicting = any(taint.get("effect") == TaintEffect.NO_EXECUTE for taint in spec.get("taints") or ())
     missing = [
         flag

@@ -1,6 +1,6 @@
 """Machine sets: how many nodes to add or remove, and the form of a new node (docs/domain.md, "Machine sets").
 
-The template applies only to nodes that are made from now on. Existing nodes are never changed.
+The template applies only to new nodes. Existing nodes are never changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CAPACITY: Final = (VCPU, MEMORY_MB, GPU)
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 
-_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, so that no words result
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # without vowels and look-alikes, so that it forms no words
 _SUFFIX: Final = 5
 _LONGEST_NAME: Final = 253
 
@@ -38,7 +38,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A node of a machine set, with the facts that decide which node is removed first."""
+    """A node of a machine set, with the facts that determine which node is removed first."""
 
     name: str
     uid: str
@@ -62,7 +62,7 @@ class Plan:
 
 
 def wanted_replicas(machine_set: Mapping[str, Any]) -> int:
-    """The number of nodes that a machine set requests. If it states none, one."""
+    """The number of nodes that a machine set requests. The default is one."""
     replicas = part(machine_set, "spec").get("replicas")
     return 1 if replicas is None else int(replicas)
 
@@ -108,7 +108,7 @@ def machine_names(
 
 
 def new_node(machine_set: Mapping[str, Any], name: str) -> Document:
-    """The node that a machine set makes, before admission: labels, annotations, taints, owner, capacity."""
+    """The node that a machine set creates, before admission: labels, annotations, taints, owner, capacity."""
     metadata = part(machine_set, "metadata")
     template = part(part(part(machine_set, "spec"), "template"), "spec")
     made_with = part(template, "metadata")
@@ -152,7 +152,7 @@ def capacity_of(annotations: Mapping[str, Any]) -> dict[str, str]:
 
 
 def owner_uid(node: Mapping[str, Any]) -> str:
-    """The uid of the machine set that made a node. Empty if none did."""
+    """The uid of the machine set that created a node. Empty if none did."""
     for owner in part(node, "metadata").get("ownerReferences") or ():
         if isinstance(owner, Mapping) and owner.get("kind") == KIND and owner.get("controller") is True:
             group = str(owner.get("apiVersion", "")).partition("/")[0]
@@ -168,7 +168,7 @@ def marked(node: Mapping[str, Any]) -> bool:
 
 
 def with_template(machine_set: Document, before: Mapping[str, Any]) -> Document:
-    """A changed machine set. If the change leaves out the template or the selector, the previous ones are kept.
+    """A changed machine set. If the change omits the template or the selector, the previous one is kept.
 
     A machine set is useless without its template. A change that contains only `spec.replicas` is meant to change only
     the number.

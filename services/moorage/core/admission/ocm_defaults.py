@@ -13,7 +13,7 @@ from moorage_schemas.resources.managed import DEFAULT_SET, SET_LABEL
 def admit_managed_cluster(cluster: Mapping[str, Any]) -> dict[str, Any]:
     """A managed cluster with its set. As in OCM's webhook, that is `default` unless its label names one.
 
-    The system maintains the labels with the states of add-ons elsewhere. They are not stored in the object.
+    The labels with the states of add-ons are maintained elsewhere. They are not stored in the object.
     """
     metadata = part(cluster, "metadata")
     labels = {name: value for name, value in part(metadata, "labels").items() if not name.startswith(LABEL_PREFIX)}

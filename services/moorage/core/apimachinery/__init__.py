@@ -1,4 +1,4 @@
 """Rules of the Kubernetes API that apply to every kind: names, quantities, integers, selectors, field errors.
 
-Every other room of the core may import this one. It imports no other room.
+All other rooms of the core may import this one. It imports no other room.
 """

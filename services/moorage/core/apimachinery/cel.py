@@ -85,7 +85,7 @@ def compiled(text: str) -> Expression:
 
 
 def _undeclared(text: str, program: cel.Program) -> list[str]:
-    """Errors about undeclared names of an expression, in the words of upstream's compiler."""
+    """Errors about undeclared names of an expression, with the text of upstream's compiler."""
     bare = _TEXT.sub(lambda found: " " * len(found[0]), text)
     bound = set(_BOUND.findall(bare))
     names = [name for name in program.variables() if name not in {CLUSTER, *_TYPES, *_NAMESPACES, *bound}]
@@ -111,7 +111,7 @@ def context(scores: Scores | None = None) -> cel.Context:
 
     def of_cluster(cluster: Mapping[str, Any], resource: str) -> list[dict[str, Any]] | None:
         found = None if scores is None else scores(cluster.get("metadata", {}).get("name", ""), resource)
-        # No operation on null succeeds, so an expression that needs missing scores is false.
+        # Operations on null fail, so an expression that needs missing scores is false.
         return None if found is None else [{"name": one, "value": value} for one, value in found.items()]
 
     made.add_function(_SCORES, of_cluster)

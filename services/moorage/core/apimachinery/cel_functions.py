@@ -1,7 +1,7 @@
 """Functions that CEL expressions may call in addition to CEL's own: those of OCM and of Kubernetes' CEL libraries.
 
-CEL evaluates `x.f(a)` as `f(x, a)`, so each function takes its receiver first. A value of a type that CEL does not have
-(a quantity, a version, an address, a network, a URL) is passed around as a map with one entry that names the type.
+CEL evaluates `x.f(a)` as `f(x, a)`, so the first argument of each function is its receiver. A value of a type that CEL
+does not have (a quantity, a version, an address, a network, a URL) is a map with one entry, which names the type.
 
 Available: `parseJSON`; quantities, semantic versions, IP addresses and networks, URLs, regular expressions, lists and
 formats as in Kubernetes; and the extended string functions of the library. `scores` needs the fleet, so it is in `cel`.
@@ -47,7 +47,7 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGN
 
 
 def _is(kind: Callable[..., Value]) -> Callable[..., bool]:
-    """Make a function that returns whether a text can be converted by `kind`."""
+    """Return a function that checks whether `kind` can convert a text."""
 
     def answer(*arguments: Value) -> bool:
         try:
@@ -180,7 +180,7 @@ def _contains_cidr(network: Value, other: Value) -> bool:
 
 
 def _global_unicast(value: Value) -> bool:
-    """As in Go, private addresses count as global unicast."""
+    """Return whether an address is global unicast. As in Go, private addresses are."""
     address = _address(value)
     broadcast = address == ipaddress.IPv4Address("255.255.255.255")
     return not (

@@ -49,7 +49,7 @@ def age(since: str | datetime | None, now: datetime) -> str:
 
 
 def human(seconds: float) -> str:  # noqa: PLR0911 - one return for each step of a rule
-    """A duration in one or two units. Longer ones are coarser, by the rule of kubectl's AGE column."""
+    """A duration in one or two units. Longer ones are less precise, as in kubectl's AGE column."""
     total = max(0, int(seconds))
     if total < 2 * _MINUTE:
         return f"{total}s"

@@ -22,7 +22,7 @@ class ErrorKind(StrEnum):
 
     @property
     def words(self) -> str:
-        """The words that precede the value in the message."""
+        """The text before the value in the message."""
         return _TITLES[self]
 
 

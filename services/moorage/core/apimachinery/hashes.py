@@ -13,7 +13,7 @@ _LENGTH: Final = 10
 
 
 def document_hash(document: Mapping[str, Any]) -> str:
-    """Hash a part of an object to ten letters and digits. The order of its keys does not matter."""
+    """Hash a part of an object to ten letters and digits. The order of its keys has no effect."""
     return letters_of(orjson.dumps(document, option=orjson.OPT_SORT_KEYS), _LENGTH)
 
 

@@ -1,4 +1,4 @@
-"""64-bit integers as in Go and the Kubernetes API: which text is an integer, and what overflow does."""
+"""64-bit integers as in Go and the Kubernetes API: parsing and overflow."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Kubernetes' rules for names, label keys and label values.
 
-Each `check_*` function returns a list of errors in Kubernetes' words. The list is empty if the value is valid. As in
-Kubernetes, lengths are in bytes of UTF-8.
+Each `check_*` function returns a list of errors with Kubernetes' messages. The list is empty if the value is valid. As
+in Kubernetes, lengths are in bytes of UTF-8.
 """
 
 from __future__ import annotations

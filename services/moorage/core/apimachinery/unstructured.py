@@ -13,7 +13,7 @@ def part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def at(value: Any, *path: str) -> Any:
-    """What is at a path of an object. None if a part of the path is missing."""
+    """The value at a path of an object. None if a part of the path is missing."""
     for name in path:
         if not isinstance(value, Mapping):
             return None

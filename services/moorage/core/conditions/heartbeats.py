@@ -1,10 +1,10 @@
 """Heartbeats: how long a source may be silent about a target before its conditions become Unknown.
 
-A heartbeat of a source is any report of it about the target that counts, for any condition. The grace period runs from
-when Moorage accepted the report, by Moorage's clock. The code never reads the clock: `now` is an argument.
+A heartbeat of a source is any of its reports about the target that counts, for any condition. The grace period starts
+when Moorage accepts the report, by Moorage's clock. The code never reads the clock: `now` is an argument.
 
 A person who reports by hand does not have to report again. So sources that begin with `cli/`, which is the default of
-the command line, have no heartbeats unless a rule in `source_grace_periods` says otherwise.
+the command line, have no heartbeats unless a rule in `source_grace_periods` applies to them.
 
 A managed cluster may declare how often its agent renews its lease. As in OCM, its grace period is then five times that.
 """
@@ -79,7 +79,7 @@ def _rule(item: str) -> SourceRule:
     seconds = seconds_of(duration, bare=True)
     if seconds is None:
         raise ValueError(
-            f"item {item!r}: invalid duration {duration!r}: must be like 40s, 5m or 1m30s, or 0 to wait for ever"
+            f"item {item!r}: invalid duration {duration!r}: must be like 40s, 5m or 1m30s, or 0 to wait forever"
         )
     return SourceRule(TargetKind(kind), source, grace_period(seconds))
 
@@ -133,7 +133,7 @@ class HeartbeatWatch:
     A timer id is never used twice: it contains the target's uid, and the condition and generation of the report that
     started the watch. The generation increases with each report that counts during the target's life, and a uid is
     never reused. So the timer may be deleted (with a tombstone) as soon as there is nothing left to watch: the
-    generations that the timer service remembers for a deleted id can never block a new timer.
+    generations that the timer service keeps for a deleted id can never block a new timer.
     """
 
     id: str
@@ -180,7 +180,7 @@ def look_id(watch: HeartbeatWatch) -> str:
 
 @dataclass(slots=True)
 class SourceStatus:
-    """What is known of one source about one target."""
+    """The known status of one source about one target."""
 
     heard: datetime
     """When the last report of the source was accepted."""
@@ -202,9 +202,9 @@ def voice(conditions: Mapping[str, Held], uid: str, source: str) -> SourceStatus
 
 
 def silent_since(watch: HeartbeatWatch, said: SourceStatus, grace: timedelta, now: datetime) -> datetime | None:
-    """Since when a source is silent, once its timer has fired. None if it is not silent.
+    """Return since when a source is silent, after its timer has fired. None if it is not silent.
 
-    The timer's deadline may be later than the conditions that the source still owns suggest: its last report may have
+    The timer's deadline may be later than the conditions that the source still owns imply: its last report may have
     been about a condition that another source has reported since.
     """
     due = said.heard + grace

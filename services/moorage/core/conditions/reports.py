@@ -26,8 +26,8 @@ from moorage_schemas.times import format_time
 CLOCKS_DIFFER = timedelta(seconds=1)
 """How far the clock that timestamps report records may be behind the gateway's clock, which timestamps declarations.
 
-A report that is written this short a time before its target is declared still counts. Otherwise a report that was
-really written afterwards could be lost.
+A report that is written at most this long before its target is declared still counts. Otherwise a report that was
+actually written afterwards could be lost.
 """
 
 
@@ -48,7 +48,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What is remembered of a condition. Its reason and message take the most space and are not kept."""
+    """The stored part of a condition. Its reason and message take the most space and are not stored."""
 
     target_uid: str
     status: ConditionStatus
@@ -64,7 +64,7 @@ class Held:
 
     @classmethod
     def of(cls, event: ConditionChanged, shared: Callable[[str], str] = str) -> Self:
-        """What is remembered of a condition. Times that earlier versions did not write are taken from the report.
+        """The stored part of a condition. Times that earlier versions did not write are taken from the report.
 
         Args:
             event: the condition.

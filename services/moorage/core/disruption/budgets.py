@@ -44,8 +44,8 @@ eviction service requests a new grant, and the governor counts the eviction from
 
 Budgets count an eviction from its grant. If grants could be kept for a long time and then used together, evictions that
 a window is meant to spread out would all happen at once. The limit is longer than the second within which the
-taint-manager commits offsets of records that led to no output, so that ordinary records about a target do not make a
-grant expire.
+taint-manager commits the offsets of records without output, so that ordinary records about a target do not make a grant
+expire.
 """
 
 LabelTest = Callable[[Mapping[str, str]], bool]
@@ -77,7 +77,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class BudgetShare:
-    """A number, or a percentage of some base."""
+    """A number, or a percentage of a base."""
 
     value: int
     percent: bool = False
@@ -187,7 +187,7 @@ class Disruption:
 
 @dataclass(frozen=True, slots=True)
 class Disruptions:
-    """What a PodDisruptionBudget allows now."""
+    """The counts of a PodDisruptionBudget, and the evictions that it allows now."""
 
     expected: int
     """The number of pods that there should be."""
@@ -202,13 +202,13 @@ class Disruptions:
 
     @property
     def allowed(self) -> int:
-        """The number of healthy pods that may go."""
+        """The number of healthy pods that may be evicted."""
         if not self.scaled or self.expected <= 0:
             return 0
         return max(0, self.healthy - self.desired)
 
     def lets_go_unhealthy(self, *, always: bool) -> bool:
-        """Whether an unhealthy pod may go.
+        """Whether an unhealthy pod may be evicted.
 
         Args:
             always: whether the budget's `unhealthyPodEvictionPolicy` is `AlwaysAllow`.
@@ -223,7 +223,7 @@ def disruptions(guard: Disruption, *, pods: int, healthy: int, scale: int | None
     Args:
         guard: the budget.
         pods: the number of pods that it selects.
-        healthy: the number of those that are healthy and not about to go.
+        healthy: the number of those that are healthy and not about to be evicted.
         scale: the number of pods that the owners of those pods want in total. Pods without an owner do not count. None
             if an owner does not state a number.
     """

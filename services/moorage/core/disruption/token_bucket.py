@@ -1,4 +1,4 @@
-"""Rates: a bucket that holds at most one token and refills at a rate, as Kubernetes limits its evictions.
+"""Rate limits. A bucket holds at most one token and refills at a rate, as for Kubernetes' evictions.
 
 A bucket stores its tokens at one instant, and everything else is computed from that. So there is no running sum that
 could drift, and a bucket that is restored from a topic continues exactly where it was.
@@ -56,18 +56,18 @@ class Bucket:
         return due is not None and due <= now
 
     def take(self, now: datetime) -> Bucket:
-        """Take the token, which must be there. What has accrued beyond one token is lost."""
+        """Take the token, which must be available. Anything beyond one token is lost."""
         return Bucket(self.rate, 1.0 if math.isinf(self.rate) else 0.0, now)
 
     def swap(self, rate: float, now: datetime, *, waited: bool = True) -> Bucket:
-        """Change the rate. As in Kubernetes' `SwapLimiter`, the new bucket is empty unless a whole token was there.
+        """Change the rate. As in Kubernetes' `SwapLimiter`, the new bucket is empty unless there was a whole token.
 
         Args:
             rate: the new rate.
             now: the time of the change.
-            waited: whether somebody is waiting for this bucket. While the rate is 0 the token cannot be taken, so
+            waited: whether a node is waiting for this bucket. While the rate is 0 the token cannot be taken, so
                 Kubernetes always empties the new bucket. But a rate may be 0 for an instant while the nodes of an
-                outage are reported one by one; emptying the bucket then would cost a token that nobody requested.
+                outage are reported one by one. If no node waits, emptying the bucket would waste a token.
         """
         if rate == self.rate:
             return self

@@ -1,4 +1,4 @@
-"""Zones: how much of a zone is not ready, and how fast its nodes may get the taint that evicts.
+"""Zones: how many nodes of a zone are not ready, and how fast its nodes may get the taint that evicts.
 
 See docs/domain.md, "Zones".
 
@@ -28,8 +28,8 @@ record."""
 CONFIRMED_WITHIN = 2.0
 """Seconds within which the taint-manager of a node is expected to confirm a grant. It usually takes tenths of a second.
 
-The grants of that time may be unconfirmed, so that the round trip does not limit the rate. More may not, because a
-taint-manager that was away uses all open grants at once when it comes back.
+The grants of that time may be unconfirmed, so that the round trip does not limit the rate. More are not allowed,
+because a taint-manager that was down uses all open grants at once when it restarts.
 """
 
 _LATEST = datetime.max.replace(tzinfo=UTC)
@@ -91,7 +91,7 @@ class _Turn:
     """When the wait began."""
 
     began: datetime
-    """When the incident began. Among nodes that wait again since a stop ended, older incidents go first."""
+    """When the incident began. Among nodes that wait again after a stop, older incidents come first."""
 
     target: str
 
@@ -132,14 +132,14 @@ class Settled:
 class ZoneTable:
     """Every node as its zone sees it, and the record of every zone.
 
-    The records are the memory: which nodes have a grant, what is left of each zone's token, and when the last stop
-    ended. Everything else is derived from the records and the nodes. So a table that is restored makes the same
-    decisions as the one before it.
+    The records store which nodes have a grant, what is left of each zone's token, and when the last stop ended.
+    Everything else is derived from the records and the nodes. So a restored table makes the same decisions as the one
+    before it.
 
-    The generation of the records is one counter for all zones, and a grant takes the generation of its zone's record.
-    So the generation of grants increases for each target, across restarts and in whatever zone the target is. When the
-    record with the highest generation is deleted, another record takes the counter over. When no zone is left, there
-    are no nodes, and everyone who keeps grants has been told to delete them.
+    The generation of the records is one counter for all zones, and a grant has the generation of its zone's record. So
+    the generation of grants increases for each target, across restarts and changes of its zone. When the record with
+    the highest generation is deleted, another record takes over the counter. When no zone is left, there are no nodes,
+    and all stored grants have been deleted.
 
     Args:
         rules: the settings.
@@ -227,10 +227,10 @@ class ZoneTable:
 
         Args:
             now: the present time.
-            turned: targets that have got the taint since the last call. During a stop they are told to lose it.
+            turned: targets that have got the taint since the last call. During a stop, their grants are withdrawn.
             declared: returns the declared nodes. As long as one of them has no record yet, for example after an upgrade
                 from a version without zones, it is not known whether all nodes are lost. If all nodes with a record are
-                lost, no node gets a grant then, and no node is told to lose its taint.
+                lost, then no grant is given, and no grant is withdrawn.
         """
         settled = Settled()
         if self._requeue:
@@ -342,7 +342,7 @@ class ZoneTable:
             settled.grants += [self._grant(self._members[entry.target], record, now, granted=True) for entry in granted]
 
     def _carry_on(self, settled: Settled) -> None:
-        """Pass the highest generation on to a remaining zone when the zone that has it is deleted."""
+        """Pass the highest generation to a remaining zone when the zone that has it is deleted."""
         gone = {name for name, record in settled.zones if record is None}
         stays = sorted(self._records.keys() - gone)
         highest = max((self._records[name].generation for name in stays), default=self._sequence)
@@ -356,7 +356,7 @@ class ZoneTable:
         return record
 
     def _withdraw_all(self) -> list[str]:
-        """Withdraw all grants. Returns the nodes that must be told."""
+        """Withdraw all grants. Returns the nodes that must be notified."""
         granted = [target for zone in self._zones.values() for target in zone.granted]
         for target in granted:
             del self._grants[target]
@@ -394,7 +394,7 @@ class ZoneTable:
         return _Turn(since, member.since, target)
 
     def _place(self, target: str, known: ZoneMembered | None) -> None:
-        """Put a node where it belongs: into its zone's queue, into the set of granted nodes, or nowhere."""
+        """Add a node to its zone's queue or to the set of granted nodes, or remove it from both."""
         placed = self._turns.pop(target, None)
         if placed is not None:
             name, turn = placed

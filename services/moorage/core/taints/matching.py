@@ -1,4 +1,4 @@
-"""Which tolerations match which taints (docs/domain.md, "Matching"). For many nodes at once, see `matrix`."""
+"""Matches tolerations and taints (docs/domain.md, "Matching"). For many nodes at once, see `matrix`."""
 
 from __future__ import annotations
 
@@ -111,5 +111,5 @@ def normalize_reversed(counts: Sequence[int]) -> list[int]:
     highest = max(counts, default=0)
     if highest <= 0:
         return [MAX_SCORE for _ in counts]
-    # Truncation towards zero, not floor. A negative count makes no sense, but the result must be upstream's.
+    # Truncation towards zero, not floor. A negative count is meaningless, but the result must equal upstream's.
     return [MAX_SCORE - (1 if n >= 0 else -1) * (MAX_SCORE * abs(n) // highest) for n in counts]

@@ -32,7 +32,7 @@ _FEW: Final = 16
 """Up to this many workloads are answered row by row, because tables would cost more than they save."""
 
 _REMEMBERED: Final = 2**16
-"""The number of cached masks of single tolerations. When it is reached, the cache is cleared."""
+"""The maximum number of cached masks of single tolerations. When it is reached, the cache is cleared."""
 
 _TolerationKey = tuple[str, str, str, str]
 _TaintKey = tuple[str, str, str]
@@ -213,7 +213,7 @@ class _Plane:
 class TaintMatrix:
     """The taints of many nodes, updated node by node and queried by tolerations.
 
-    Nodes are in slots, and the slot of a removed node is reused. Two taints of one node with the same key, value and
+    Each node has a slot, and the slot of a removed node is reused. Two taints of one node with the same key, value and
     effect count as one (validation refuses them). Taints whose effect neither filters nor scores in the dialect are not
     kept.
 

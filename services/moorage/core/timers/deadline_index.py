@@ -1,4 +1,4 @@
-"""Deadlines by key, at most one for each key: which one comes next, and which ones are due.
+"""Deadlines by key, at most one for each key. Returns the next one, and those that are due.
 
 The index is a heap with lazy deletion: the entry of a deadline that was moved or removed stays in the heap until it
 reaches the top, or until there are too many such entries. The code never reads the clock: `now` is an argument.

@@ -77,7 +77,7 @@ class TimerTable:
         return self._deadlines.next()
 
     def forget_orphans(self) -> None:
-        """Forget fired timers that no longer exist. Call this only when all timers have been restored.
+        """Drop fired timers that no longer exist. Call this only when all timers have been restored.
 
         A timer is set before it fires. So a timer that has fired and is unknown was removed by its owner.
         """

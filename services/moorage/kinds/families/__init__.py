@@ -1,1 +1,1 @@
-"""What kinds of one family share: targets, workload controllers, propagation policies, roles."""
+"""Base classes for kinds of one family: targets, workload controllers, propagation policies, roles."""

@@ -1,4 +1,4 @@
-"""The controllers that make pods from a template."""
+"""The controllers that create pods from a template."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def controller_columns(ready: Callable[[Object], str], scheduled: Callable[[Obje
     """The columns of a controller.
 
     Args:
-        ready: returns ready of wanted pods.
+        ready: returns the number of ready pods and of wanted pods.
         scheduled: returns the number of pods that are bound.
     """
     return (
@@ -108,7 +108,7 @@ class ControllerKind(Kind[ResourceT]):
 
         Args:
             counts: the numbers of its pods.
-            generation: of the object that was counted for.
+            generation: the generation of the object for which they were counted.
         """
         return {
             "observedGeneration": generation,

@@ -1,4 +1,4 @@
-"""What budgets and eviction pauses share."""
+"""Code that eviction budgets and eviction pauses share."""
 
 from __future__ import annotations
 

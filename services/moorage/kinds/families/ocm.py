@@ -1,4 +1,4 @@
-"""What Open Cluster Management's kinds share."""
+"""Functions that Open Cluster Management's kinds share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def available(found: Object) -> str:
-    """Whether a managed cluster can be used: `True`, `False` or `Unknown`."""
+    """Whether a managed cluster is available: `True`, `False` or `Unknown`."""
     return condition_status(found, MANAGED_CLUSTER_AVAILABLE) or "Unknown"
 
 
@@ -58,7 +58,7 @@ def sets(related: Related) -> ManagedSets:
         head = {"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSet"}
         try:
             made = ManagedClusterSet.model_validate({**head, **one})
-        except ValidationError:  # of a newer version than this program
+        except ValidationError:  # it is from a newer version of Moorage
             continue
         found.put(made.metadata.name, made.spec)
     return found

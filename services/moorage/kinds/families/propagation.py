@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def clusters_text(affinity: Any) -> str:
-    """The clusters that a ClusterAffinity selects, in a word."""
+    """The clusters that a ClusterAffinity selects, as a short text."""
     if not isinstance(affinity, Mapping) or not any(affinity.values()):
         return "<all>"
     parts = [",".join(affinity.get("clusterNames") or [])]
@@ -30,7 +30,7 @@ def clusters_text(affinity: Any) -> str:
 
 
 def _selected(found: Object) -> str:
-    """The resources that a policy is for: `Deployment/web,ConfigMap/*`."""
+    """The resources that a policy selects: `Deployment/web,ConfigMap/*`."""
     chosen = at(found, "spec", "resourceSelectors") or []
     return ",".join(f"{one.get('kind')}/{one.get('name') or '*'}" for one in chosen) or NONE
 
@@ -44,7 +44,7 @@ def _clusters(found: Object) -> str:
 
 
 class Propagation(Kind[ResourceT]):
-    """Which resources go to which clusters."""
+    """A policy that places resources on clusters."""
 
     group: ClassVar[str] = "policy.karmada.io"
     versions: ClassVar[tuple[str, ...]] = ("v1alpha1",)

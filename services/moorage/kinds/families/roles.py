@@ -1,4 +1,4 @@
-"""Roles and their bindings (rbac.authorization.k8s.io): they are kept for what asks for them, and decide nothing."""
+"""Roles and their bindings (rbac.authorization.k8s.io). They are stored, but permissions are not enforced."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BINDING_COLUMNS: Final = (TableColumn("ROLE", of(_role)), AGE, TableColumn("SUBJ
 
 
 class Permission(Untyped):
-    """A role or a binding. Its name may hold what a part of a path may, such as `system:masters`."""
+    """A role or a binding. Its name may be any valid path segment, such as `system:masters`."""
 
     group: ClassVar[str] = "rbac.authorization.k8s.io"
 
@@ -36,9 +36,9 @@ class Permission(Untyped):
         """See `Kind`."""
         from moorage.core.admission.validation.rbac import validate_path_name
 
-        named = metadata.model_copy(update={"name": "role"})  # a name that is right, for this one has other rules
+        named = metadata.model_copy(update={"name": "role"})  # a valid name; those of roles have other rules
         return validate_path_name(metadata.name) + super().validate_metadata(named)
 
     def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:
         """See `Kind`."""
-        yield f"a {self.kind} is kept and shown, but permissions are not enforced yet"
+        yield f"a {self.kind} is stored and shown, but permissions are not enforced yet"

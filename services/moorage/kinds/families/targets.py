@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from moorage_schemas.taint import Taint, TargetTainted
 
 _DECIDED: Final = frozenset({"conditions", "heldTaints"})
-"""Parts of a target's status that the services decide."""
+"""Parts of a target's status that services determine."""
 
 
 UNREPORTED: Final = "Unreported"
-"""What stands for `Ready` of a target that nobody has reported. Such a target counts as ready."""
+"""The status of a target whose condition `Ready` was never reported. Such a target counts as ready."""
 
 
 def unreported(found: Object) -> str:
-    """The meaning of a missing condition `Ready`. Empty if the condition is there."""
+    """The meaning of a missing condition `Ready`. Empty if the target has the condition."""
     return "" if condition_status(found, "Ready") else ": no probe has reported Ready, so it counts as ready"
 
 
@@ -75,7 +75,10 @@ def leaving(found: Object, related: Related, now: datetime) -> Section:
 
 
 class Target(Kind[ResourceT]):
-    """What a target says it offers (`status.capacity`, `status.allocatable`) is declared, its conditions are not."""
+    """A kind that carries taints.
+
+    Its resources (`status.capacity`, `status.allocatable`) are declared. Its conditions are not.
+    """
 
     status_declared: ClassVar[bool] = True
 
@@ -112,7 +115,7 @@ class Target(Kind[ResourceT]):
         return taints or ()
 
     def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterator[str]:
-        """What of the taints that were sent is missing or different, because it follows from the target's state."""
+        """Yield the sent taints that were not applied, because they depend on the target's state."""
         from moorage.core.taints.desired.from_conditions import belongs_to_state
 
         there = {

@@ -1,7 +1,6 @@
-"""Columns: what a table shows of a kind's objects after the name.
+"""The columns that a table shows for a kind's objects after the name.
 
-An object is JSON, and any part of it may be missing. A cell gets the present time, so that whoever prints a table
-decides what "now" is.
+An object is JSON, and any part of it may be missing. A cell gets the present time as an argument.
 """
 
 from __future__ import annotations

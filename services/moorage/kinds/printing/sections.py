@@ -1,4 +1,4 @@
-"""Sections of `describe`: what it tells of an object, before it is laid out as text."""
+"""The sections of `describe`: the content for an object, before it is formatted as text."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Rows(NamedTuple):
 
 
 class Heading(NamedTuple):
-    """A line above what belongs to it."""
+    """A heading for the lines below it."""
 
     name: str
 
 
 class Fields(NamedTuple):
-    """A part of the object as it is, below its name."""
+    """An unchanged part of the object, below its name."""
 
     name: str
     value: Any
@@ -59,7 +59,7 @@ class Related(Protocol):
     """Reads the objects that belong to the one that is described."""
 
     def list(self, kind: str, namespace: str | None = None, selector: str = "") -> Sequence[Object]:
-        """Return the objects of a kind. Of all namespaces if none is named."""
+        """Return the objects of a kind, in all namespaces if none is named."""
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """Return one object. None if there is none."""
@@ -81,7 +81,7 @@ def taint_texts(taints: Any) -> list[str]:
 
 
 def as_declared(found: Object) -> Iterator[Section]:
-    """`spec` and `status` as they are."""
+    """`spec` and `status`, unchanged."""
     for part in ("spec", "status"):
         if found.get(part):
             yield Fields(part.title(), found[part])
@@ -125,10 +125,10 @@ def held_by(guard: str, related: Related, now: datetime, namespace: str | None =
     """The evictions that a budget or a pause holds.
 
     Args:
-        guard: what holds them, as evictions name it: `EvictionPause/all`.
+        guard: what holds them, such as `EvictionPause/all`, as in `heldBy` of evictions.
         related: reads the evictions.
         now: the present time.
-        namespace: whose evictions. None means those of all namespaces.
+        namespace: the namespace of the evictions. None means all namespaces.
     """
     found = [
         one

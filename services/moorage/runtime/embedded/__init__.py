@@ -1,4 +1,4 @@
-"""The embedded broker: a real, single-node Apache Kafka without set-up (a package brings its JRE, jars are fetched)."""
+"""The embedded broker: a real, single-node Apache Kafka that needs no setup. Its JRE comes as a Python package."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from moorage.runtime.embedded.warmup import SUPERVISOR
 from moorage.runtime.kafka_version import KAFKA_VERSION
 
 _POLL = 0.03  # seconds between two checks of something that no event reports
-_ROOM_MB = 100  # below this a broker would fail within minutes, with a message that explains less
+_ROOM_MB = 100  # with less, a broker would fail within minutes, with a less helpful message
 _PORT_TRIES = 3
 _HOST = "127.0.0.1"
 
@@ -35,17 +35,17 @@ _HOST = "127.0.0.1"
 class EmbeddedKafka:
     """One broker on one data folder. Use it as an async context manager, or with `start` and `stop`.
 
-    It listens on the loopback interface only, keeps its data between runs, and uses the same port again when that is
-    free. It ends with the process that started it, however that process ends.
+    It listens on the loopback interface only, keeps its data between runs, and uses the same port again if that is
+    free. It stops when the process that started it ends, even if that process is killed.
 
     Args:
         data_dir: The folder that holds everything of this broker; the user's own broker when None.
-        port: The clients' port; when None, that of the last run, or a free one.
-        heap_mb: The largest size of the JVM's heap, in MB.
+        port: The clients' port. None means the port of the last run, or a free one.
+        heap_mb: The maximum size of the JVM's heap, in MB.
         settings: Broker settings by their Kafka names. They replace Moorage's.
-        start_timeout: Seconds from the JVM's start until it must answer, not counting the download of the jars before.
+        start_timeout: Seconds from the JVM's start until it must answer. The download of the jars is not included.
         stop_timeout: Seconds that the broker may take to stop in order before it is killed.
-        detached: The broker outlives this process; `control.stop` ends it.
+        detached: Whether the broker continues after this process has ended; `control.stop` stops it.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class EmbeddedKafka:
 
     @property
     def port(self) -> int:
-        """The clients' port. It exists from the first `start` on."""
+        """The clients' port. It is known after the first `start`."""
         if self._port is None:
-            raise RuntimeError("the embedded Kafka has no port before it was started")
+            raise RuntimeError("the embedded Kafka has no port before it is started")
         return self._port
 
     @property
     def bootstrap(self) -> str:
-        """The address for clients (`bootstrap.servers`). It exists from the first `start` on; a restart keeps it."""
+        """The address for clients (`bootstrap.servers`). It is known after the first `start`; a restart keeps it."""
         return f"{_HOST}:{self.port}"
 
     @property
@@ -123,7 +123,7 @@ class EmbeddedKafka:
             await self.kill()
             raise
         finally:
-            os.close(lock)  # the supervisor and the JVM hold it from now on
+            os.close(lock)  # from now on the supervisor and the JVM hold it
 
     async def stop(self) -> None:
         """Stop the broker in order, and kill it after the grace period. Does nothing when it is not running."""
@@ -148,7 +148,7 @@ class EmbeddedKafka:
         await self._ended()
 
     def pause(self) -> None:
-        """Freeze the broker (SIGSTOP): its connections stay open and nothing answers."""
+        """Freeze the broker (SIGSTOP): its connections stay open, and it does not answer."""
         os.kill(self._running_pid(), signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -161,7 +161,7 @@ class EmbeddedKafka:
         await self.start()
 
     async def wait(self) -> int:
-        """Wait until the broker has ended, for whatever reason. Return its exit code (128 + n for signal n)."""
+        """Wait until the broker has ended for any reason. Return its exit code (128 + n for signal n)."""
         if self._process is None:
             raise RuntimeError("the embedded Kafka was not started")
         process = self._process
@@ -175,7 +175,7 @@ class EmbeddedKafka:
 
     def _running_pid(self) -> int:
         if not self.pid:
-            raise RuntimeError("the embedded Kafka does not run")
+            raise RuntimeError("the embedded Kafka is not running")
         return self.pid
 
     async def _ended(self) -> None:
@@ -209,14 +209,14 @@ class EmbeddedKafka:
         if free < _ROOM_MB:
             os.close(lock)
             raise EmbeddedKafkaError(
-                f"There is no room for the embedded Kafka's data in {folder}.",
-                why=f"{free} MB are free, it needs {_ROOM_MB} MB to begin with.",
-                action="Make room there, or set XDG_STATE_HOME to a folder on another disk.",
+                f"There is not enough space for the embedded Kafka's data in {folder}.",
+                why=f"{free} MB are free; it needs {_ROOM_MB} MB to start.",
+                action="Free some space there, or set XDG_STATE_HOME to a folder on another disk.",
             )
         return lock
 
     async def _wait_for_orphan(self) -> int | None:
-        """Wait for a broker whose owner is gone. It is about to stop and release the folder."""
+        """Wait for a broker whose owner has ended. It is about to stop and release the folder."""
         deadline = time.monotonic() + self._stop_timeout + 5
         while time.monotonic() < deadline:
             state = self._dir.state()
@@ -275,7 +275,7 @@ class EmbeddedKafka:
                 raise EmbeddedKafkaError(
                     f"The embedded Kafka cannot listen on port {self._wanted_port} of {_HOST}.",
                     why="The port is taken by another program, or this user may not use it.",
-                    action="End that program, or choose another port, or none to get a free one.",
+                    action="End that program, choose another port, or give no port to get a free one.",
                 )
             return self._wanted_port
         if self._port and _free(self._port):
@@ -290,7 +290,7 @@ class EmbeddedKafka:
             raise EmbeddedKafkaError(
                 f"The embedded Kafka could not be started in {self._dir.path}.",
                 why=str(error),
-                action="Make room there or make it writable, or set XDG_STATE_HOME to another folder.",
+                action="Free some space there or make it writable, or set XDG_STATE_HOME to another folder.",
             ) from error
         stdout = self._process.stdout
         line = await asyncio.to_thread(stdout.readline) if stdout is not None else b""
@@ -345,13 +345,13 @@ class EmbeddedKafka:
 
     def _failed(self, why: str) -> EmbeddedKafkaError:
         log = self.log_tail()
-        action = f"See {self._dir.log_file} for all of it."
+        action = f"See {self._dir.log_file} for the whole log."
         if "BindException" in log:
-            why += " A port that it needs was taken meanwhile."
+            why += " Another program has taken a port that it needs."
             action = "Start again. " + action
         elif "No space left on device" in log:
             why += " The disk is full."
-            action = "Make room, or set XDG_STATE_HOME to a folder on another disk. " + action
+            action = "Free some space, or set XDG_STATE_HOME to a folder on another disk. " + action
         elif "insufficient memory" in log or "Could not reserve enough space" in log:
             why += f" There is not enough memory for a heap of {self._heap_mb} MB."
             action = "End other programs, or choose a smaller heap. " + action
@@ -362,12 +362,12 @@ async def answers(bootstrap: str, *, patience: float = 5.0) -> bool:
     """Return whether a broker answers and reports its cluster.
 
     Args:
-        bootstrap: Its address, `host:port`. Of a list only the first is tried.
+        bootstrap: Its address, `host:port`. If it is a list, only the first address is tried.
         patience: Seconds to wait for each answer.
     """
     host, _, port = bootstrap.partition(",")[0].rpartition(":")
     try:
-        # Try a plain connection first, because the client would log an error for each attempt that comes too early.
+        # Try a plain connection first, because the client would log an error for each attempt that is too early.
         async with asyncio.timeout(patience):
             _, writer = await asyncio.open_connection(host, int(port))
             writer.close()
@@ -376,7 +376,7 @@ async def answers(bootstrap: str, *, patience: float = 5.0) -> bool:
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=int(patience * 1000))
     try:
         async with asyncio.timeout(patience):
-            await admin.start()  # asks for ApiVersions
+            await admin.start()  # requests ApiVersions
             return bool((await admin.describe_cluster())["brokers"])
     except (KafkaError, OSError):
         return False

@@ -44,10 +44,10 @@ TUNING = {
     "group.consumer.min.heartbeat.interval.ms": "300",
     # An abandoned transaction blocks readers until it is aborted, so check every second instead of every ten.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    # After a kill -9 the controller waits this long before it accepts the restarted broker, so a restart takes as long
-    # (default 9 s). But when the broker hangs for longer, its controller takes the leader away from every partition for
-    # a moment, and Kafka 4.3.1 can lose the markers of transactions that end in that moment. Moorage repairs this
-    # (docs/decisions/0013); other clients of this broker may wait for such a partition forever.
+    # After a kill -9 the controller waits this long before it accepts the restarted broker, so a restart takes at least
+    # this long (default 9 s). When the broker hangs for longer, its controller takes the leader away from every
+    # partition for a moment, and Kafka 4.3.1 can lose the markers of transactions that end in that moment. Moorage
+    # repairs this (docs/decisions/0013). Other clients of this broker may wait for such a partition forever.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "400",
     # A small machine: fewer threads, and a cleaner's buffer that fits the heap (default 128 MB).
@@ -75,14 +75,14 @@ appender.file.strategy.max = 2
 rootLogger.level = info
 rootLogger.appenderRef.file.ref = FILE
 """
-"""log4j2's configuration: one file, which takes at most 30 MB together with its two predecessors."""
+"""log4j2's configuration: one file and two older ones, which together take at most 30 MB."""
 
 
 def broker_properties(*, port: int, controller_port: int, extra: dict[str, str]) -> str:
     """Return the broker's properties file.
 
-    Its paths are relative to the broker's working directory, which is the data folder. So that folder may have any name
-    (Kafka splits `log.dirs` at commas).
+    Its paths are relative to the broker's working directory, which is the data folder. Kafka splits `log.dirs` at
+    commas, but the folder itself may have any name in this way.
 
     Args:
         port: The clients' port on 127.0.0.1.
@@ -110,8 +110,8 @@ def _escape(text: str) -> str:
 def jvm_flags(*, heap_mb: int) -> list[str]:
     """Return the flags for a broker that starts fast and stays small.
 
-    The serial collector and the first-tier compiler halve the processor time of a start. They cost throughput only
-    under more load than one small node is meant for.
+    The serial collector and the first-tier compiler halve the processor time of a start. They reduce throughput only
+    under more load than a small single node is meant for.
     """
     return [
         f"-Xmx{heap_mb}m",
@@ -129,7 +129,8 @@ def jvm_flags(*, heap_mb: int) -> list[str]:
 def jvm_environment() -> dict[str, str]:
     """Return the environment for the JVM: that of this process, with a locale in which file names are read as UTF-8.
 
-    In the C locale, which services and containers usually have, it would not find a folder whose name is not ASCII.
+    In the C locale, which services and containers usually have, the JVM would not find a folder whose name is not
+    ASCII.
     """
     return {**os.environ, "LC_ALL": "C.UTF-8"}
 

@@ -40,7 +40,7 @@ def status(data_dir: Path) -> BrokerStatus:
         held = folder.held()
     except OSError as error:
         raise EmbeddedKafkaError(
-            f"The data folder {data_dir} cannot be looked at.",
+            f"The data folder {data_dir} cannot be read.",
             why=str(error),
             action="Make it readable and writable for this user.",
         ) from error
@@ -54,7 +54,7 @@ async def stop(data_dir: Path, *, timeout: float = 30.0) -> bool:  # noqa: ASYNC
 
     Args:
         data_dir: The folder.
-        timeout: Seconds until this gives up. The broker's own supervisor kills it well before.
+        timeout: Seconds after which this gives up. The broker's supervisor kills the broker well before that.
 
     Returns:
         Whether there was a broker to stop.
@@ -71,7 +71,7 @@ async def stop(data_dir: Path, *, timeout: float = 30.0) -> bool:  # noqa: ASYNC
             os.kill(pid, signal.SIGTERM)
     except PermissionError as error:
         raise EmbeddedKafkaError(
-            f"The embedded Kafka on {data_dir} may not be stopped.",
+            f"This user may not stop the embedded Kafka on {data_dir}.",
             why=f"Its supervisor, the process {pid}, belongs to another user.",
             action="Stop it as that user.",
         ) from error
@@ -80,7 +80,7 @@ async def stop(data_dir: Path, *, timeout: float = 30.0) -> bool:  # noqa: ASYNC
         if time.monotonic() > deadline:
             raise EmbeddedKafkaError(
                 f"The embedded Kafka on {data_dir} did not stop.",
-                why=f"Its supervisor, the process {pid}, was asked {timeout:g} s ago.",
+                why=f"Its supervisor, the process {pid}, was told to stop {timeout:g} s ago.",
                 action=f"Kill its processes: kill -9 {found.state.pid} {pid}",
                 log=folder.log_tail(),
             )

@@ -21,7 +21,7 @@ class BrokerState:
         port: The clients' port on 127.0.0.1. The next start tries it again.
         pid: The JVM's process id; 0 when it was stopped in order.
         supervisor: The process id of the supervisor, which a SIGTERM stops; 0 as above.
-        owner: The process that started it and that it stops with; 0 when it runs detached.
+        owner: The process that started the broker; the broker stops when that process ends. 0 when it runs detached.
         version: Kafka's version.
     """
 
@@ -78,7 +78,7 @@ class DataDir:
         return False
 
     def state(self) -> BrokerState | None:
-        """Return what was stored last; None when there is nothing, or nothing that can be read."""
+        """Return the state that was stored last; None when there is none, or when it cannot be read."""
         try:
             return BrokerState(**json.loads(self._state_file.read_bytes()))
         except (OSError, ValueError, TypeError):
@@ -100,7 +100,7 @@ class DataDir:
 
         Args:
             since: Where this run began in the log, in bytes.
-            lines: The largest number of lines of each.
+            lines: The maximum number of lines of each.
         """
         parts = [_tail(self.log_file, since)[-lines:], _tail(self.console_file, 0)[-lines:]]
         return "\n".join(line for part in parts for line in part)

@@ -9,7 +9,7 @@ from moorage.runtime.environment import state_folder
 
 
 def cache_dir() -> Path:
-    """Return the folder for files that can be fetched or made again: jars, and what is derived from them."""
+    """Return the folder for files that can be downloaded or made again: jars, and files derived from them."""
     value = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG specification says to ignore relative paths.
     base = Path(value) if value and Path(value).is_absolute() else Path.home() / ".cache"

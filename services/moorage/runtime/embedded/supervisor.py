@@ -1,14 +1,14 @@
 """Runs the broker's JVM as a child that never outlives its owner.
 
-This is a stand-alone program (standard library only, started by its path), so that it starts in some 20 ms and needs
-some 10 MB. The owner holds the write end of this program's standard input and never writes to it. When that end is
-closed, because the owner wants to stop the broker or because the owner is gone (SIGKILL included), the JVM is asked to
-stop, and killed after a grace period. This works wherever there are pipes. On Linux the JVM also dies with this program
+This is a stand-alone program (standard library only, started by its path), so that it starts in about 20 ms and needs
+about 10 MB. The owner holds the write end of this program's standard input and never writes to it. That end is closed
+when the owner stops the broker, and when the owner ends, even by SIGKILL. Then the JVM gets a SIGTERM, and is killed
+after a grace period. This works on every system with pipes. On Linux the JVM also dies with this program
 (PR_SET_PDEATHSIG).
 
 Usage: supervisor.py WATCH OWNER_PID GRACE_SECONDS LOCK_FD COMMAND...
     WATCH is 1 to follow the owner, 0 to run detached until SIGTERM. LOCK_FD is an open, locked file that the JVM
-    inherits, so that the lock is held for exactly as long as something may write to the data.
+    inherits, so that the lock is held for exactly as long as a process may write to the data.
 
 The JVM's process id is the one line on standard output. The exit code is the JVM's (128 + n for signal n).
 """

@@ -26,7 +26,7 @@ _WRITE_WITHIN = 90.0  # seconds; takes 5 to 10
 
 
 def cache_file(home: Path, program: Path, class_path: str) -> Path:
-    """Return the path of the cache for this JVM and class path. An empty file there shows that it cannot be made."""
+    """Return the path of the cache for this JVM and class path. An empty file means that it cannot be created."""
     try:
         version = (program.resolve().parent.parent / "release").read_bytes()
     except OSError:
@@ -36,7 +36,7 @@ def cache_file(home: Path, program: Path, class_path: str) -> Path:
 
 
 def train(cache: Path, command: list[str], *, checkpoint: bytes, lock: int, stop: threading.Event) -> None:
-    """Run a temporary broker once and let its JVM write the cache. A failure leaves an empty file, and slower starts.
+    """Run a temporary broker once so that its JVM writes the cache. After a failure the file is empty.
 
     Args:
         cache: The file to write.

@@ -1,4 +1,4 @@
-"""Decides what is written for a batch of records. Malformed and poisonous records are taken out."""
+"""Decides what is written for a batch of records. Leaves out malformed records, and those that make a service fail."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ S = TypeVar("S")
 
 
 _SLICE = 25
-"""The number of records after which other tasks get their turn: the transaction in flight, and other partitions'
-owners."""
+"""The number of records after which other tasks run: the transaction in flight, and the owners of other partitions."""
 
 _SLICE_SECONDS = 0.01
-"""The time in seconds that a slice should take at most. Slices get smaller when records take longer."""
+"""The maximum time in seconds that a slice should take. Slices get smaller when records take longer."""
 
 DECISION_EVENTS = 2000
 """The number of events after which a decision takes no more records, so that its transaction stays small and ends
@@ -56,31 +55,30 @@ class BatchDecision:
 
     records: int = 0
     left: Sequence[tuple[Topic, Any]] = ()
-    """The given records that the decision did not take. They are left for the next one."""
+    """The given records that the decision did not take. They are for the next decision."""
 
     afresh: str = ""
     """Why the state must be restored once this is written; empty when the state is sound."""
 
     fresh: bool = False
-    """Whether it holds decisions on tables that were read to their present ends. Such decisions lose value with each
-    moment."""
+    """Whether it holds decisions on tables that were read to their present ends. They are soon out of date."""
 
 
 class BatchProcessor(Generic[S]):
     """Calls the service for one partition's records. It outlives the partition's states.
 
-    When the service fails on a batch, the state may be spoiled, so nothing of the batch is written. After the restore
-    its records are processed one by one. The one that fails again is remembered as poison, and what came before it is
-    written. After one more restore, that record goes to the dead letters when its turn comes.
+    When the service fails on a batch, the state may be invalid, so nothing of the batch is written. After the restore
+    its records are processed one by one. The record that fails again is noted as poison, and the results of the records
+    before it are written. After one more restore, that record becomes a dead letter when its turn comes.
 
     Args:
         service: the service that decides.
         partition: the partition of the records.
         partitions: the number of partitions of each topic.
-        report_max_bytes: the size of the largest record that is accepted from third parties.
+        report_max_bytes: the maximum size of a record from third parties.
         form: how records are read and written.
         seconds: a clock that measures how long a slice takes.
-        book: notes the size of slices; in a replay it supplies it.
+        book: records the size of slices; in a replay it supplies them.
     """
 
     def __init__(
@@ -113,7 +111,7 @@ class BatchProcessor(Generic[S]):
     def process(  # noqa: C901 - one loop that tells the kinds of records apart
         self, state: S, records: Sequence[tuple[Topic, Any]], decision: BatchDecision, *, catching_up: bool = False
     ) -> Steps[None]:
-        """Decide on records, in order, until the transaction has a good size. The rest goes to `decision.left`.
+        """Decide on records, in order, until the transaction is large enough. The rest goes to `decision.left`.
 
         Raises:
             StartAfresh: the service failed on several records at once, and nothing of them may be written.
@@ -169,10 +167,9 @@ class BatchProcessor(Generic[S]):
         decision.emits += added
 
     def _process(self, state: S, run: Sequence[Input], decision: BatchDecision, *, catching_up: bool) -> Steps[bool]:
-        """Process a run of records. Return False when it was a single record and has spoiled the state.
+        """Process a run of records. Return False when it was a single record on which the service failed.
 
-        When a record needs fresh tables, they are read once, and are then as new as all records that were taken
-        together.
+        When a record needs fresh tables, they are read once. They are then as new as all records of the run.
         """
         if not run:
             return True
@@ -184,7 +181,7 @@ class BatchProcessor(Generic[S]):
                 else:
                     self.add(decision, self._service.process(state, run, decision.now, fresh=self._fresh))
                 break
-            except Exception as error:  # noqa: BLE001 - the function is pure, so whatever it raises, the record caused it
+            except Exception as error:  # noqa: BLE001 - the function is pure, so the record caused the error
                 if self._fresh or not isinstance(error, NeedFresh):
                     self._failed(run, decision, error)
                     return False
@@ -246,7 +243,7 @@ class BatchProcessor(Generic[S]):
         self._singly.discard(place)
 
     def _refuse(self, state: S, bad: Malformed, decision: BatchDecision) -> None:
-        """Let the service refuse a record of a third party. Any other malformed record gets a dead letter here."""
+        """Pass a third party's malformed record to the service. Any other malformed record gets a dead letter here."""
         emits: list[Emit]
         if bad.topic in self._service.refuses:
             try:
@@ -270,7 +267,7 @@ class BatchProcessor(Generic[S]):
         self._passed(bad, decision)
 
     def _add_refusal(self, decision: BatchDecision, emits: Sequence[Emit], bad: Malformed) -> None:
-        """Add dead letters. When they are too large, add one without the original instead, so that work continues."""
+        """Add dead letters. If they are too large, add one without the original instead, so that work continues."""
         try:
             self.add(decision, emits)
         except EncodeError as error:
@@ -290,5 +287,5 @@ class BatchProcessor(Generic[S]):
         if goes_to != self._partition:
             raise EncodeError(
                 f"{emit.topic.short} {emit.key}: invalid value {emit.partition_key!r}: state must stay in its "
-                f"owner's partition {self._partition}, this goes to {goes_to}"
+                f"owner's partition {self._partition}, but this key belongs to partition {goes_to}"
             )

@@ -28,7 +28,7 @@ def dead_letter(service: str, bad: Malformed, now: datetime, cause: Meta | None 
     """
     raw = bad.raw.value or b""
     original, encoding = _text(raw[:_MAX_ORIGINAL])
-    # Original, key and headers are cut: a dead letter too large for its topic would be refused again and again.
+    # Original, key and headers are truncated: a dead letter too large for its topic would be refused again and again.
     key = (bad.raw.key or b"").decode("utf-8", "replace")[:_MAX_KEY]
     return Emit(
         topic=DEAD_LETTERS,

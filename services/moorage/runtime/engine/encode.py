@@ -35,8 +35,8 @@ class _Place(NamedTuple):
 class Encoder:
     """Encodes the decisions of one service.
 
-    The headers are those of `envelope.to_headers(service.child_meta(...))`. They are built in one go, because this code
-    runs for every record that is written. A test checks that both ways agree.
+    The headers are those of `envelope.to_headers(service.child_meta(...))`. They are built in one step, because this
+    code runs for every record that is written. A test checks that both ways agree.
 
     Args:
         service: the service.
@@ -57,7 +57,7 @@ class Encoder:
 
         Args:
             decision: what is written.
-            positions: the next offset of every source, by short name: what the state rests on after the decision.
+            positions: the next offset of every source, by short name, on which the state rests after the decision.
         """
         if not decision.emits:
             return []
@@ -123,7 +123,7 @@ class Encoder:
         return place
 
     def count(self, decision: BatchDecision) -> None:
-        """Count what was written. Called when it is committed."""
+        """Update the metrics for a decision. Called when it is committed."""
         counts: dict[str, int] = {}
         for emit, _ in decision.emits:
             short = emit.topic.short

@@ -1,4 +1,4 @@
-"""One partition of a service: its state, queue and positions, and what is decided and written next.
+"""One partition of a service: its state, queue and positions, and the next decision and transaction.
 
 `restore` comes first: it reads the tables and notes where the sources end. Then `decide` is called again and again.
 Each decision is followed by `prepare` and, when its transaction is committed, by `written`. After any failure the
@@ -48,10 +48,10 @@ class EngineRules:
     """The number of partitions of each topic."""
 
     report_max_bytes: int = 65_536
-    """The size in bytes of the largest record that is accepted from third parties."""
+    """The maximum size in bytes of a record from third parties."""
 
     batch_max_records: int = 500
-    """The largest number of records in one batch."""
+    """The maximum number of records in one batch."""
 
     reconcile_interval: timedelta | None = timedelta(seconds=30)
     """The time between two rounds of the reconciler; None leaves them to the driver."""
@@ -81,7 +81,7 @@ class PartitionEngine(Generic[S]):
         rules: the settings.
         form: how records are read and written.
         seconds: a clock that measures how long a slice of records takes.
-        book: where the engine finds, and notes, what does not follow from the records.
+        book: records, or in a replay supplies, what does not follow from the records.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class PartitionEngine(Generic[S]):
         self.service = service
         self.partition = partition
         self.poked = False
-        """Whether the next decision wakes the service, whatever it waits for."""
+        """Whether the next decision wakes the service, even if nothing is due."""
 
         self.caught_up = False
         """Whether the source tables were read to the ends that they had when the partition began."""
@@ -136,7 +136,7 @@ class PartitionEngine(Generic[S]):
 
     @property
     def state(self) -> S:
-        """The state; it exists from `restore` on."""
+        """The state; it exists after `restore`."""
         return self._state
 
     @property
@@ -146,12 +146,12 @@ class PartitionEngine(Generic[S]):
 
     @property
     def positions(self) -> Mapping[Topic, int]:
-        """For each source, the offset of the first record that the state does not hold."""
+        """For each source, the offset of the first record that the state does not include."""
         return self._positions
 
     @property
     def waiting(self) -> int:
-        """The number of records that were offered and are not decided on."""
+        """The number of records that were offered and are not decided on yet."""
         return len(self._queue)
 
     @property
@@ -163,11 +163,11 @@ class PartitionEngine(Generic[S]):
 
     @property
     def wanted(self) -> tuple[Topic, ...]:
-        """The sources to read now: only the tables until the engine has caught up."""
+        """The sources to read now. Until the engine has caught up, these are only the tables."""
         return self.service.sources if self.caught_up else self._tables
 
     def fetched(self, topic: Topic) -> int | None:
-        """Return the offset from which a source is to be offered next; None before the restore has found it."""
+        """Return the offset from which a source is to be offered next; None until the restore has determined it."""
         for queued, record in reversed(self._queue):
             if queued is topic:
                 return int(record.offset) + 1
@@ -178,8 +178,8 @@ class PartitionEngine(Generic[S]):
 
         Args:
             upstream: the service, and what it writes.
-            below: its records below this offset count as soon as they are offered, because they are decided on before
-                anything rests on the result. Later records must not count before they are decided on.
+            below: the service's records below this offset count as soon as they are offered, because they are decided
+                on before the result is used. Later records count only once they are decided on.
         """
         record = next(
             (queued for topic, queued in reversed(self._queue) if topic is upstream.via and queued.offset < below),
@@ -201,8 +201,8 @@ class PartitionEngine(Generic[S]):
         Args:
             committed: the group's committed offset of each source; None where none was ever committed.
             view: the service's global view, read to its end.
-            no_later: positions that limit where the engine begins, even if the state rests on more. From there on, part
-                of what an earlier owner decided was lost.
+            no_later: positions after which the engine must not begin, even if the state rests on later ones. Some
+                decisions of an earlier owner on the records from there on were lost.
         """
         self.forget()
         self._book.restores(committed, no_later)
@@ -224,14 +224,15 @@ class PartitionEngine(Generic[S]):
         yield Announce(tuple(spans.values()))
         for phase in (self._tables, service.changelogs, service.follows):
             yield Read(tuple(spans[topic] for topic in phase))
-        # The state may rest on more than was committed: offsets may follow later, and may have been lost or set back.
+        # The state may rest on later offsets than were committed: offsets may follow later, and may have been lost or
+        # set back.
         for topic in service.sources:
             carried = min(self._carried.get(topic.short, 0), no_later.get(topic, sys.maxsize))
             starts[topic] = max(starts[topic], carried)
         yield Read(tuple(Span(topic, ends[topic], starts[topic]) for topic in self._tables))
         self._positions = dict(starts)
-        # Only what Kafka has. Offsets that a state record carries are committed soon, because that record may be
-        # removed.
+        # Only what Kafka has. Offsets that a state record carries are committed soon, because compaction may remove
+        # that record.
         self._committed = {
             topic: bounds.begin[topic] if offset is None else offset for topic, offset in committed.items()
         }
@@ -241,9 +242,9 @@ class PartitionEngine(Generic[S]):
         self._look_whether_caught_up()
 
     def fold(self, topic: Topic, records: Sequence[Any]) -> None:
-        """Fold records of a table into the state. A record that fails is logged, counted and left out.
+        """Fold records of a table into the state. A record that fails is logged, counted and skipped.
 
-        Leaving it out is the lesser evil: otherwise the partition would never start again.
+        Otherwise the partition could never start again.
         """
         if records:
             self._book.folded(topic, records)
@@ -271,7 +272,7 @@ class PartitionEngine(Generic[S]):
             self._last[topic.short] = records[-1]
 
     def forget(self) -> None:
-        """Throw away the state and the queue."""
+        """Discard the state and the queue."""
         self._queue.clear()
         self._passed.clear()
         self._marks.clear()
@@ -292,12 +293,12 @@ class PartitionEngine(Generic[S]):
         self._queue.extend([(topic, record) for record in records])
 
     def clear(self) -> None:
-        """Drop the records that were offered and not decided on. They must be offered again."""
+        """Drop the records that were offered but not decided on. They must be offered again."""
         self._queue.clear()
         self._passed.clear()
 
     def passed(self, topic: Topic, offset: int) -> None:
-        """Note that the reader of a source has come to this offset: every record below it was offered."""
+        """Note that the reader of a source has reached this offset: every record below it was offered."""
         self._passed[topic.short] = offset
 
     def reached(self, topic: Topic, offset: int) -> bool:
@@ -327,9 +328,9 @@ class PartitionEngine(Generic[S]):
     def _oldest(self, limit: int) -> list[tuple[Topic, Any]]:
         """Return the waiting records of the tables, in the order in which they were written, as far as it is known.
 
-        Which topic is read first is chance. If the grant for a node's taint were read before the report that the node
-        is ready again, the node would get the taint for a moment. So nothing is taken while something older may still
-        come. The exception is a backlog so large that fetching would stop because of it.
+        Which topic is read first is random. If the grant for a node's taint were read before the report that the node
+        is ready again, the node would get the taint for a moment. So no record is taken while an older one may still
+        arrive. The exception is a backlog so large that it would stop fetching.
         """
         waiting: dict[str, list[tuple[Topic, Any]]] = {topic.short: [] for topic in self._tables}
         for topic, record in self._queue:
@@ -379,7 +380,7 @@ class PartitionEngine(Generic[S]):
         return (yield from self._noted(self._decide(BatchDecision(now, number=self._book.decides(now)))))
 
     def _noted(self, steps: Steps[R]) -> Steps[R]:
-        """Run steps, and note the answers, and where other tasks may have had their turn."""
+        """Run steps, and note the answers and the points at which other tasks may have run."""
         answer: object = None
         while True:
             try:
@@ -408,8 +409,8 @@ class PartitionEngine(Generic[S]):
     def _begin_deciding(self) -> Steps[None]:
         """Read the global topics to what is committed now, once, before anything is decided on the whole state.
 
-        The restored state rests on everything that the previous owner had read. The view of this process may be behind
-        that. A node that the view does not know yet would count as deleted, and the work on it would be evicted.
+        The restored state rests on everything that the previous owner had read. The view of this process may be older.
+        A node that the view does not know yet would count as deleted, and the work on it would be evicted.
         """
         first = self.caught_up and not self._has_begun and bool(self.service.globals)
         if self._book.flag(Flag.BEGINS, first):
@@ -417,7 +418,7 @@ class PartitionEngine(Generic[S]):
             self._has_begun = True
 
     def reconcile(self, decision: BatchDecision) -> None:
-        """Let the service recompute the desired state. Its repairs become part of the decision."""
+        """Make the service recompute the desired state. Its repairs become part of the decision."""
         repairs = self.service.reconcile(self._state, decision.now)
         if repairs:
             metrics.REPAIRS.labels(self.service.name).inc(len(repairs))
@@ -437,9 +438,9 @@ class PartitionEngine(Generic[S]):
         self._positions.update(decision.positions)
 
     def _pass_markers(self) -> None:
-        """Move the positions past the transaction markers behind the last record, which are never offered.
+        """Move the positions past the transaction markers after the last record, which are never offered.
 
-        A comparison of these positions with the end of a topic then shows that nothing is left.
+        Then these positions equal the end of a topic when all of it has been read.
         """
         behind = {}
         if not self._queue:
@@ -457,7 +458,7 @@ class PartitionEngine(Generic[S]):
             self.poked = True
 
     def _wake(self, decision: BatchDecision) -> Steps[None]:
-        """Do what has come due, including the reconciler's round, but not before what it needs has been read."""
+        """Do what is due, including the reconciler's round, once everything that it needs has been read."""
         service, now = self.service, decision.now
         due = service.next_wake(self._state)
         self.poked = self._book.flag(Flag.POKED, self.poked)
@@ -485,7 +486,7 @@ class PartitionEngine(Generic[S]):
         self._hold_until, self._hold = None, _WAKE_HOLD
 
     def _refresh(self, needs: Needs, decision: BatchDecision) -> Steps[bool]:
-        """Read what is needed to its present end, as part of this decision. Return whether that was possible."""
+        """Read the needed topics to their present ends, as part of this decision. Return whether that was possible."""
         yield Written()
         found: Freshness | None = yield Refresh(needs)
         if found is None:
@@ -505,7 +506,7 @@ class PartitionEngine(Generic[S]):
         return True
 
     def _mind_the_clock(self, now: datetime) -> None:
-        """When the clock was set back, shorten waits that became longer than intended."""
+        """After the clock was set back, shorten waits that have become longer than intended."""
         interval = self._rules.reconcile_interval
         if self._reconcile_at is not None and interval is not None:
             self._reconcile_at = min(self._reconcile_at, now + interval)
@@ -519,9 +520,9 @@ class PartitionEngine(Generic[S]):
     def prepare(self, decision: BatchDecision) -> Transaction | None:
         """Return a decision's transaction, fixed before the next decision is made; None when nothing is to be written.
 
-        A state record of the decision carries the positions, so that the offsets can follow later: a restore continues
-        from the later of the two. A tombstone does not count, because compaction removes it in the end. Each
-        transaction saves two round trips in this way (decision 0007).
+        If the decision has a state record, that record carries the positions, and the offsets can be committed later: a
+        restore continues from the later of the two. A tombstone does not count, because compaction removes it in the
+        end. This saves two round trips for each transaction (decision 0007).
         """
         offsets = self._uncommitted()
         overdue = self._overdue(decision.now)
@@ -532,7 +533,7 @@ class PartitionEngine(Generic[S]):
         return Transaction(decision, {} if carried and not overdue else offsets, dict(self._positions))
 
     def rest(self, now: datetime) -> Transaction | None:
-        """Return a transaction of the offsets that have not been committed; None when all have."""
+        """Return a transaction of the offsets that are not committed yet; None when all are."""
         offsets = self._uncommitted()
         return Transaction(BatchDecision(now), offsets, dict(self._positions)) if offsets else None
 

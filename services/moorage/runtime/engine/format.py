@@ -12,7 +12,7 @@ from moorage_schemas.topics import Topic
 
 
 class RecordFormat(Protocol):
-    """What the engine needs to do with records. Every record has an `offset`."""
+    """The operations that the engine needs on records. Every record has an `offset`."""
 
     def decode(
         self, topic: Topic, record: Any, *, third_party: bool = False, max_bytes: int | None = None

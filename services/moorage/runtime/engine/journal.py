@@ -1,19 +1,20 @@
-"""Notes what an engine did that does not follow from the records alone, so that a replay can do the same again.
+"""Records the steps of an engine that do not follow from the records alone, so that a replay can repeat them.
 
-The records show what was decided. They do not show when, on how many records of each topic, and in which order records
-of several topics, of followed topics and of the global view came in between. A `Journal` notes this, entry by entry, in
-the order in which it happened. Its owners write the entries together with their decisions: entries that are not written
-yet go into the next transaction with output, whichever owner commits it. Until then they wait in memory, which is safe,
-because nothing that was written rests on them. When there are many, they are written without other output. In a service
-with a global view, which all partitions of a process share, each process has one journal. In any other service each
-owner has its own.
+The records show what was decided. They do not show when it was decided, on how many records of each topic, and in which
+order records of several topics, of followed topics and of the global view were read in between. A `Journal` notes this,
+entry by entry, in the order in which it happened. Its owners write the entries together with their decisions: entries
+that are not written yet go into the next transaction with output, of any owner. Until then they wait in memory, which
+is safe, because nothing that was written rests on them. When there are many, they are written without other output. In
+a service with a global view, which all partitions of a process share, each process has one journal. In any other
+service each owner has its own.
 
-The entries are lists, because every record that is read passes through here. k is the number of an owner, t the number
-of a topic (its index in `topics` of the first entry), and p a partition. Offsets are the first offset, how many records
-follow one another from there, how many offsets are left out, how many records follow one another, and so on:
+The entries are lists, to keep them small and fast: every record that is read is noted here. k is the number of an
+owner, t the number of a topic (its index in `topics` of the first entry), and p a partition. Offsets are written as the
+first offset, the number of consecutive records from there, the number of offsets that are left out, the number of
+consecutive records after them, and so on:
 
     {"service", "partitions", "topics", "settings"}     the first entry of every journal
-    ["v", t, p, offsets…]     the view took in records
+    ["v", t, p, offsets…]     the view folded in records
     ["V"]                     the view was read to its end
     ["o", k, p]               an owner with a new engine
     ["r", k, p, [committed…], tokens…]     it restores; None for a source without a committed offset. Where the
@@ -21,11 +22,12 @@ follow one another from there, how many offsets are left out, how many records f
     ["f", k, t, offsets…]     it folded in records of a table
     ["d", k, now, tokens…]    it decides; microseconds since the epoch
     ["c", k, tokens…]         it continues after other tasks had their turn
-    ["x", k]                  it threw away its state
+    ["x", k]                  it discarded its state
 
-Tokens say what the engine found at each step, in order. "t" means that it continued at once. The answer to a request
-follows the request. A list of [t, offsets…] is the records that were taken. A value of `Flag` means that the flag
-holds. "z5" means that slices have five records from here on. {"m": [t, offset, …]} is the markers that were passed.
+Tokens state what the engine found at each step, in order. "t" means that it continued at once. The answer to a request
+follows the request. A list [t, offsets…] stands for the records that were taken. A value of `Flag` means that the flag
+holds. "z5" means that slices have five records from here on. {"m": [t, offset, …]} stands for the transaction markers
+that were passed.
 """
 
 from __future__ import annotations
@@ -56,14 +58,14 @@ _HEAVY: Final = 4000
 """The number of values in waiting entries above which they are written without other output: about 25 kB."""
 
 _LOST: Final = 1_000_000
-"""The number of values in waiting entries above which the journal is given up. A process that owns nothing writes
-nothing."""
+"""The number of values in waiting entries above which the journal is given up. This happens in a process that owns no
+partition, because it writes nothing."""
 
 _HEADER_BYTES: Final = 4096
-"""The size in bytes of the longest steps that go into a header. Longer ones get records of their own."""
+"""The maximum size in bytes of steps in a header. Larger ones get records of their own."""
 
 _PART_BYTES: Final = 500_000
-"""Bytes of entries that go into one record. Compressed, and as base64, they are far below Kafka's limit."""
+"""Bytes of entries that go into one record. Compressed and encoded as base64, they are far below Kafka's limit."""
 
 _ENTRY: Final = 6
 """The weight of an entry in addition to its values, for tokens that are added later."""
@@ -71,7 +73,7 @@ _ENTRY: Final = 6
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-# These settings say where things are and how the process runs. They change no decision.
+# These settings name addresses and control how the process runs. They change no decision.
 _ELSEWHERE: Final = frozenset(
     {
         "bootstrap_servers",
@@ -96,7 +98,7 @@ _ELSEWHERE: Final = frozenset(
 
 
 class Flag(StrEnum):
-    """Something that an engine checks at a step, and that holds or does not."""
+    """A condition that an engine checks at a step."""
 
     BEGINS = "b"
     """Nothing has been decided since the restore, and the global topics are read first."""
@@ -108,7 +110,7 @@ class Flag(StrEnum):
     """A round of the reconciler is due."""
 
     POKED = "p"
-    """The service is woken, whatever it waits for."""
+    """The service is woken, even if nothing is due."""
 
     HELD = "h"
     """A wake-up that has failed is postponed."""
@@ -121,7 +123,7 @@ Taken = Sequence[tuple[Topic, Any]]
 
 
 class Book(Protocol):
-    """Where an engine gets what does not follow from the records. Live it is found and noted; a replay supplies it."""
+    """The source of what does not follow from the records. A live engine finds and notes it; a replay supplies it."""
 
     @property
     def heavy(self) -> bool:
@@ -140,7 +142,7 @@ class Book(Protocol):
         """Note that records of a table are folded in."""
 
     def forgot(self) -> None:
-        """Note that the state is thrown away."""
+        """Note that the state is discarded."""
 
     def took(self, take: Callable[[], Taken]) -> Taken:
         """Return the records that are taken now."""
@@ -177,7 +179,7 @@ class NoBook:
         """Note nothing."""
 
     def took(self, take: Callable[[], Taken]) -> Taken:
-        """Take the records that are there."""
+        """Take the waiting records."""
         return take()
 
     def flag(self, flag: Flag, found: bool) -> bool:  # noqa: ARG002, FBT001 - the signature is Book's
@@ -248,13 +250,13 @@ class Journal:
         return OwnerBook(self, number, partition, self._topics)
 
     def viewed(self, topic: Topic, partition: int, records: Sequence[Any]) -> None:
-        """Note that the view took in records."""
+        """Note that the view folded in records."""
         entry = ["v", self._topics[topic.short], partition]
         _offsets(entry, records)
         self.note(entry)
 
     def view_whole(self) -> None:
-        """Note that the view was read to its end. Records that come from now on wake partitions."""
+        """Note that the view was read to its end. Records that are read from now on wake partitions."""
         self.note(["V"])
 
     def note(self, entry: list[Any]) -> None:
@@ -280,7 +282,7 @@ class Journal:
         return -1 if self._over else self._first + len(self._entries) - 1
 
     def take(self) -> list[Part]:
-        """Return what is to be written now. If it is not written, return it with `give_back`."""
+        """Return the entries to write now. If they are not written, they must be returned with `give_back`."""
         parts, self._back = self._back, []
         if self._entries:
             parts.append(Part(self._first, self._entries))
@@ -297,7 +299,7 @@ class Journal:
         self.weigh(sum(len(entry) + _ENTRY for part in parts for entry in part.entries))
 
     def _give_up(self) -> None:
-        """Stop noting. A replay sees that steps are missing, and reports it."""
+        """Stop noting. A replay detects that steps are missing, and reports it."""
         self._over = True
         self._entries, self._back, self._weight = [], [], 0
         metrics.JOURNALS_GIVEN_UP.labels(self.service).inc()
@@ -365,7 +367,7 @@ class OwnerBook:
         self.journal.note(["x", self._number])
 
     def took(self, take: Callable[[], Taken]) -> Taken:
-        """Take records, and note which."""
+        """Take records, and note which were taken."""
         taken = take()
         runs: list[list[int]] = []
         if taken:
@@ -482,7 +484,7 @@ def _plain(parts: Iterable[Part]) -> list[list[Any]]:
 
 
 def _offsets(into: list[Any], records: Sequence[Any]) -> None:
-    """Add the offsets of records: the first, how many, then in turn how many are left out and how many follow."""
+    """Add the offsets of records in the journal's format: the first offset, then counts of records and gaps in turn."""
     first, last = records[0].offset, records[-1].offset
     into.append(first)
     if last - first + 1 == len(records):

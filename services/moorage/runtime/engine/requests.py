@@ -1,4 +1,4 @@
-"""The requests that the engine makes to its driver. Each says what is sent back."""
+"""The requests that the engine makes to its driver. Each docstring says what is sent back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Ask where partitions begin and end. Sends back `Bounded`."""
+    """Request the first and end offsets of partitions. Sends back `Bounded`."""
 
     begin: tuple[Topic, ...] = ()
     end: tuple[Topic, ...] = ()
@@ -43,21 +43,21 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Announce what the restore will read, as far as is known, so that it is fetched in one go. Sends back nothing."""
+    """Announce what the restore will read, as far as is known, so that it is fetched together. Sends back nothing."""
 
     spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Pass these records to `PartitionEngine.fold`, in the order of each topic. Sends back nothing, when it is done."""
+    """Pass these records to `PartitionEngine.fold`, in the order of each topic. Sends back nothing, once it is done."""
 
     spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Let other tasks have their turn. Sends back nothing."""
+    """Let other tasks run. Sends back nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from moorage_schemas.topics import JOURNAL
 def with_steps(
     book: OwnerBook, decision: BatchDecision, records: list[Outgoing], parts: Sequence[Part], settings: Settings
 ) -> list[Outgoing]:
-    """Return the records of a transaction, with the steps that are needed to make them again.
+    """Return the records of a transaction, with the steps that a replay needs to make them again.
 
     Args:
         book: the book of the engine that decided.

@@ -1,4 +1,4 @@
-"""Creates Kafka clients as Moorage needs them, from the settings, in one place."""
+"""Creates all Kafka clients of Moorage from the settings."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _common(settings: Settings, client_id: str) -> dict[str, Any]:
         "bootstrap_servers": servers(settings),
         "client_id": client_id,
         "request_timeout_ms": _REQUEST_TIMEOUT_MS,
-        # New leaders and brokers are found through errors. This only limits how long a silent change goes unnoticed.
+        # New leaders and brokers are found through errors. This only limits how long another change goes unnoticed.
         "metadata_max_age_ms": 60_000,
     }
 
@@ -106,7 +106,7 @@ def topic_names(topics: Sequence[Any], prefix: str) -> list[str]:
 def whole_partitions(tps: Iterable[TopicPartition], topics: Iterable[str]) -> set[int]:
     """Return the partitions of which every topic is assigned.
 
-    While a member whose version has other sources is still in the group, each topic is divided among the members that
+    While a member of a version with other sources is still in the group, each topic is divided among the members that
     read it, so the assignments of the topics do not line up. A partition belongs to the member that has all of its
     topics. A source that only one member reads waits until that member has the whole partition.
     """

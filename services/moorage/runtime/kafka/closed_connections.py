@@ -1,9 +1,9 @@
 """Makes aiokafka notice closed connections on uvloop, too.
 
 asyncio drops what is written to a closed transport. uvloop raises `RuntimeError`, which aiokafka 0.14 does not expect
-(its issue 1038). When this hits the task that keeps a client's metadata up to date, the task ends without any notice.
+(its issue 1038). When this happens in the task that keeps a client's metadata up to date, the task ends without notice.
 From then on, everything that waits for metadata waits forever. So one connection that is reset at the wrong moment
-stops a consumer, or the client that requests offsets, until its process is ended.
+stops a consumer, or the client that requests offsets, until its process ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SENDING = ("send", "_send_sasl_token")
 
 
 def mind_closed_connections() -> None:
-    """Make a write to a closed connection close it for aiokafka, and raise the error of a broken connection.
+    """Make a write to a closed connection raise aiokafka's error of a broken connection, and close the connection.
 
     This changes aiokafka's class, because aiokafka creates its connections itself. Further calls change nothing.
     """

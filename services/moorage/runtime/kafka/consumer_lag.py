@@ -1,4 +1,4 @@
-"""Finds out whether a worker still receives what Kafka has, both its consumer and its table readers."""
+"""Finds out whether the consumer and the table readers of a worker still receive what Kafka has."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Behind:
 async def behind(context: WorkerContext[Any], phases: Mapping[int, Phase], view: GlobalReader | None) -> Behind:
     """Return where Kafka has more than this worker has received.
 
-    Kafka is asked over a connection of its own, because a consumer that has fallen silent does not know that there is
-    more. An open transaction may hide records of sources for as long as it may take. For tables, only records below
-    every open transaction count. The result is empty when Kafka does not answer.
+    The ends are requested over a separate connection, because a consumer that no longer receives anything does not know
+    that there is more. An open transaction may hide records of sources until its timeout. For tables, only records
+    below every open transaction count. The result is empty when Kafka does not answer.
 
     Args:
         context: the context of the worker's session.

@@ -1,10 +1,10 @@
 """Ends transactions of earlier owners that are still open because the broker lost their markers.
 
-A producer's start promises that no earlier transaction of its id is open. Kafka 4.3.1 breaks this promise when a
-partition has no leader at the moment in which the transaction coordinator ends a transaction: it takes the partition
-for deleted, skips its marker, and calls the transaction complete. A single broker that hangs for longer than its
-session with the controller is enough. The records stay open on the partition: nobody can read past them, and a later
-commit of the same producer would make them visible. (docs/decisions/0013)
+When a producer has started, no earlier transaction of its id should be open. Kafka 4.3.1 violates this when a partition
+has no leader at the moment in which the transaction coordinator ends a transaction: the coordinator treats the
+partition as deleted, skips its marker, and marks the transaction as complete. This can happen when a single broker
+hangs for longer than its session with the controller. The records stay open on the partition: consumers cannot read
+past them, and a later commit of the same producer would make them visible. (docs/decisions/0013)
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ class Sound:
     """The committed offset of each source; None where none was ever committed."""
 
     no_later: Mapping[Topic, int] = field(default_factory=dict)
-    """Positions beyond which it must not begin, although other state rests on later ones; empty when nothing was
-    lost."""
+    """Positions after which it must not begin, even if other state rests on later ones; empty when nothing was lost."""
 
 
 async def end_lost_transactions(
@@ -56,13 +55,13 @@ async def end_lost_transactions(
     Apart from `timers`, only the owner writes to these partitions. The transaction is aborted, even if the coordinator
     had decided to commit it, and its work is done again under the same ids.
 
-    When only some of its markers were lost, its offsets may be committed all the same. Nothing supports these offsets,
-    so they are set back to where the transaction began, according to its records. This is done first, because once the
-    transaction is ended nothing shows any more that the offsets are wrong. Later transactions may have left state on
-    other changelogs; the positions in that state do not count either. A lost transaction on outputs alone is not
-    detected, because outputs have other writers, too.
+    When only some of its markers were lost, its offsets may be committed nevertheless. The decisions behind these
+    offsets are lost, so the offsets are set back to the beginning of the transaction, which its records state. This is
+    done first, because once the transaction is ended, the error can no longer be detected. Later transactions may have
+    left state on other changelogs; the positions in that state do not count either. A lost transaction that wrote only
+    to outputs is not detected, because outputs have other writers, too.
 
-    A transaction of another writer that is open for long is taken for a lost one. Sweeping does no harm then.
+    A transaction of another writer that is open for a long time is treated as lost. Sweeping does no harm in that case.
 
     Args:
         context: the context of the worker's session.
@@ -71,7 +70,7 @@ async def end_lost_transactions(
         committed: the group's committed offset of each source.
 
     Returns:
-        The committed offsets, set back where nothing supported them, and the positions beyond which the owner must not
+        The committed offsets, set back where decisions were lost, and the positions after which the owner must not
         begin.
 
     Raises:
@@ -117,7 +116,7 @@ async def _set_back(
         KafkaError: Kafka does not answer, or refuses.
     """
     begun = await _began(context, hanging)
-    # Records of earlier versions do not say where their batch began. Then the positions of other state must tell.
+    # Records of earlier versions do not state where their batch began. Then the positions of other state are used.
     told = {topic: [one[topic.short] for one in begun if topic.short in one] for topic in committed}
     no_later = {topic: min(found) for topic, found in told.items() if found}
     sound = {
@@ -170,16 +169,15 @@ async def _reading(
             consumer.seek(tp, offset)
         yield consumer
     finally:
-        with contextlib.suppress(Exception):  # whatever the error is, the client is given up
+        with contextlib.suppress(Exception):  # the client is given up after any error
             await consumer.stop()
 
 
 async def mind_a_slow_commit(context: WorkerContext[Any], partition: int, seconds: float) -> None:
-    """Check that a commit which took long has its markers, because the broker may have hung in the meantime.
+    """Check that a slow commit has its markers, because the broker may have hung in the meantime.
 
-    Without markers, what was committed would stay invisible until the next commit to the same partitions, whenever that
-    is. A new start ends the transaction as aborted, and its work is done again. A commit that took no longer than usual
-    is not checked.
+    Without markers, the records would stay invisible until the next commit to the same partitions. After a new start
+    the transaction is aborted, and its work is done again. A commit that took no longer than usual is not checked.
 
     Args:
         context: the context of the worker's session.
@@ -192,15 +190,15 @@ async def mind_a_slow_commit(context: WorkerContext[Any], partition: int, second
     """
     states = [context.tp(topic, partition) for topic in context.service.changelogs]
     if seconds >= _SLOW and states and (hanging := await _still_open(context, states)):
-        raise StartAfresh(f"the broker has lost markers of what was committed: {_named(hanging)}")
+        raise StartAfresh(f"the broker has lost markers of a committed transaction: {_named(hanging)}")
 
 
 async def markers_lost_since(context: WorkerContext[Any], partition: int) -> list[str]:
     """Check whether an earlier commit of this service on the owner's changelog partitions is still open.
 
-    A commit may be answered quickly and lose its markers afterwards. On a partition without other writers, the next
-    commit shows it. `timers` has several writers, and all of them wait for the one whose transaction is open. Only that
-    writer's next transaction there, or its next start, can end it. The first open record shows which writer that is.
+    A commit may be acknowledged quickly and lose its markers afterwards. On a partition without other writers, the next
+    commit shows this. `timers` has several writers, and an open transaction of one of them blocks all. Only that
+    writer's next transaction there, or its next start, can end it. The first open record shows which writer it is.
 
     Args:
         context: the context of the worker's session.
@@ -243,9 +241,9 @@ async def _writers(context: WorkerContext[Any], hanging: Iterable[TopicPartition
 
 
 async def _still_open(context: WorkerContext[Any], partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Return the partitions that hold a transaction below their present end which stays open for longer than one may.
+    """Return the partitions with a transaction below their present end that stays open for longer than is allowed.
 
-    `timers` has several writers. Their legitimate transactions are over by then.
+    `timers` has several writers. Their regular transactions have ended by then.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + context.settings.transaction_timeout_ms / 1000

@@ -39,7 +39,7 @@ class PartitionProducer:
         self._in_transaction = False
 
     async def start(self) -> None:
-        """Connect and fence all earlier producers of this id. Their open transactions are ended when it returns.
+        """Connect and fence all earlier producers of this id. When this returns, their open transactions have ended.
 
         Raises:
             KafkaError: Kafka does not answer, or refuses.
@@ -56,13 +56,13 @@ class PartitionProducer:
         """Write records and the offsets of their input in one transaction: all or nothing.
 
         Returns when the transaction is committed. After any exception its outcome is unknown, and the producer must be
-        thrown away.
+        discarded.
 
         Args:
             records: what is written.
             offsets: the next offset of each source.
-            within: seconds after which the transaction is no longer committed, because its decisions hold for a moment
-                only; None for as long as a transaction may take.
+            within: seconds after which the transaction must not be committed any more, because its decisions are then
+                out of date. None means the transaction's timeout.
 
         Raises:
             KafkaError: among them `ProducerFenced`, when another owner has started.
@@ -81,7 +81,7 @@ class PartitionProducer:
             for delivered in sent:
                 await delivered
             if within is not None and loop.time() - began > within:
-                raise StartAfresh(f"what was decided could not be written within {within:g} s")
+                raise StartAfresh(f"a decision could not be written within {within:g} s")
             await producer.commit_transaction()
             self._in_transaction = False
 
@@ -89,7 +89,7 @@ class PartitionProducer:
         """Write a record to each partition, and offsets, in one transaction, and abort it.
 
         The abort's markers end everything that an earlier producer of this id has left open there. None of it ever
-        becomes visible. After any exception the producer must be thrown away.
+        becomes visible. After any exception the producer must be discarded.
 
         Raises:
             KafkaError: among them `ProducerFenced`, when another owner has started.
@@ -102,7 +102,7 @@ class PartitionProducer:
             sent = [await producer.send(tp.topic, key=_SWEEP_KEY, partition=tp.partition) for tp in partitions]
             if offsets:
                 await producer.send_offsets_to_transaction(dict(offsets), self._group)
-            # A partition becomes part of the transaction, and gets its marker, only when it has accepted a record.
+            # A partition is part of the transaction, and gets its marker, only after it has accepted a record.
             for delivered in sent:
                 await delivered
             await producer.abort_transaction()
@@ -144,7 +144,7 @@ class PartitionProducer:
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT):
                 await producer.stop()
-        except Exception as error:  # noqa: BLE001 - whatever the error is, the producer is given up
+        except Exception as error:  # noqa: BLE001 - the producer is given up after any error
             log.debug("producer.close_failed", transactional_id=self._id, error=repr(error))
             with contextlib.suppress(Exception):
                 await producer.client.close()

@@ -1,6 +1,6 @@
 """The global view of a service: every worker reads every partition of some topics.
 
-A view that fails while it takes in records is not used any more: no owner begins with it, and the worker ends.
+A view that fails while it folds in records is no longer used: no owner starts with it, and the worker ends.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from moorage_schemas.topics import Topic
 log = structlog.get_logger(__name__)
 
 Fold = Callable[[Topic, Any], None]
-"""Takes a consumed record of a topic in."""
+"""Folds in a consumed record of a topic."""
 
-_BACKOFF = 0.5  # seconds between attempts to learn the ends
+_BACKOFF = 0.5  # seconds between attempts to request the ends
 
 
 class GlobalReader:
@@ -45,7 +45,7 @@ class GlobalReader:
         on_change: called with the partitions to wake; None for all of them.
         on_failure: called at once when the view can no longer be used. Without it, `failure` shows it.
         journal: notes what is read.
-        fold: takes a record in, in place of the view's `apply`; must not raise on what is wrong with a record.
+        fold: folds in a record, in place of the view's `apply`; must not raise when a record is invalid.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class GlobalReader:
     def failure(self) -> RuntimeFailure | None:
         """Why the view can no longer be used; None while it can."""
         if self._failure is None and self._task is not None and not self._reader.alive:
-            return RuntimeFailure(f"what reads the global view of {self._service} has ended")
+            return RuntimeFailure(f"the reader of the global view of {self._service} has ended")
         return self._failure
 
     @property
@@ -93,7 +93,7 @@ class GlobalReader:
 
     @property
     def standing(self) -> frozenset[TopicPartition]:
-        """The partitions that stand still although Kafka has more."""
+        """The partitions that do not advance although Kafka has more."""
         return self._reader.standing
 
     @property
@@ -116,7 +116,7 @@ class GlobalReader:
 
     @property
     def moves(self) -> int:
-        """Changes with each step of the first read. The watchdog reads it."""
+        """A number that changes with each step of the first read. The watchdog reads it."""
         return 0 if self.caught_up.is_set() else sum(tail.position for tail, _ in self._tails)
 
     def start(self) -> None:
@@ -137,7 +137,7 @@ class GlobalReader:
         """Read some of the topics up to what is committed now.
 
         Returns:
-            The ends to which they were read; empty before the first reading has begun.
+            The ends to which they were read; empty before the first read has begun.
 
         Raises:
             StartAfresh: the view is no longer read.
@@ -155,11 +155,11 @@ class GlobalReader:
             except (KafkaError, TimeoutError, OSError, StartAfresh) as error:
                 log.warning("globals.not_caught_up", service=self._service, error=repr(error))
                 await asyncio.sleep(_BACKOFF)
-            except Exception as error:  # noqa: BLE001 - whatever the error is, it ends the worker
+            except Exception as error:  # noqa: BLE001 - any error ends the worker
                 self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """Stop following the view, and let no owner begin with it: it may have taken in half of something."""
+        """Stop following the view, and let no owner start with it, because a record may be folded in only partly."""
         if self._failure is not None:
             return
         self._failure = RuntimeFailure(f"the global view of {self._service} failed: {error!r}")
@@ -206,7 +206,7 @@ class GlobalReader:
 
 
 def fold_into_view(view: GlobalView, topic: Topic, record: Any, *, service: str) -> None:
-    """Fold a consumed record into a view. A record that fails is logged, counted and left out."""
+    """Fold a consumed record into a view. A record that fails is logged, counted and skipped."""
     if not view.wants(topic, (record.key or b"").decode(errors="replace")):
         return
     decoded = codec.decode(topic, record)

@@ -1,4 +1,4 @@
-"""Asks Kafka for the ends of partitions, and for the members of a group."""
+"""Requests the ends of partitions, and the members of a group, from Kafka."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Offsets:
     """Start and end offsets, and group membership, for one service in this process.
 
     The end of a partition is its high watermark, not the last stable offset: an open transaction of another service
-    must not hide the service's own latest records. A reader waits for that transaction instead.
+    must not hide the service's own latest records. A reader waits until that transaction has ended.
     """
 
     def __init__(self, settings: Settings, *, name: str) -> None:
@@ -55,7 +55,7 @@ class Offsets:
         return dict(await self._asking().end_offsets(list(partitions)))
 
     async def stable(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the last stable offset of each partition: no transaction is open below it."""
+        """Return the last stable offset of each partition. No transaction is open below it."""
         self._asking()
         async with self._lock:
             if self._committed_only is None:

@@ -1,9 +1,9 @@
 """The partition owner: one partition of all of a service's sources, its state, and the one producer that writes for it.
 
-It goes through these steps: start the producer, which fences every earlier owner → read the committed offsets → end
-transactions of earlier owners that the broker has left open → restore the state → continue from the later of the
-committed offsets and those that the state records rest on → one transaction for each batch. After any error with an
-unknown outcome it throws everything away and starts again from Kafka.
+Its steps are: start the producer, which fences every earlier owner → read the committed offsets → end transactions of
+earlier owners that the broker has left open → restore the state → continue from the later of the committed offsets and
+those that the state records rest on → write one transaction for each batch. After any error with an unknown outcome it
+discards everything and starts again from Kafka.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ S = TypeVar("S")
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.1, 5.0  # seconds between starts after errors
 _MINE_POLL = 0.5  # seconds between two requests to the coordinator
 _LOOK_AGAIN = 0.005  # seconds between two checks of how far the consumer has come
-_FRESH = 0.05  # seconds that a read to the present end may take, so that it still is the present end; first attempt
+_FRESH = 0.05  # seconds that a read to the present end may take, so that the end is still present; first attempt
 _STALE = 1.0  # seconds after a read during which an irrevocable write that rests on it may begin
 _STALE_COMMIT = 5.0  # seconds that a transaction with an irrevocable decision may take
 _MARKERS_AFTER = 10.0  # seconds after a commit until its markers are checked
@@ -120,7 +120,7 @@ class PartitionTask(Generic[S]):
         self._task = asyncio.create_task(self._run(), name=f"{self._service.name}-{self.partition}")
 
     def offer(self, topic: Topic, records: Sequence[Any]) -> None:
-        """Queue consumed records. Those that come before the owner runs, or while it parks, are fetched again later."""
+        """Queue consumed records. Those that arrive before the owner runs, or while it parks, are fetched again."""
         if self.phase is not Phase.RUNNING or self._parking:
             return
         self._engine.offer(topic, records)
@@ -160,9 +160,9 @@ class PartitionTask(Generic[S]):
         metrics.forget_partition(self._service.name, self.partition)
 
     async def read_to_ends(self) -> bool:
-        """Return True when everything has been read that is committed now; False when that is not known.
+        """Return True when everything that is committed now has been read; False when that is not known.
 
-        An owner that is about to begin, or restores, reads everything anyway.
+        An owner that is starting or restoring reads everything anyway.
 
         Raises:
             KafkaError: Kafka does not answer.
@@ -180,7 +180,7 @@ class PartitionTask(Generic[S]):
 
     @property
     def moves(self) -> int:
-        """Changes with each step of progress, including those of a restore. The watchdog reads it."""
+        """A number that changes with each step of progress, including those of a restore. The watchdog reads it."""
         restorer = self._restorer
         moves = self._moves + self._engine.steps
         if restorer is None or restorer.progress.finished:
@@ -194,7 +194,7 @@ class PartitionTask(Generic[S]):
 
     @property
     def waiting(self) -> int:
-        """The number of records that were fetched and are not processed."""
+        """The number of records that were fetched and are not processed yet."""
         return self._engine.waiting
 
     def fetched(self, topic: Topic) -> int | None:
@@ -203,7 +203,7 @@ class PartitionTask(Generic[S]):
 
     @property
     def caught_up(self) -> bool:
-        """Whether the owner has read what was waiting when it began, and makes decisions."""
+        """Whether the owner has read the records that were waiting when it started, and makes decisions."""
         return self.phase is Phase.RUNNING and self._engine.caught_up
 
     @property
@@ -226,7 +226,7 @@ class PartitionTask(Generic[S]):
             except StartAfresh as reason:
                 self._restarting("state", str(reason))
             except (ProducerFenced, InvalidProducerEpoch):
-                # Another owner has started: this one is out of date, or the two overlap in a rebalance.
+                # Another owner has started: this one is outdated, or the two overlap in a rebalance.
                 self._restarting("fenced", "another owner of this partition has started")
                 await self._start_over(first=False)
                 continue
@@ -249,10 +249,10 @@ class PartitionTask(Generic[S]):
         )
 
     async def _start_over(self, *, first: bool) -> None:
-        """Throw everything away, wait a little longer after each failure, and check that the partition is still held.
+        """Discard everything, wait a little longer after each failure, and check that the partition is still assigned.
 
-        A new producer would fence the present owner of the partition, so the coordinator is asked before one is
-        started.
+        A new producer would fence the present owner of the partition, so the assignment is checked with the coordinator
+        first.
         """
         self.phase = Phase.WAITING
         await self._throw_away()
@@ -269,7 +269,7 @@ class PartitionTask(Generic[S]):
             await asyncio.sleep(max(delay, _MINE_POLL))
 
     async def _begin(self) -> None:
-        """Fence earlier owners, restore, seek, and let records in."""
+        """Fence earlier owners, restore, seek, and start to take records."""
         context, service = self._context, self._service
         self.phase = Phase.STARTING
         self._pause()
@@ -322,7 +322,7 @@ class PartitionTask(Generic[S]):
         self._event.set()
 
     def _resume(self) -> None:
-        """Let in the sources that are wanted now.
+        """Resume fetching the sources that are wanted now.
 
         Raises:
             IllegalStateError: the partition is no longer assigned to the consumer.
@@ -332,7 +332,7 @@ class PartitionTask(Generic[S]):
             self._context.consumer.resume(*self._letting_in)
 
     async def _work(self) -> None:
-        """Process batch after batch, each in a transaction. The next is decided while the one before is written."""
+        """Process batch after batch, each in a transaction. The next is decided while the previous one is written."""
         try:
             while True:
                 self._deciding = False
@@ -342,7 +342,7 @@ class PartitionTask(Generic[S]):
                     await self._collect(self._writing)
                 self._event.clear()
                 if self._lost:
-                    raise StartAfresh(f"the broker has lost markers of what was committed: {self._lost}")  # noqa: TRY301 - the handler waits for the write
+                    raise StartAfresh(f"the broker has lost markers of a committed transaction: {self._lost}")  # noqa: TRY301 - the handler waits for the write
                 if self._parking:
                     await self._written()
                     await self._stay_parked()
@@ -357,7 +357,7 @@ class PartitionTask(Generic[S]):
                     raise StartAfresh(decision.afresh)  # noqa: TRY301 - the handler waits for the write
                 self._after(decision)
         except StartAfresh:
-            await self._written()  # what is being written rests on a sound state
+            await self._written()  # the transaction being written rests on a valid state
             raise
         finally:
             writing, self._writing = self._writing, None
@@ -367,7 +367,7 @@ class PartitionTask(Generic[S]):
                     await writing
 
     async def _collect(self, writing: asyncio.Task[None]) -> None:
-        """While a transaction is being written, let records gather up to a full batch."""
+        """While a transaction is being written, collect records for a full batch."""
         if not writing.done() and self._engine.waiting < self._context.settings.batch_max_records:
             await asyncio.wait((writing,), timeout=self._context.settings.batch_linger_ms / 1000)
 
@@ -406,7 +406,7 @@ class PartitionTask(Generic[S]):
             case Refresh(needs):
                 return await self._refresh(needs)
             case _:
-                raise RuntimeError(f"the engine asks for what it may not ask while it decides: {request!r}")
+                raise RuntimeError(f"the engine may not make this request while it decides: {request!r}")
         return None
 
     def _after(self, decision: BatchDecision) -> None:
@@ -426,7 +426,7 @@ class PartitionTask(Generic[S]):
         if self._engine.restless:
             self._event.set()
         elif not self._engine.caught_up:
-            # Behind a transaction's markers there are no records, only a position, so the position is checked again.
+            # After a transaction's markers there are no records, only a position, so the position is checked again.
             asyncio.get_running_loop().call_later(_LOOK_AGAIN, self._event.set)
 
     # Requests of the engine.
@@ -441,7 +441,7 @@ class PartitionTask(Generic[S]):
         if self._restorer is not None:
             async with asyncio.timeout(2 * self._context.settings.transaction_timeout_ms / 1000):
                 await self._restorer.catch_up()
-                # Kafka may hang for a moment. A decision on older data would be written when it is back.
+                # Kafka may hang for a moment. A decision on older data would be written once it continues.
                 while not await self._context.freshen(topics):  # noqa: ASYNC110 - Kafka is asked each time
                     await asyncio.sleep(_READ_AGAIN)
 
@@ -452,7 +452,7 @@ class PartitionTask(Generic[S]):
         progress.
 
         Raises:
-            TimeoutError: Kafka does not send it.
+            TimeoutError: Kafka does not send the records.
             KafkaError: Kafka does not answer.
         """
         context, loop = self._context, asyncio.get_running_loop()
@@ -464,8 +464,8 @@ class PartitionTask(Generic[S]):
                 if found is None or loop.time() - began <= limit:
                     self._refreshed_at = began
                     return found
-                # The end that was read to is no longer the present one. When everything is slow, each attempt gets more
-                # time.
+                # The end that was read is no longer the present one. Each attempt gets more time, in case everything is
+                # slow.
                 limit *= 2
 
     async def _read_to_ends(self, needs: Needs, now: datetime) -> Freshness | None:
@@ -474,7 +474,7 @@ class PartitionTask(Generic[S]):
             return None
         concerned = lagging is None or (lagging if needs.keys is None else not lagging.isdisjoint(needs.keys))
         if concerned and await self._upstream.claim(needs.upstream):
-            # Upstream has come further than its records say. This counts for what is read from now on.
+            # Upstream has read further than its records state. This counts for what is read from now on.
             now = self._context.clock.now()
             ends, lagging = await self._read_once(needs) or (None, None)
             if ends is None:
@@ -512,13 +512,13 @@ class PartitionTask(Generic[S]):
     async def _write(self, transaction: Transaction) -> None:
         producer = self._producer
         if producer is None:
-            raise StartAfresh("the producer is gone")
+            raise StartAfresh("the producer was closed")
         if self._context.age.over:
-            raise StartAfresh("the process stood still for so long that it may not know of deletions")
+            raise StartAfresh("the process was stopped for so long that it may have missed deletions")
         decision, loop = transaction.decision, asyncio.get_running_loop()
         began = loop.time()
         if decision.fresh and decision.emits and began - self._refreshed_at > _STALE:
-            raise StartAfresh("too long ago since what was decided on was read: the process stood still")
+            raise StartAfresh("the decision rests on data that was read too long ago: the process was stopped")
         short = {topic.short: offset for topic, offset in transaction.positions.items()}
         offsets = {self._tps[topic]: offset for topic, offset in transaction.offsets.items()}
         steps = self._book.journal.take() if decision.emits or self._book.heavy else []
@@ -542,7 +542,7 @@ class PartitionTask(Generic[S]):
         self._encoder.count(decision)
 
     async def _mind_markers(self) -> None:
-        """Some time after a commit, check that its markers are there. The check covers the commits after it, too."""
+        """Some time after a commit, check that its markers exist. The check includes later commits, too."""
         try:
             await asyncio.sleep(_MARKERS_AFTER)
             self._lost = await markers_lost_since(self._context, self.partition)
@@ -556,7 +556,7 @@ class PartitionTask(Generic[S]):
     # Rebalances.
 
     async def _stay_parked(self) -> None:
-        """Commit what is open, wait until the partition comes back, and check that nobody owned it in the meantime."""
+        """Commit what is open, wait until the partition comes back, and check that it had no other owner meanwhile."""
         if (rest := self._engine.rest(self._context.clock.now())) is not None:
             await self._write(rest)
         self.phase = Phase.PARKED
@@ -564,7 +564,7 @@ class PartitionTask(Generic[S]):
         self._quiet.set()
         await self._returned.wait()
         if self._producer is not None:
-            # An owner in between has fenced this producer, so this commit of offsets fails if there was one.
+            # If there was another owner in between, it has fenced this producer, and this commit of offsets fails.
             positions = self._engine.positions
             await self._producer.write([], {tp: positions[topic] for topic, tp in self._tps.items()})
         self._engine.poked = True

@@ -1,4 +1,4 @@
-"""Reads partitions once, from given starts to given ends, for commands that look at topics as they are."""
+"""Reads partitions once, from given starts to given ends, for commands that read the present content of topics."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ async def read_to(
     """Yield the records of partitions from their starts to their ends, each partition in its order.
 
     Positions without a record, which compaction and transactions leave behind, count as read. The consumer is assigned
-    the partitions to read, and nothing else.
+    only the partitions to read.
 
     Args:
         consumer: a started consumer that belongs to no group.
         starts: the first offset of each partition.
         ends: the offset before which the read of each partition ends; records from there on are left out.
-        progress: called with how far the read is.
+        progress: called with the progress of the read.
 
     Raises:
         KafkaError: an answer is an error.
-        TimeoutError: nothing has come for `STALLED_SECONDS`.
+        TimeoutError: nothing was received for `STALLED_SECONDS`.
     """
     waiting = {tp for tp in starts if starts[tp] < ends[tp]}
     wanted = sum(ends[tp] - starts[tp] for tp in waiting)
@@ -62,6 +62,6 @@ async def read_to(
         if read > before:
             moved = clock()
         elif clock() - moved > STALLED_SECONDS:
-            raise TimeoutError(f"nothing came for {STALLED_SECONDS:g} s, {wanted - read} positions before the end")
+            raise TimeoutError(f"no records for {STALLED_SECONDS:g} s, {wanted - read} positions before the end")
         if progress is not None:
             progress(read, wanted)

@@ -1,10 +1,10 @@
-"""How old the knowledge of a process may become: the one rule about records that are deleted while it stands still.
+"""Limits the age of what a process has read, so that it does not miss deletions while it is stopped.
 
-A compacted topic keeps the tombstone of a deleted key only for a limited time (`delete.retention.ms`). A process may
-stand still for longer: its machine sleeps, it is stopped, or its network is cut. If it then continues to read where it
-was, it never learns of the deletion. So everything is read again from the beginning when half of that time has passed
-since it was last known to be read to its end. Keys that were deleted before then are gone from the topic, and keys that
-were deleted since still have their tombstones.
+A compacted topic keeps the tombstone of a deleted key only for a limited time (`delete.retention.ms`). A process may be
+stopped for longer: its machine sleeps, it is suspended, or its network is down. If it then continued to read where it
+was, it would miss the deletion. So everything is read again from the beginning when half of that time has passed since
+everything was last known to be read. Keys that were deleted before then are gone from the topic, and keys that were
+deleted since then still have their tombstones.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ log = structlog.get_logger(__name__)
 
 _KEPT: Final = "delete.retention.ms"
 _ASKING: Final = 60.0
-"""Seconds for which the broker is asked for this setting, while brokers come and go."""
+"""Seconds for which the request for this setting is repeated while brokers come and go."""
 
 _SAFE: Final = 0.5
-"""The share of that time that may pass. The rest is for the read itself, and for differences between clocks."""
+"""The part of that time that may pass. The rest allows for the read itself, and for differences between clocks."""
 
 _LOOKS: Final = 8
-"""How often within the limit it is checked whether everything has been read."""
+"""The number of checks within the limit of whether everything has been read."""
 
 
 class Instant(NamedTuple):
     """A moment, measured by two clocks."""
 
     wall: float
-    """Seconds of the wall clock. It continues while a machine sleeps, and may be set."""
+    """Seconds of the wall clock. It continues while a machine sleeps, and can be set."""
 
     ticks: float
-    """Seconds of the event loop's clock. It is never set, and may stand still while a machine sleeps."""
+    """Seconds of the event loop's clock. It cannot be set, and may stop while a machine sleeps."""
 
 
 class TableAge:
@@ -72,7 +72,7 @@ class TableAge:
 
     @property
     def over(self) -> bool:
-        """Whether so much time has passed, by either clock, that deletions may have been missed."""
+        """Whether so much time has passed, on either clock, that deletions may have been missed."""
         now = self.instant()
         return max(now.wall - self._whole.wall, now.ticks - self._whole.ticks) > self._limit
 
@@ -81,7 +81,7 @@ class TableAge:
         return Instant(self._clock.now().timestamp(), asyncio.get_running_loop().time())
 
     def whole(self, asked: Instant) -> None:
-        """Note that everything has been read that was committed at that moment."""
+        """Note that everything that was committed at that moment has been read."""
         if not self.over:
             self._whole = max(self._whole, asked, key=lambda one: one.ticks)
 
@@ -92,13 +92,13 @@ class TableAge:
             TablesTooOld: everything must be read again.
         """
         if self.over:
-            raise TablesTooOld(f"nothing was known to be read to its end for {self._limit:g} s")
+            raise TablesTooOld(f"the tables were not known to be read to their ends for {self._limit:g} s")
 
     async def mind(self, read_to_ends: Callable[[], Awaitable[bool]]) -> None:
         """Check at intervals whether everything has been read, until cancelled.
 
         Args:
-            read_to_ends: returns True when everything has been read that was committed at the call, and False when that
+            read_to_ends: returns True when everything that was committed at the call has been read, and False when that
                 is not known.
         """
         while True:
@@ -116,7 +116,7 @@ class TableAge:
 async def tombstones_kept(settings: Settings) -> float:
     """Return the number of seconds for which the compacted topics keep tombstones: the shortest of them.
 
-    When the broker does not say, it is the value with which the topics are created.
+    When the broker does not return it, this is the value with which the topics are created.
 
     Raises:
         KafkaError: Kafka does not answer.

@@ -1,9 +1,9 @@
 """Reads many partitions with one consumer: up to an offset (restoring) or forever (following).
 
-Each partition has its own position here, so that partitions come and go, and the consumer itself can be replaced after
-an error, without losing a record or reading one twice. A reader never stops silently: a consumer that fails, or has
-stopped fetching, is replaced; a table whose sink raises is no longer read, and its users are told; and `behind` reports
-the tables that stand still although Kafka has more of them.
+The reader keeps the position of each partition. So partitions can be added and removed, and the consumer can be
+replaced after an error, without losing a record or reading one twice. A reader never stops silently: a consumer that
+fails or stops fetching is replaced; a table whose sink raises is no longer read, and its users get an error; and
+`behind` reports the tables that do not advance although Kafka has more records of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from moorage.runtime.settings import Settings
 log = structlog.get_logger(__name__)
 
 Sink = Callable[[Sequence[Any]], None]
-"""Takes consumed records of one partition, in order. It must not block. When it raises, it gets no more records."""
+"""Takes consumed records of one partition, in order. It must not block. After it raises, it gets no more records."""
 
 _CHUNK = 2000  # records that are taken before other tasks get their turn
 # A read that ends at a transaction's marker returns no records, so positions are checked this often:
@@ -48,13 +48,13 @@ class Tail:
     """The first offset that is not read. None means to follow forever."""
 
     on_failure: Callable[[Exception], None] | None = None
-    """Called with the error of the sink, which has taken some of the records; it is not known which."""
+    """Called with the error of the sink. The sink has taken some of the records, but it is not known which."""
 
     waiters: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
 
     @property
     def done(self) -> bool:
-        """Whether nothing more is wanted for now."""
+        """Whether no more records are wanted for now."""
         return self.limit is not None and self.position >= self.limit
 
 
@@ -72,26 +72,26 @@ class TableReader:
         self._polled: asyncio.Future[Any] | None = None
         self._reading: dict[TopicPartition, Tail] = {}
         self._idle: set[TopicPartition] = set()
-        """Partitions that are assigned, and paused until they are wanted again."""
+        """Partitions that are assigned, but paused until they are wanted again."""
 
         self._behind: dict[TopicPartition, int] = {}
         self._standing: frozenset[TopicPartition] = frozenset()
 
     @property
     def alive(self) -> bool:
-        """Whether it reads. False before the start, and after an end that was not requested."""
+        """Whether it reads. False before the start, and when it has ended without `stop`."""
         return self._task is not None and not self._task.done()
 
     @property
     def standing(self) -> frozenset[TopicPartition]:
-        """The partitions that stood still between the last two calls of `behind` although Kafka had more."""
+        """The partitions that did not advance between the last two calls of `behind` although Kafka had more."""
         return self._standing
 
     async def behind(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the partitions that are behind, with the offset that each has reached; -1 when it is not read at all.
 
         Args:
-            ends: the last stable offsets of the partitions, below which no open transaction hides anything.
+            ends: the last stable offsets of the partitions. No open transaction hides records below them.
         """
         found = {}
         for tp, end in ends.items():
@@ -105,7 +105,7 @@ class TableReader:
 
     async def _passed(self, tail: Tail) -> int:
         """Return the offset below which the tail's sink was given everything, as far as the consumer knows now."""
-        taken = self._polled is None or not self._polled.done()  # else the sink is about to get the fetched records
+        taken = self._polled is None or not self._polled.done()  # otherwise the sink is about to get fetched records
         # A tail with a limit may have been fetched beyond it, and a paused one is sought back before it continues.
         followed = tail.limit is None and tail.tp not in self._idle
         return await self._position(tail) if taken and followed else tail.position
@@ -170,7 +170,7 @@ class TableReader:
                 tail.waiters.clear()
 
     async def reached(self, tail: Tail, offset: int) -> None:
-        """Wait until everything below an offset has been given to the tail's sink.
+        """Wait until everything below an offset has been passed to the tail's sink.
 
         Raises:
             StartAfresh: the tail was removed in the meantime.
@@ -178,7 +178,7 @@ class TableReader:
         await self.reached_all({tail: offset})
 
     async def reached_all(self, offsets: Mapping[Tail, int]) -> None:
-        """Wait until each tail's sink has been given everything below the tail's offset.
+        """Wait until everything below each tail's offset has been passed to its sink.
 
         Raises:
             StartAfresh: a tail was removed in the meantime.
@@ -226,9 +226,9 @@ class TableReader:
                 if task is None or task.cancelling():
                     raise
                 # This task was not cancelled: the client has cancelled the request that was waited for.
-                log.warning("tables.reader_failed", client=self._client_id, error="the client gave a request up")
+                log.warning("tables.reader_failed", client=self._client_id, error="the client cancelled a request")
             except Exception:
-                # Whatever the error is, the positions stay, and a new consumer continues from them.
+                # The positions are kept after any error, and a new consumer continues from them.
                 log.exception("tables.reader_failed", client=self._client_id)
             finally:
                 self._consumer = self._polled = None
@@ -252,7 +252,7 @@ class TableReader:
         idle = self._idle = set()
         while True:
             if has_ended(consumer):
-                raise KafkaError("the consumer has ceased to fetch")
+                raise KafkaError("the consumer has stopped fetching")
             self._changed.clear()
             wanted = self._wanted()
             if any(reading.get(tp) is not tail for tp, tail in wanted.items()):
@@ -272,12 +272,12 @@ class TableReader:
                 if self._by_partition.get(tp) is tail and not tail.done:
                     self._take(tail, records)
             self._polled = None
-            # Before any waiter is told: what was fetched beyond a limit is gone from the consumer, and whoever moves
-            # the limit must find the tail paused, so that it is sought back.
+            # This is done before any waiter is woken. The records that were fetched beyond a limit are gone from the
+            # consumer, and a tail whose limit is moved must be paused, so that the consumer seeks back.
             self._pause_idle(consumer, reading, idle)
             for tp, tail in reading.items():
                 if self._by_partition.get(tp) is tail and not tail.done and (tail.waiters or tail.limit is not None):
-                    # Behind a transaction's markers there are no records, only a position.
+                    # After a transaction's markers there are no records, only a position.
                     tail.position = max(tail.position, await consumer.position(tp))
                 self._wake(tail)
             await asyncio.sleep(0)
@@ -333,7 +333,7 @@ class TableReader:
                 tail.sink(wanted)
             except Exception as error:
                 log.exception("tables.sink_failed", client=self._client_id, topic=tail.tp.topic, partition=tail.tp[1])
-                self._remove([tail.tp], f"what was read of {tail.tp.topic} could not be taken in: {error!r}")
+                self._remove([tail.tp], f"records of {tail.tp.topic} could not be processed: {error!r}")
                 if tail.on_failure is not None:
                     tail.on_failure(error)
                 return

@@ -1,4 +1,4 @@
-"""Reads from Kafka what an engine requests to restore its partition, and then follows the topics that it follows."""
+"""Reads the records from which an engine restores its partition, and then keeps reading the topics that it follows."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Restorer(Generic[S]):
         partition: the partition of all topics.
         prefix: the topics' prefix.
         reader: the reader of this worker's tables.
-        offsets: says where the topics end.
-        on_followed: called when records of a followed topic have come in after the restore.
+        offsets: returns where the topics end.
+        on_followed: called when records of a followed topic were read after the restore.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class Restorer(Generic[S]):
     async def run(
         self, committed: Mapping[Topic, int | None], view: GlobalView | None, no_later: Mapping[Topic, int]
     ) -> None:
-        """Restore the engine, and keep the topics up to date that it follows.
+        """Restore the engine, and keep the topics that it follows up to date.
 
         Args:
             committed: the committed offset of each source; None where none was ever committed.
             view: the service's global view.
-            no_later: positions beyond which the engine does not begin.
+            no_later: positions after which the engine must not begin.
 
         Raises:
             KafkaError: Kafka does not answer.
@@ -124,7 +124,7 @@ class Restorer(Generic[S]):
             case Read(spans):
                 await self._read(spans)
             case _:
-                raise RuntimeError(f"the engine asks for what it may not ask in a restore: {request!r}")
+                raise RuntimeError(f"the engine may not make this request during a restore: {request!r}")
         return None
 
     async def _bounds(self, wanted: Bounds) -> Bounded:

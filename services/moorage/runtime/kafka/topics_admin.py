@@ -90,7 +90,7 @@ def _check_equal(settings: Settings, counts: Mapping[str, int]) -> None:
         )
         raise TopicsError(
             f"partitions: invalid value {sorted(found)!r}: all topics of the prefix {settings.topic_prefix!r} must "
-            f"have the same number of partitions, for a target's records must line up ({listed})"
+            f"have the same number of partitions, so that a target's records line up ({listed})"
         )
 
 
@@ -110,16 +110,17 @@ async def _create(admin: AIOKafkaAdminClient, settings: Settings, topics: Iterab
     except KafkaError as error:
         if error.retriable:
             raise
-        raise TopicsError(f"the topics could not be made: {error}") from error
+        raise TopicsError(f"the topics could not be created: {error}") from error
     for name, code, *rest in response.topic_errors:
         if code not in (0, _ALREADY_EXISTS):  # several processes start at once, and another one was faster
             if for_code(code).retriable:
-                raise for_code(code)(f"topic {name} could not be made now")
-            raise TopicsError(f"topic {name} could not be made: {for_code(code).__name__}: {rest[0] if rest else ''}")
+                raise for_code(code)(f"topic {name} could not be created now")
+            why = rest[0] if rest else ""
+            raise TopicsError(f"topic {name} could not be created: {for_code(code).__name__}: {why}")
 
 
 async def _default_copies(admin: AIOKafkaAdminClient) -> int:
-    """Return the cluster's default replication factor. aiokafka cannot ask the broker to use it by itself."""
+    """Return the cluster's default replication factor. aiokafka has no way to let the broker choose it."""
     cluster = await admin.describe_cluster()
     broker = ConfigResource(ConfigResourceType.BROKER, str(cluster["controller_id"]), {_COPIES: None})
     for response in await admin.describe_configs([broker]):

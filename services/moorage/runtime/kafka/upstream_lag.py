@@ -1,4 +1,4 @@
-"""How far behind the services are that produce this service's sources."""
+"""The lag of the services that produce this service's sources."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from moorage.runtime.service import Upstream
 from moorage_schemas.topics import Topic
 
 _TOO_FAR: Final = 20_000
-"""The number of records of a backlog that is not searched any more: every key then counts as concerned."""
+"""The number of records above which a backlog is not searched. Every key then counts as concerned."""
 
 _MANY: Final = 1_000
-"""The number of keys that are kept between two requests before those that can be dropped are dropped."""
+"""The number of stored keys from which those that are no longer needed are dropped between two requests."""
 
 _REST_AFTER: Final = 20.0
 """Seconds without a request after which upstream topics are no longer followed."""
@@ -34,10 +34,10 @@ class UpstreamEnds:
     """The last stable offsets of the topics that upstream services read, and of those that they write."""
 
     written: Mapping[Topic, int]
-    """The high watermarks of the topics that upstream services write; left out when nothing was claimed."""
+    """The high watermarks of the topics that upstream services write; without those of services without a claim."""
 
     claims: Mapping[Topic, int]
-    """How far upstream services said that they had come, before the ends were requested."""
+    """How far upstream services had read by their own account, before the ends were requested."""
 
 
 @dataclass(eq=False)
@@ -54,17 +54,17 @@ class _Followed:
 
 
 class UpstreamWatch:
-    """Reports the keys about which something is committed that an upstream service has not processed.
+    """Reports the keys with committed records that an upstream service has not processed.
 
-    The records that an upstream service wrote last say what it has processed. When it had nothing to write, its
-    committed offsets say so; they follow within a second. The topics that it reads are followed from the first request
-    on, so that the next request is answered from memory. This ends after a while without requests.
+    The latest records of an upstream service state what it has processed. When it had nothing to write, its committed
+    offsets do; they follow within a second. The topics that it reads are followed after the first request, so that the
+    next request is answered from memory. This ends after a while without requests.
 
     Args:
         context: the context of the worker's session.
         partition: the owner's partition.
-        progress: returns how far a service had come when it last wrote, by short name; of its records that are not
-            decided on, only those below the given offset count.
+        progress: returns how far a service had read when it last wrote, by short name; of its records that are not
+            decided on yet, only those below the given offset count.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class UpstreamWatch:
         )
 
     async def lagging(self, upstream: Sequence[Upstream], ends: UpstreamEnds) -> frozenset[str] | None:
-        """Return the keys about which something is committed that upstream services have not processed.
+        """Return the keys with committed records that upstream services have not processed.
 
         Args:
             upstream: the services that produce sources.
-            ends: the result of `ends`; the topics that upstream services write have been read to there.
+            ends: the result of `ends`; the topics that upstream services write have been read to these ends.
 
         Returns:
             The keys; None when there is too much to search.
@@ -138,14 +138,14 @@ class UpstreamWatch:
             self._resting = asyncio.get_running_loop().call_later(_REST_AFTER, self._rest)
 
     async def claim(self, upstream: Sequence[Upstream]) -> bool:
-        """Request how far upstream services say that they have come.
+        """Request how far upstream services have read by their own account.
 
         The answer counts from the next `ends` on, provided that none of these services has a transaction open: what a
         service wrote up to that point is then below those ends. If the answer were requested after the ends, it could
         be about records that were not read.
 
         Returns:
-            Whether any service has come further than was known.
+            Whether any service has read further than was known.
 
         Raises:
             KafkaError: Kafka does not answer.
@@ -161,7 +161,7 @@ class UpstreamWatch:
         return any(self._claims[topic] > known[topic] for topic in known)
 
     def close(self) -> None:
-        """Stop following, and forget what upstream has processed."""
+        """Stop following, and discard what is known of upstream."""
         self._rest()
         self._floors.clear()
 
@@ -169,7 +169,7 @@ class UpstreamWatch:
         return max(self._floors.get(topic, 0), self._claims.get(topic, 0))
 
     def _advance(self, one: Upstream, ends: UpstreamEnds | None = None) -> None:
-        """Note how far an upstream service has come, and drop the keys of records below that."""
+        """Note how far an upstream service has read, and drop the keys of records below that."""
         done = self._progress(one, 0 if ends is None else ends.stable[one.via])
         settled = ends is not None and one.via in ends.written and ends.stable[one.via] >= ends.written[one.via]
         claims = ends.claims if ends is not None and settled else {}
@@ -188,7 +188,7 @@ class UpstreamWatch:
         """Drop claims that upstream made while it had a transaction open. They are requested again.
 
         The transaction may be one whose markers are lost. Its owner then sets the offsets back, and what it wrote is
-        aborted. When that is settled, the claim is about records that nobody has processed.
+        aborted. After that, the claim would be about records that no service has processed.
         """
         for topic in one.topics:
             if topic in claims and self._claims.get(topic) == claims[topic]:
@@ -196,7 +196,7 @@ class UpstreamWatch:
                 self._asked = False
 
     async def _follow(self, one: Upstream, topic: Topic, end: int) -> bool:
-        """Make sure that a topic is followed from where upstream stands. Return False when that is too far back."""
+        """Follow a topic from the position of the upstream service. Return False when that is too far back."""
         followed = self._followed.get(topic)
         if followed is not None and followed.begin <= self._floors[topic]:
             return True

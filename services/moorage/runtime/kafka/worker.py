@@ -1,6 +1,6 @@
 """A worker: one service in one process, as a member of the service's consumer group.
 
-It owns the partitions that the group assigns to it. It creates an owner for each, and passes fetched records to them.
+The group assigns partitions to it. It creates an owner for each of them, and passes fetched records to the owners.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _POLL_MS = 500
 _POLL_RECORDS = 4000
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.2, 5.0
 _STOP_TIMEOUT = 10.0  # seconds for a client to leave
-_FRESHEN_SECONDS = 2.0  # seconds that a decision waits at most for a global view that is as new as its input
+_FRESHEN_SECONDS = 2.0  # the longest that a decision waits for a global view that is as new as its input
 _STARTING_AT_ONCE = 6  # producers; more of them only compete for the event loop
 
 
@@ -91,7 +91,7 @@ class Worker(Generic[S]):
 
     @property
     def name(self) -> str:
-        """The service's."""
+        """The service's name."""
         return self.service.name
 
     @property
@@ -111,7 +111,7 @@ class Worker(Generic[S]):
 
     @property
     def ready(self) -> bool:
-        """Whether every assigned partition is restored, the global view has caught up, and no table stands still."""
+        """Whether every assigned partition is restored, the global view has caught up, and every table advances."""
         return (
             self._assigned
             and (self._globals is None or self._globals.sound)
@@ -121,7 +121,7 @@ class Worker(Generic[S]):
 
     @property
     def moves(self) -> int:
-        """Changes with each step towards readiness. The watchdog reads it."""
+        """A number that changes with each step towards readiness. The watchdog reads it."""
         return self._moves + (0 if self._globals is None else self._globals.moves)
 
     @property
@@ -133,7 +133,7 @@ class Worker(Generic[S]):
         """Return where Kafka has more than was received: `consumer_lag.behind`. A permanent failure ends the worker."""
         failure = None if self._globals is None else self._globals.failure
         if self._context is not None and not self._context.reader.alive and self._assigned:
-            failure = RuntimeFailure(f"what reads the tables of {self.service.name} has ended")
+            failure = RuntimeFailure(f"the reader of the tables of {self.service.name} has ended")
         if failure is not None:
             log.error("worker.tables_failed", service=self.service.name, why=str(failure))
             self._fail(failure)
@@ -143,7 +143,7 @@ class Worker(Generic[S]):
         return await behind(self._context, phases, self._globals)
 
     def report(self) -> dict[str, Any]:
-        """Return the state of each partition, and the tables that stand still, for the readiness page."""
+        """Return the state of each partition, and the tables that do not advance, for the readiness page."""
         standing = self._context.reader.standing if self._context is not None else frozenset()
         standing |= self._globals.standing if self._globals is not None else frozenset()
         return {
@@ -289,15 +289,15 @@ class Worker(Generic[S]):
         finally:
             self._context = None
             self._assigned = False
-            # A cancelled task may be cancelled again, which must not cut giving up the partitions short.
+            # A cancelled task may be cancelled again, which must not interrupt giving up the partitions.
             await asyncio.shield(self._give_up())
             for stop in (reader.stop, consumer.stop, offsets.stop):
-                with contextlib.suppress(Exception):  # whatever the error is, the client is given up
+                with contextlib.suppress(Exception):  # the client is given up after any error
                     async with asyncio.timeout(_STOP_TIMEOUT):
                         await stop()
 
     async def _consume(self, context: WorkerContext[S]) -> None:
-        """Start the clients of a session, and hand what they read to the owners."""
+        """Start the clients of a session, and pass the records that they read to the owners."""
         await context.offsets.start()
         await context.consumer.start()
         context.reader.start()
@@ -384,7 +384,7 @@ class Worker(Generic[S]):
         metrics.REBALANCES.labels(self.service.name).inc()
         async with self._lock:
             if context is not self._context:
-                return  # this session has ended in the meantime, and an owner with its clients would never begin
+                return  # this session has ended in the meantime, and an owner with its clients would never start
             partitions = clients.whole_partitions(
                 tps, clients.topic_names(self.service.sources, self._settings.topic_prefix)
             )

@@ -28,8 +28,8 @@ from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TIMERS
 
 _OVERDUE: Final = timedelta(minutes=10)
-"""How long after a deadline `repair` leaves it to its timer. Later, the record that it has fired may have expired
-unread. Clocks differ, so a deadline may also be this much further ahead than the grace period."""
+"""How long after a deadline `repair` relies on the timer. After that, the record that the timer has fired may have
+expired unread. Clocks differ, so a deadline may also be this much later than the grace period allows."""
 
 
 class HeartbeatMonitor:
@@ -45,7 +45,7 @@ class HeartbeatMonitor:
         self._source = source
 
     def begin(self, step: Round, watch: HeartbeatWatch | None, condition: ConditionChanged) -> None:
-        """Watch a source that has begun to report, or reports again."""
+        """Watch a source that reports for the first time, or again."""
         target, source, uid = condition.target, condition.source, condition.target_uid
         if watch is not None and watch.target_uid != uid:
             # It watched an earlier target of that name.
@@ -60,7 +60,7 @@ class HeartbeatMonitor:
         _set(step, watch, target, source, condition.accepted_time + grace)
 
     def taken_over(self, step: Round, lost: Held, target: TargetRef) -> None:
-        """Check the source that owned a condition until another source reported it: it may have no condition left."""
+        """Check the former source of a condition that another source has reported: it may have no condition left."""
         watch = step.state.watches.get(target.key, {}).get(lost.source)
         if watch is None:
             return
@@ -71,7 +71,8 @@ class HeartbeatMonitor:
         grace = self._period(step.state, target, lost.source)
         if grace is None or watch.deadline is None or lost.accepted_time <= said.heard:
             return
-        # The report by which it was last heard is no longer its own, so the timer keeps that deadline.
+        # Its last report was about a condition that is no longer its own, so the timer keeps the deadline of that
+        # report.
         if (deadline := lost.accepted_time + grace) > watch.deadline:
             _set(step, watch, target, lost.source, deadline)
 
@@ -114,13 +115,13 @@ class HeartbeatMonitor:
     def asks(self, record: Input, report: ConditionReported) -> bool:
         """Return whether a record of `condition-reports` is this service's own request from `fired`.
 
-        A record from another writer would do no harm: its id would name no timer, or the check would find the true
+        A record from another writer would do no harm: its id would match no timer, or the check would find the actual
         state.
         """
         return record.meta.source == self._source and report.reason == HEARTBEAT_STOPPED
 
     def look(self, step: Round, ask: ConditionReported) -> None:
-        """Check whether a source is silent. Every report that was there when its timer fired has been processed."""
+        """Check whether a source is silent. All reports that were waiting when its timer fired have been processed."""
         target, source = ask.target, ask.source
         watch = step.state.watches.get(target.key, {}).get(source)
         if watch is None or look_id(watch) != step.cause.id:
@@ -191,7 +192,7 @@ class HeartbeatMonitor:
         """Return the status of a watched source, and its grace period; None when there is nothing left to watch."""
         uid = step.state.targets.get(target.key)
         if uid != watch.target_uid:
-            return None  # the target is gone; `wake` cleans up
+            return None  # the target was deleted; `wake` cleans up
         said = voice(step.state.conditions.get(target.key, {}), uid, source)
         if said is None or not said.speaking:
             step.write(TIMERS, watch.id, target.key, None)

@@ -1,30 +1,30 @@
 """The service condition-ingest.
 
 Consumes:
-    `condition-reports`, which anybody may write; everything in it is checked before it counts.
+    `condition-reports`, which any program may write; every record is checked before it counts.
     `timer-fired`, for its own timers. Follows `resources` to know which targets exist.
 Keeps:
     The conditions of each target (changelog `conditions`) and of the workloads there (`workload-conditions`), a timer
     for each source that reports on a target (`timers`), and the uid of each declared target.
 Emits:
     `conditions`, `workload-conditions`: one record for each report that counts, and tombstones for the conditions of
-    targets that are gone. Conditions whose source has fallen silent become Unknown.
+    deleted targets. Conditions whose source has fallen silent become Unknown.
     `timers`: see `moorage.core.conditions.heartbeats`.
     `dead-letters`: the reports that are refused, with the reason and the original.
-    `condition-reports`: a report that came to another partition than its target's, once, to the right one; and, when a
-    source seems to be silent, a record that requests another check.
+    `condition-reports`: a report that was written to the wrong partition, once, for the partition of its target; and,
+    when a source seems to be silent, a record that requests another check.
 
-Heartbeats do not move a timer. When it fires, either the source has been heard in the meantime, and the timer is set
-again, or the source seems to be silent. Then reports may still be waiting in the partition, because this service may
-have been away for longer than the grace period. So the request for another check goes through the partition itself,
-behind everything that was there. Only when it has come back does the source count as silent.
+Heartbeats do not move a timer. When it fires, either the source has reported in the meantime, and the timer is set
+again, or the source seems to be silent. In that case reports may still be waiting in the partition, because this
+service may have been down for longer than the grace period. So the request for another check is written to the same
+partition, after all waiting reports. The source counts as silent only when that request has been read.
 
 Whether a workload is bound to the target that its deployer names is not checked, because the deployer may be ahead of
 the topics that this service reads. Workloads have no heartbeats.
 
 A report belongs to the target that was declared when the report was written to Kafka. A report that was written before
-the present target of its name was declared is refused. The present targets are read before a report is judged, so that
-no report counts for a target that is already gone.
+the present target of its name was declared is refused. The present targets are read before a report is checked, so that
+no report counts for a target that is already deleted.
 
 The output contains `now` (`acceptedTime`, `statusSince`), which is the same for the whole batch. So the same state,
 batch and `now` give the same bytes.
@@ -124,12 +124,12 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     # Reports.
 
     def _asks_for_targets(self, state: ConditionIngestPartition, record: Input) -> bool:
-        """Return whether the present targets must be read before a report is judged.
+        """Return whether the present targets must be read before a report is checked.
 
         The report's target may have been declared a moment ago. Or it may have been deleted and declared again; a
-        report that counted for the earlier target would then be taken away together with it. A heartbeat without
-        anything new does not require a read, because most reports are heartbeats: if one is taken away, its source will
-        report again.
+        report that counted for the earlier target would then be removed together with it. A heartbeat without anything
+        new does not require a read, because most reports are heartbeats, and the source will report again if one is
+        removed.
         """
         report = record.event
         if not isinstance(report, ConditionReported) or self._listener.asks(record, report):
@@ -147,16 +147,17 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         return watch is None or watch.target_uid != uid or watch.deadline is None
 
     def _strayed(self, state: ConditionIngestPartition, record: Input, target: str) -> bool:
-        """Return whether a report came to another partition than its target's.
+        """Return whether a report was written to a partition other than its target's.
 
-        Such a report is sent on under its own id, as its own cause. This marks it, so that it is not sent on again.
+        Such a report is forwarded with its own id and names itself as its cause. This marks it, so that it is not
+        forwarded again.
         """
         return partition_of(target, self._partitions) != state.partition and record.meta.causation_id != record.meta.id
 
     def _report(self, step: Round, record: Input) -> None:
         report = record.event
         if not isinstance(report, ConditionReported):
-            rule = "must be a report; a report cannot be taken back by a tombstone"
+            rule = "must be a report; a tombstone cannot withdraw a report"
             refusal = Refusal(RefusalReason.INVALID_EVENT, field="value", value="", rule=rule)
             step.emits.append(self._dead_letter(record, refusal, step.now))
             return
@@ -207,10 +208,10 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         if watch is None or watch.deadline is None or watch.target_uid != condition.target_uid:
             self._listener.begin(step, watch, condition)
 
-    # Targets that are gone, and repairs.
+    # Deleted targets, and repairs.
 
     def wake(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
-        """Take away the conditions and timers of targets that are gone, and apply grace periods that have changed."""
+        """Remove the conditions and timers of deleted targets, and apply grace periods that have changed."""
         emits: list[Emit] = []
         for target in sorted(state.orphans):
             uid = state.targets.get(target)
@@ -242,11 +243,11 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         return Meta(id=identity, source=self._source, type=RESOURCES.event_type, subject=target)
 
     def next_wake(self, state: ConditionIngestPartition) -> datetime | None:
-        """Return a time in the past when some target is gone or has another grace period; None otherwise."""
+        """Return a time in the past when a target was deleted or has another grace period; None otherwise."""
         return _AT_ONCE if state.orphans or state.moved else None
 
     def reconcile(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
-        """Take away what has lost its target. Watch every source that reports and is not watched."""
+        """Remove the state of deleted targets. Watch every source that reports and is not watched."""
         for known in {*state.conditions, *state.workloads, *state.watches}:
             state.look(known)
         emits = self.wake(state, now)
@@ -282,7 +283,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
 
 
 def _sender(meta: Meta) -> str:
-    """Return the source that a report's envelope names, cut to the length that is kept."""
+    """Return the source that a report's envelope names, truncated to the length that is kept."""
     return meta.source[:_SOURCE_CHARACTERS]
 
 

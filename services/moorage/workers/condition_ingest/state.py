@@ -1,4 +1,4 @@
-"""What condition-ingest remembers of one partition, without the messages of conditions, which it does not need."""
+"""The state of condition-ingest for one partition, without the messages of conditions, which it does not need."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class ConditionIngestPartition:
     """The uid of each declared target, by its key."""
 
     began: dict[str, datetime] = field(default_factory=dict)
-    """When each declared target was first declared, truncated to the second, by its key; only where its record says
-    so."""
+    """When each declared target was first declared, truncated to the second, by its key. Only of targets whose record
+    has this time."""
 
     graces: dict[str, timedelta] = field(default_factory=dict)
     """The grace periods that targets set themselves, by the target's key."""
@@ -61,10 +61,10 @@ class ConditionIngestPartition:
     """The keys of targets whose own grace period has just changed."""
 
     orphans: set[str] = field(default_factory=set)
-    """The keys of targets with state that belongs to a target that is not declared, or no longer declared."""
+    """The keys under which there is state of a target that is not, or no longer, declared."""
 
     def look(self, target: str) -> None:
-        """Find out whether the state of a target belongs to a target that is no longer declared."""
+        """Check whether the state under a target's key belongs to a target that is no longer declared."""
         uid = self.targets.get(target)
         if (
             _strange(self.conditions.get(target), uid)
@@ -143,7 +143,7 @@ class ConditionIngestPartition:
 
 @dataclass(slots=True)
 class Round:
-    """One step of deciding: the state, the time, the cause, and what is written."""
+    """One step of a decision: the state, the time, the cause, and the output."""
 
     state: ConditionIngestPartition
     now: datetime

@@ -1,4 +1,4 @@
-"""What may hold evictions back, as every partition of the eviction service in a process sees it."""
+"""The guards that may hold evictions: one view for all partitions of the eviction service in a process."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from moorage_schemas.topics import Topic
 class GuardView(GlobalView):
     """The declared pauses, budgets and disruption budgets. All other records of `resources` are ignored.
 
-    A change wakes no partition: the governor releases what is held, and an eviction that comes due later asks then.
+    A change wakes no partition: the governor releases held evictions, and an eviction that comes due later checks the
+    guards then.
     """
 
     def __init__(self) -> None:
         self.guards = Guards()
 
     def apply(self, record: Input) -> None:
-        """Take in a guard, or its end.
+        """Fold in a guard, or its deletion.
 
         Raises:
-            ValueError: the guard is not valid. It then guards nothing.
+            ValueError: the guard is not valid. It then holds nothing.
         """
         event = record.event if isinstance(record.event, ResourceDeclared) else None
         self.guards.put(record.key, event.object if event is not None else None)

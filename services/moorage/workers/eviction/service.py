@@ -4,29 +4,29 @@ Consumes:
     `taints`, `bindings`, `timer-fired` for its own timers, and `eviction-answers` of the governor.
 Keeps:
     The taints that evict and the bindings of each target (source tables), its tasks and its own timers (changelogs
-    `evictions` and `timers`). A global view of what may hold evictions back: pauses, budgets, disruption budgets.
+    `evictions` and `timers`). A global view of the guards that may hold evictions: pauses, budgets, disruption budgets.
 Emits:
-    `evictions`: the states of each task. Requested lasts until the binding is gone, whatever happens to the taint.
+    `evictions`: the states of each task. Requested lasts until the binding is gone, even if the taint is removed.
     `timers`: set, moved and cancelled with the deadline of a scheduled task, tombstoned when the task is over.
-    `eviction-asks`: a request to the governor when a task comes due that something may hold; written again when the
+    `eviction-asks`: a request to the governor when a task comes due that a guard may hold; written again when the
     eviction is requested, tombstoned when the task does not need it any more.
 
-An eviction that nothing may hold is requested as soon as it is due, without asking the governor. An eviction that
-something may hold becomes Held and asks the governor. The answer grants the eviction or says what holds it. A grant is
-used at once or given back: after a restart, and when it had to wait for the taint-manager, the eviction asks again.
-Work leaves a Karmada cluster only with the feature gate Failover and `enable-no-execute-taint-eviction`, and there the
-limit on evictions per second may hold it, too.
+An eviction that no guard may hold is requested as soon as it is due, without asking the governor. An eviction that a
+guard may hold becomes Held and asks the governor. The answer grants the eviction or states what holds it. A grant is
+used at once or returned: after a restart, and when it had to wait for the taint-manager, the eviction asks again. Work
+leaves a Karmada cluster only with the feature gate Failover and `enable-no-execute-taint-eviction`, and the limit on
+evictions per second may hold these evictions, too.
 
-A record may make an eviction come due, but no eviction is requested because of a record. It becomes pending, and is
-decided on with the present state, when everything that is committed now has been read (taints, bindings, pauses). So
-old records of a backlog evict nothing. Neither does a set of taints that the taint-manager is about to take back: while
-something about the target is committed that the taint-manager has not processed, the eviction waits, and after a moment
+A record may make an eviction come due, but a record alone never requests an eviction. The eviction becomes pending, and
+is decided on with the present state, when everything that is committed now has been read (taints, bindings, pauses). So
+old records of a backlog evict nothing. The same holds for taints that the taint-manager is about to remove: while there
+are committed records about the target that the taint-manager has not processed, the eviction waits, and after a moment
 it is Held for `UpstreamLag`.
 
-A deadline is computed when the taints or the tolerations change, never otherwise. The time of a decision is that of its
-cause (the CloudEvents time of the record, `firedTime` of a timer), so that the same topics give the same bytes. A
-decision that had to wait has the time at which it was checked again. Deadlines are compared only with this service's
-own clock and with times in records, never with the governor's clock.
+A deadline is computed only when the taints or the tolerations change. The time of a decision is that of its cause (the
+CloudEvents time of the record, `firedTime` of a timer), so that the same topics give the same bytes. A decision that
+had to wait has the time at which it was checked again. Deadlines are compared only with this service's own clock and
+with times in records, never with the governor's clock.
 """
 
 from __future__ import annotations
@@ -81,28 +81,29 @@ from moorage_schemas.topics import (
 )
 
 _GRACE: Final = timedelta(seconds=10)
-"""How long after a deadline the reconciler leaves it to the timer, or an eviction request to the governor."""
+"""How long after a deadline the reconciler waits for the timer, or after an eviction request for the governor."""
 
 _ASK_AGAIN: Final = timedelta(seconds=60)
-"""The time after which a held eviction asks again: answers may be lost, and their topic does not keep them forever."""
+"""The time after which a held eviction asks again. Answers may be lost, and their topic does not keep them forever."""
 
 _PORTION: Final = 1000
-"""The approximate number of events that are written for pending evictions in one go. The rest waits for the next."""
+"""The approximate number of events that are written for pending evictions in one call. The rest waits for the next
+call."""
 
 _LOOK_AGAIN: Final = timedelta(milliseconds=200)
 """The time between two checks of whether the taint-manager has caught up."""
 
 _UPSTREAM_LAG: Final = "UpstreamLag"
-"""What holds an eviction while the taint-manager has records about its target to process."""
+"""What holds an eviction while the taint-manager still has records about its target to process."""
 
 _LAG_UNTOLD: Final = timedelta(seconds=2)
-"""How long this is not reported: the taint-manager commits records without output within a second."""
+"""How long this is not reported. The taint-manager commits records without output within a second."""
 
 _CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
 
 
 def _concerns(topic: Topic, key: str) -> str | None:
-    """Return the target that a record which the taint-manager reads is about."""
+    """Return the target of a record that the taint-manager reads."""
     if topic is CONDITIONS:
         return BindingKey.parse(key).workload
     if topic is ZONE_GRANTS:
@@ -120,7 +121,7 @@ class Eviction(Service[EvictionPartition]):
     """Turns taints and bindings into evictions."""
 
     name: ClassVar[str] = "eviction"
-    summary: ClassVar[str] = "Bindings and taints in, who must leave and when out."
+    summary: ClassVar[str] = "Reads bindings and taints, and writes which workloads must leave, and when."
     sources: ClassVar[tuple[Topic, ...]] = (TAINTS, BINDINGS, TIMER_FIRED, EVICTION_ANSWERS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TAINTS, BINDINGS})
     changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS)
@@ -139,11 +140,11 @@ class Eviction(Service[EvictionPartition]):
         return EvictionPartition(dialects=self._dialects)
 
     def new_globals(self) -> GlobalView:
-        """Return the view of what may hold evictions back."""
+        """Return the view of the guards that may hold evictions."""
         return GuardView()
 
     def use_globals(self, state: EvictionPartition, view: GlobalView) -> None:
-        """Give a partition the view of what may hold evictions back."""
+        """Give a partition the view of the guards that may hold evictions."""
         if isinstance(view, GuardView):
             state.guards = view.guards
 
@@ -159,7 +160,7 @@ class Eviction(Service[EvictionPartition]):
         *,
         fresh: bool = False,  # noqa: ARG002 - the service follows no topics
     ) -> list[Emit]:
-        """Fold in each record, and check what it concerns. What has come due stays pending until `wake`."""
+        """Fold in each record, and check what it concerns. Evictions that have come due stay pending until `wake`."""
         emits: list[Emit] = []
         for record in batch:
             if record.topic is TAINTS:
@@ -174,14 +175,14 @@ class Eviction(Service[EvictionPartition]):
         return emits
 
     def needs(self, state: EvictionPartition, now: datetime) -> Needs | None:
-        """Require the present taints, bindings and pauses, and whether the taint-manager may take anything back."""
+        """Require the present taints, bindings and pauses, and whether the taint-manager may remove any taint."""
         state.look_again(now)
         if not state.begun:
             return _NEEDS
         return replace(_NEEDS, keys=frozenset(key for key, _ in state.pending)) if state.pending else None
 
     def refreshed(self, state: EvictionPartition, found: Freshness) -> None:
-        """Note that all of it has been read."""
+        """Note that everything needed has been read."""
         state.found = found
 
     def wake(self, state: EvictionPartition, now: datetime) -> list[Emit]:
@@ -189,8 +190,8 @@ class Eviction(Service[EvictionPartition]):
         emits: list[Emit] = []
         if not state.begun:
             state.begun = True
-            # When the partition moved, evictions may have been due without a decision. Only their deadlines show that
-            # now.
+            # When the partition moved, evictions may have been due without a decision. Now only their deadlines show
+            # this.
             emits += self._look_at_all(state, now, due=now)
         found, state.found = state.found, None
         if found is None:
@@ -205,7 +206,7 @@ class Eviction(Service[EvictionPartition]):
         return _AT_ONCE if state.pending else state.look_at
 
     def reconcile(self, state: EvictionPartition, now: datetime) -> list[Emit]:
-        """Decide again on everything. Repair what differs, and what its timer never followed."""
+        """Decide again on everything. Repair what differs, and deadlines whose timer did not fire."""
         return self._look_at_all(state, now, due=now - _GRACE)
 
     def _look_at_all(self, state: EvictionPartition, now: datetime, *, due: datetime) -> list[Emit]:
@@ -287,7 +288,7 @@ class Eviction(Service[EvictionPartition]):
             return []
         mine = (task.generation, task.asked) == (event.generation, event.asked)
         if task.state is not EvictionState.HELD or not mine:
-            return []  # it was cancelled, has gone, or has asked again
+            return []  # it was cancelled, is over, or has asked again
         time = record.meta.time or now
         if event.granted:
             state.put((key, workload), Pending(record.meta, time, answer=event))
@@ -301,7 +302,7 @@ class Eviction(Service[EvictionPartition]):
         return look.emits
 
     def _look(self, state: EvictionPartition, look: TargetView, target: BoundTarget, workload: str) -> None:
-        """Schedule or cancel according to the state that was just folded in. What has come due becomes pending."""
+        """Schedule or cancel an eviction according to the present state. One that has come due becomes pending."""
         binding = target.bindings[workload]
         task = target.tasks.get(workload)
         if task is not None and (task.state is EvictionState.REQUESTED or task.generation != binding.generation):
@@ -322,7 +323,7 @@ class Eviction(Service[EvictionPartition]):
         timed = state.is_pending(place) and (
             isinstance(found, EvictAt) and look.timer(workload, binding.generation)[1] == found.deadline
         )
-        if not timed:  # if timed, its timer may have fired since this was decided, and does not fire again
+        if not timed:  # otherwise its timer may have fired since this was decided, and does not fire again
             state.settle(place)
         self._not_due(state, look, workload, found)
 
@@ -394,7 +395,7 @@ class Eviction(Service[EvictionPartition]):
             self._due(state, look, workload, found)
 
     def _hold_for_taints(self, look: TargetView, workload: str, found: Verdict) -> None:
-        """Hold an eviction because the taints may be about to change, unless it is held anyway."""
+        """Hold an eviction because the taints may be about to change, unless it is held already."""
         task = look.state.targets[look.target].tasks.get(workload)
         if task is None or task.state is not EvictionState.HELD:
             self._hold(
@@ -407,7 +408,7 @@ class Eviction(Service[EvictionPartition]):
             )
 
     def _due(self, state: EvictionPartition, look: TargetView, workload: str, found: Verdict) -> None:
-        """Process an eviction that has come due: ask the governor when something may hold it, otherwise request it."""
+        """Process an eviction that has come due: ask the governor if a guard may hold it, otherwise request it."""
         target = state.targets[look.target]
         task, binding = target.tasks.get(workload), target.bindings[workload]
         held = task is not None and task.state is EvictionState.HELD
@@ -446,7 +447,7 @@ class Eviction(Service[EvictionPartition]):
     def _ask_anew(
         self, look: TargetView, workload: str, task: Task, message: str, *, held_by: tuple[str, ...] | None = None
     ) -> None:
-        """Ask once more, so that no answer to an earlier request counts. Until then, it shows what held it before."""
+        """Ask again, so that no answer to an earlier request counts. Until the answer, it shows what held it before."""
         revision = task.revision + 1
         if held_by is None:
             held_by = task.held_by
@@ -465,7 +466,7 @@ class Eviction(Service[EvictionPartition]):
         due: datetime | None = None,
         asked: int | None = None,
     ) -> None:
-        """Write that an eviction is held. Values that are not given stay as they were."""
+        """Write that an eviction is held. Values that are not given are unchanged."""
         task = look.state.targets[look.target].tasks.get(workload)
         look.write(
             workload,
@@ -482,19 +483,19 @@ class Eviction(Service[EvictionPartition]):
     def _paused(state: EvictionPartition, key: str, target: BoundTarget, workload: str) -> tuple[str, ...]:
         """Return the names of the pauses that hold an eviction now.
 
-        The governor grants nothing that it knows to be paused. So when it has granted this eviction, either it had not
-        read the pause yet, or the pause is over and this process has not read that. The eviction asks again, and no
-        clocks are compared.
+        The governor does not grant an eviction of which it knows that it is paused. So when it has granted this one,
+        either it had not read the pause yet, or the pause is over and this process has not read that yet. The eviction
+        asks again, and no clocks are compared.
         """
         if not state.guards.pauses:
             return ()
         return tuple(pause.name for pause in state.guards.pauses_of(_subject(key, target, workload)))
 
     def _may_wait(self, state: EvictionPartition, key: str, target: BoundTarget, workload: str) -> bool:
-        """Return whether something may hold this eviction, so that the governor must be asked."""
+        """Return whether a guard may hold this eviction, so that the governor must be asked."""
         if self._clusters_wait and key.startswith(_CLUSTERS):
             return True
-        if not state.guards:  # without guards, evictions cost nothing here
+        if not state.guards:  # a fast path for fleets without guards
             return False
         return state.guards.concern(_subject(key, target, workload))
 
@@ -536,7 +537,7 @@ class Eviction(Service[EvictionPartition]):
         look.drop_timer(workload)
         look.unask(workload)
         if task.state is EvictionState.CANCELLED:
-            # The task came to nothing, and now it cannot be scheduled again.
+            # The task was cancelled, and now it cannot be scheduled again.
             key = eviction_key(workload, look.target, task.generation)
             look.emit(EVICTIONS, key, None, step="end")
             return
@@ -551,18 +552,18 @@ def _subject(key: str, target: BoundTarget, workload: str) -> Subject:
 
 
 def _asks_again(state: EvictionPartition, look: TargetView, place: tuple[str, str]) -> bool:
-    """Return whether the governor was not asked since the restore, or so long ago that its answer may be lost."""
+    """Return whether the governor was not asked since the restore, or so long ago that the answer may be lost."""
     asked = state.asked.get(place)
     return asked is None or asked.time <= look.time - _ASK_AGAIN
 
 
 def _has_lost(task: Task, binding: Binding | WorkloadBound | None) -> bool:
-    """Return whether the binding that a task is about is over, given the present binding."""
+    """Return whether the binding of a task has ended, given the present binding."""
     return binding is None or task.generation < binding.generation or task.uid != binding.uid
 
 
 def _is_due(found: Verdict, task: Task | None, time: datetime) -> bool:
-    """Return whether an eviction has come due. A held one has, unless its deadline was moved later since."""
+    """Return whether an eviction has come due. A held one has, unless its deadline has been moved since."""
     match found:
         case EvictNow():
             return True

@@ -1,4 +1,4 @@
-"""What the eviction service remembers of one partition, kept small: a process may hold a million bindings."""
+"""The state of the eviction service for one partition. It is small, because a process may hold a million bindings."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ OWNER = "eviction"
 """The owner of this service's timers."""
 
 BINDING_ENDED = "BindingEnded"
-"""The reason in the last record of a task. After it, nothing of the task is remembered."""
+"""The reason in the last record of a task. After it, the task is dropped from the state."""
 
 Tolerations = tuple[Toleration, ...]
 
 NODES_ONLY: Final[Mapping[str, EffectRules]] = {TargetKind.NODE.value: KUBERNETES}
-"""The dialects whose taints evict, by the target's kind, when nothing leaves clusters."""
+"""The dialects whose taints evict, by the target's kind, when evictions from clusters are switched off."""
 
 
 @dataclass(slots=True, frozen=True)
 class Traits:
-    """What budgets and deployers need to know of a binding. Bindings with equal traits share one object."""
+    """The properties of a binding that budgets and deployers need. Bindings with equal traits share one object."""
 
     labels: Mapping[str, str]
     purge_mode: str
@@ -49,7 +49,7 @@ PLAIN: Final = Traits(MappingProxyType({}), "")
 
 @dataclass(slots=True, frozen=True)
 class Binding:
-    """A workload on a target, without what its place in the tables says already."""
+    """A workload on a target, without what the keys of the tables contain already."""
 
     uid: str
     owner: str
@@ -63,7 +63,7 @@ class Binding:
     traits: Traits
 
 
-@dataclass(slots=True)  # not frozen, because creating a frozen one takes twice as long; no code changes one
+@dataclass(slots=True)  # not frozen, because creating a frozen one takes twice as long; nothing modifies it
 class Task:
     """An eviction that is not over."""
 
@@ -73,7 +73,7 @@ class Task:
     revision: int
     state: EvictionState
     deadline: datetime | None
-    """When it comes due; for a held eviction, when it came due."""
+    """When it comes due or, for a held eviction, when it came due."""
 
     taints: tuple[Taint, ...]
     held_by: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ class OpenRequest:
 
 @dataclass(slots=True)
 class BoundTarget:
-    """A target, its taints that evict, and what is bound to it."""
+    """A target, its taints that evict, and its bindings."""
 
     uid: str = ""
     generation: int = 0
@@ -157,10 +157,10 @@ class EvictionPartition:
     """One object for each distinct set of labels and purge mode, by their content."""
 
     dialects: Mapping[str, EffectRules] = field(default_factory=lambda: NODES_ONLY)
-    """The dialects whose taints evict, by the target's kind. From targets of any other kind nothing is evicted."""
+    """The dialects whose taints evict, by the target's kind. Nothing is evicted from targets of any other kind."""
 
     guards: Guards = field(default_factory=Guards)
-    """What may hold an eviction back: the view that the whole process shares."""
+    """The guards that may hold an eviction: the view that the whole process shares."""
 
     pending: dict[tuple[str, str], Pending] = field(default_factory=dict)
     """Evictions that have come due and are to be decided on with the present state, by target and workload key."""
@@ -189,11 +189,11 @@ class EvictionPartition:
         return asked.zone != target.zone or asked.labels != binding.traits.labels
 
     def is_pending(self, place: tuple[str, str]) -> bool:
-        """Return whether an eviction has come due and is still to be decided on."""
+        """Return whether an eviction has come due and is not decided on yet."""
         return place in self.pending or place in self.waiting
 
     def put(self, place: tuple[str, str], pending: Pending) -> None:
-        """Add an eviction that has come due. If it is already pending, it keeps its cause, except for an answer."""
+        """Add an eviction that has come due. If it is already pending, it keeps its cause unless this is an answer."""
         known = self.pending.get(place) or self.waiting.get(place)
         if known is None:
             self.pending[place] = pending
@@ -213,7 +213,7 @@ class EvictionPartition:
             self.look_at = until
 
     def look_again(self, now: datetime) -> None:
-        """Make evictions pending again that have waited for long enough."""
+        """Make evictions that have waited for long enough pending again."""
         if self.look_at is not None and self.look_at <= now:
             self.pending.update(self.waiting)
             self.waiting.clear()
@@ -272,7 +272,7 @@ class EvictionPartition:
             )
 
     def apply_eviction(self, key: str, event: EvictionDecided | None) -> None:
-        """Fold in the state of a task. A task that is over is forgotten."""
+        """Fold in the state of a task. A task that is over is dropped."""
         workload, target_key, generation = EvictionKey.parse(key)
         if event is None:
             target = self.targets.get(target_key)
@@ -344,7 +344,7 @@ def newer_binding(event: WorkloadBound, known: Binding | None) -> bool:
 def timer_id(workload: str, target: str, generation: int) -> str:
     """Return the id of a task's timer.
 
-    It contains the binding's generation, so that no id is used again after its tombstone, which erases what is known of
-    its generations.
+    It contains the binding's generation, so that no id is used again after its tombstone. The tombstone removes what is
+    known of the timer's generations.
     """
     return f"evict|{eviction_key(workload, target, generation)}"

@@ -1,4 +1,4 @@
-"""One check of a target: the verdicts on what is bound there, and the records that follow from them."""
+"""One check of a target: the verdicts on its workloads, and the records that follow from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from moorage_schemas.topics import EVICTION_ASKS, EVICTIONS, FLEET, TIMERS, Topi
 class TargetView:
     """One check of a target: its cause and time, the verdict for each distinct tuple of tolerations, and the output.
 
-    Everything that is written is folded into the state at once.
+    Every record that is written is folded into the state at once.
     """
 
     state: EvictionPartition
@@ -33,13 +33,13 @@ class TargetView:
     time: datetime
     reported: datetime | None = None
     due: datetime | None = None
-    """Deadlines up to this time are due; when not set, deadlines up to `time`. Only the reconciler sets it."""
+    """Deadlines up to this time are due; up to `time` if this is None. Only the reconciler sets it."""
 
     answer: EvictionAnswered | None = None
-    """The governor's answer that grants the eviction, when the check follows from it."""
+    """The governor's answer that grants the eviction, if it is the reason of the check."""
 
     stale: bool = False
-    """Whether the grant was kept for so long that other evictions may have gone in its place."""
+    """Whether the grant was kept for so long that other evictions may have been carried out instead."""
 
     emits: list[Emit] = field(default_factory=list)
     verdicts: dict[int, Verdict] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class TargetView:
         self.emit(EVICTIONS, eviction_key(workload, self.target, about.generation), event, step=str(event.revision))
 
     def ask(self, workload: str, *, due: datetime, revision: int, requested: bool = False) -> None:
-        """Write an eviction request for the governor, or tell the governor that the eviction is now Requested."""
+        """Write an eviction request for the governor, or notify the governor that the eviction is now Requested."""
         target = self.state.targets[self.target]
         binding, ref = target.bindings[workload], workload_ref(workload)
         event = EvictionAsked(
@@ -112,7 +112,7 @@ class TargetView:
             due_time=due,
             requested=requested,
         )
-        # A request that is repeated, because its answer may be lost, is an event of its own.
+        # A request that is repeated, because its answer may be lost, is a separate event.
         step = f"{revision}/{'requested' if requested else format_time(self.time)}"
         self._put_ask(eviction_key(workload, self.target, binding.generation), event, step)
         self.state.asked[self.target, workload] = OpenRequest(self.time, binding.traits.labels, target.zone)
@@ -125,7 +125,7 @@ class TargetView:
             self._put_ask(eviction_key(workload, self.target, task.generation), None, "end")
 
     def _put_ask(self, key: str, event: EvictionAsked | None, step: str) -> None:
-        """Write an eviction request. The governor remembers it; the task's `asked` shows whether it has one."""
+        """Write an eviction request. The governor keeps it; the task's `asked` shows whether it has one."""
         self.emits.append(Emit(EVICTION_ASKS, key, FLEET, event, self.cause, step=step))
 
     def timer(self, workload: str, generation: int) -> tuple[int, datetime | None]:
@@ -133,7 +133,7 @@ class TargetView:
         return self.state.timers.get(timer_id(workload, self.target, generation), (0, None))
 
     def move_timer(self, workload: str, generation: int, deadline: datetime | None) -> None:
-        """Set a task's timer, or cancel it (None). It is remembered until the task is over."""
+        """Set a task's timer, or cancel it (None). It is kept until the task is over."""
         number, known = self.timer(workload, generation)
         if known == deadline:
             return
@@ -158,7 +158,7 @@ class TargetView:
     def emit(self, topic: Topic, key: str, event: Model | None, *, step: str = "") -> None:
         """Write a record of the target's partition, and fold it in.
 
-        The cause of a pending eviction may lead to several records, which `step` distinguishes.
+        The cause of a pending eviction may have several results, which `step` distinguishes.
         """
         self.state.fold(topic, key, event)
         self.emits.append(Emit(topic, key, self.target, event, self.cause, step=step))

@@ -1,16 +1,16 @@
-"""The budgets' part of the governor: it decides which evictions that have come due may go.
+"""The budgets' part of the governor. It decides which of the evictions that have come due are granted.
 
-Three things are durable: the requests (a source table); one slot for each answer (`eviction-slots`), which says what
-was granted and still counts, or what the answer to a request was; and what is shown of each budget (`budgets`, with the
+Three things are durable: the requests (a source table); one slot for each answer (`eviction-slots`), which states what
+was granted and still counts, or what the answer to a request was; and the status of each budget (`budgets`, with the
 token of the limit on evictions from clusters). Everything else is computed from these and the view.
 
-Cost. A request is checked when it comes, when its binding or its pod's health changes, when its patience ends, and when
-it goes. Each time the guards that may concern it are checked, and it moves between queues in O(log requests). A change
-of the view costs one look-up for each binding in it, and a recount of the evictions in flight of the owners concerned.
-A budget that opens checks the queues that watch it, in the order in which they came due, until it is shut again. So
-15,000 requests with 100 at a time cost 15,000 grants of O(log requests) each, and not a check of 15,000 requests for
-each. A pause or an `EvictionBudget` that changes costs one check of all requests and slots; a `PodDisruptionBudget`
-costs one of those in its namespace.
+Cost: a request is checked when it arrives, when its binding or its pod's health changes, when its patience ends, and
+when it ends. Each time the guards that may concern it are checked, and it moves between queues in O(log requests). A
+change of the view costs one look-up for each binding in it, and a recount of the evictions in flight of the owners
+concerned. A budget that opens checks the queues that watch it, in the order in which they came due, until it is shut
+again. So 15,000 requests with 100 at a time cost 15,000 grants of O(log requests) each, and not a check of 15,000
+requests for each grant. When a pause or an `EvictionBudget` changes, all requests and slots are checked once; when a
+`PodDisruptionBudget` changes, only those of its namespace are.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from moorage_schemas.keys import EvictionKey
 from moorage_schemas.topics import BUDGETS, EVICTION_ASKS, EVICTION_SLOTS, Topic
 
 PORTION: Final = 500
-"""The largest number of answers that are written in one go."""
+"""The maximum number of answers that are written in one call."""
 
 
 class BudgetBook:
     """All requests and grants, in the one partition that has them.
 
     Args:
-        settings: the rate of evictions from clusters and the patience with disruption budgets.
+        settings: the rate of evictions from clusters, and the patience of disruption budgets.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -59,7 +59,7 @@ class BudgetBook:
         self._replies = Replies(self._slots)
         self._marks: Marks | None = None
 
-        # What has come in since `settle` last ran.
+        # Input since `settle` last ran.
         self._new_requests: dict[str, None] = {}
         self._repeated: dict[str, None] = {}
         self._used: dict[str, None] = {}  # requests whose evictions are carried out, or over
@@ -100,7 +100,7 @@ class BudgetBook:
             self._statuses.apply(key, event if isinstance(event, BudgetCounted) else None)
 
     def note(self, record: Input) -> None:
-        """Remember the cause of a request until `settle`. Call this before the request is folded in."""
+        """Store the cause of a request until `settle`. Call this before the request is folded in."""
         if record.topic is not EVICTION_ASKS:
             return
         self._replies.causes[record.key] = record.meta
@@ -114,7 +114,7 @@ class BudgetBook:
     def _apply_request(self, key: str, event: EvictionAsked | None) -> None:
         known = self._requests.get(key)
         if event is None:
-            # The request itself may have been compacted away, so that only its end is read.
+            # The request itself may have been compacted away. Then only its end is read.
             self._gone[key] = known is not None and known.event.requested
             if known is not None:
                 self._forget(known)
@@ -139,7 +139,7 @@ class BudgetBook:
     # Settling.
 
     def next_wake(self) -> datetime | None:
-        """Return when time changes something (patience, a window, a token, a status), or when to write the rest."""
+        """Return when the next patience, window, token or status is due, or when to write the rest of the answers."""
         rate = self._counters.rate
         wakes = (
             self._again,
@@ -186,8 +186,8 @@ class BudgetBook:
         for key in self._repeated:
             request, slot = self._requests.get(key), self._slots.get(key)
             if request is not None and slot is not None and _replies_to(slot, request.event):
-                # Repeat grants as well, however old: the first answer may still be read, so the grant cannot be given
-                # to another.
+                # Old grants are repeated as well: the first answer may still be read, so the grant cannot be given to
+                # another eviction.
                 self._replies.repeat(request)
         self._repeated.clear()
         for key in requests:
@@ -200,8 +200,8 @@ class BudgetBook:
         self._in_flight.recount(slots, owners, self._now, self._end_slot)
 
     def _look(self, view: GovernorView, requests: dict[str, None], slots: dict[str, None]) -> list[str]:
-        """Take in the view's changes, and add what they concern. Return the owners whose evictions may have ended."""
-        if self._marks is None:  # the end of a request may be compacted away, too, so that only its slot is left
+        """Apply the view's changes, and add what they concern. Return the owners whose evictions may have ended."""
+        if self._marks is None:  # the end of a request may be compacted away, too; then only its slot is left
             for key in sorted(self._slots.keys() - self._requests.keys()):
                 self._gone.setdefault(key, False)
         if self._marks is None or view is not self._counters.view:
@@ -223,7 +223,7 @@ class BudgetBook:
         return owners
 
     def _guards_changed(self, namespaces: set[str] | None, requests: dict[str, None], slots: dict[str, None]) -> None:
-        """Check everything again that a changed guard may concern: in some namespaces, or everywhere (None)."""
+        """Check again everything that a changed guard may concern: in some namespaces, or everywhere (None)."""
         self._counters.drop(namespaces)
         self._in_flight.forget(namespaces)
         for key, slot in self._slots.items():
@@ -248,7 +248,7 @@ class BudgetBook:
     # Requests.
 
     def _place(self, key: str) -> None:
-        """Put a request into the queue where it belongs now; into none if it was granted or has no binding."""
+        """Put a request into the queue where it belongs now. It is in no queue if it was granted or has no binding."""
         request = self._requests.get(key)
         if request is None:
             return
@@ -317,7 +317,7 @@ class BudgetBook:
         bound = self._counters.view.bound(EvictionKey.parse(key).binding)
         stands = bound is not None and bound.generation == slot.generation
         if not slot.granted or (stands and not requested):
-            # It was held, or cancelled between the grant and the request, so it never went.
+            # It was held, or cancelled between the grant and the request, so it was never carried out.
             self._replies.slot(key, None, "gone")
 
     # Answers.
@@ -369,7 +369,7 @@ class BudgetBook:
         """Notify the requests of a queue of what holds them, and let the queue watch one of its counters."""
         blockers = queue.blockers()
         if not queue.pauses and not blockers:
-            return  # there was no room for its answers, so it is checked again at once
+            return  # its answers did not fit into this call, so it is checked again at once
         wrong = queue.take_notices(blockers)
         if wrong:
             holders = (*(pause.name for pause in queue.pauses), *(counter.name for counter in blockers))
@@ -388,7 +388,7 @@ class BudgetBook:
             self._changed.pop(queue, None)
 
     def _end_slot(self, key: str, slot: EvictionSlot | None) -> None:
-        """Write that an eviction is over, or does not count any more."""
+        """Write that an eviction is over, or no longer counts."""
         self._replies.slot(key, slot)
         self._new_slots.pop(key, None)
 
@@ -407,14 +407,14 @@ def _replies_to(slot: EvictionSlot, request: EvictionAsked) -> bool:
 
 
 def _supersedes(event: EvictionAsked, known: EvictionAsked) -> bool:
-    """Return whether a request supersedes the known one: it is newer, or other guards concern it now."""
+    """Return whether a request supersedes the known one: it is newer, or different guards concern it now."""
     if event.revision != known.revision:
         return event.revision > known.revision
     return not known.requested and (event.labels, event.zone) != (known.labels, known.zone)
 
 
 def _patience_end(counter: Counter, request: EvictionRequest) -> datetime | None:
-    """Return the time from which a counter does not hold a request any more; None for never."""
+    """Return the time from which a counter no longer holds a request; None for never."""
     if counter.patience is None:
         return None
     try:

@@ -1,8 +1,8 @@
-"""Counters: what each budget counts now, and whether it allows one more eviction.
+"""Counters: the present count of each budget, and whether it allows one more eviction.
 
 An `EvictionBudget` has one counter for the fleet, or one for each zone, namespace or owner. A `PodDisruptionBudget` has
-one, and so has the limit on evictions from clusters. Requests wait in queues (`wait_queue`). A queue that is held
-watches one counter that holds it.
+one, and the limit on evictions from clusters has one. Requests wait in queues (`wait_queue`). A queue that is held
+watches one of the counters that hold it.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ class BudgetCounter(Counter):
 
     @property
     def allowed(self) -> int:
-        """How many more evictions it allows now."""
+        """The number of further evictions that it allows now."""
         at_a_time, in_window = self.limits()
         return max(0, min(at_a_time - self.progress, in_window - len(self.window)))
 
     def blocks(self, *, unhealthy: bool = False) -> bool:  # noqa: ARG002 - a budget ignores health
-        """Return whether as many evictions are in flight, or were granted in the window, as are allowed."""
+        """Return whether the limit of evictions in flight, or of evictions granted in the window, is reached."""
         return self.allowed == 0
 
     def words(self) -> str:
-        """Return in words what is in flight, or was granted in the window."""
+        """Return a text with the number of evictions in flight, or granted in the window."""
         at_a_time, in_window = self.limits()
         where = f" in {self.part}" if self.part else ""
         if self.progress >= at_a_time:
@@ -69,7 +69,7 @@ class DisruptionCounter(Counter):
         super().__init__(guard.key, guard.name, "", patience)
         self.guard = guard
         self.leaving = 0
-        """The number of pods that are granted, and would count as healthy."""
+        """The number of pods that have a grant and would otherwise count as healthy."""
 
         self._view = view
 
@@ -81,18 +81,18 @@ class DisruptionCounter(Counter):
 
     @property
     def shut(self) -> bool:
-        """Always False, because it depends on more whether a pod that is not healthy may go."""
+        """Always False, because whether an unhealthy pod may be evicted depends on more than the count."""
         return False
 
     def blocks(self, *, unhealthy: bool = False) -> bool:
-        """Return whether it allows no such pod to go."""
+        """Return whether it blocks the eviction of a healthy pod or, with `unhealthy`, of an unhealthy one."""
         count = self.count()
         if unhealthy:
             return not count.lets_go_unhealthy(always=self.guard.always_allow_unhealthy)
         return count.allowed == 0
 
     def words(self) -> str:
-        """Return in words how many pods are healthy, and how many must be."""
+        """Return a text with the number of healthy pods, and the number that must be healthy."""
         count = self.count()
         if not count.scaled:
             return "what makes its pods does not say how many it wants"
@@ -108,10 +108,10 @@ class RateCounter(Counter):
         self.now: datetime | None = None
         self.bucket: Bucket | None = None
         self.taken = False
-        """Whether a token was taken that has not been written yet."""
+        """Whether a token was taken but not written yet."""
 
         self.unused: dict[str, datetime] = {}
-        """The evictions that were granted and are not requested yet, and when they were granted."""
+        """The evictions that were granted but are not requested yet, and when they were granted."""
 
     def at(self, now: datetime) -> None:
         """Set its clock. A new bucket is full."""
@@ -130,11 +130,11 @@ class RateCounter(Counter):
 
     @property
     def next_token(self) -> datetime | None:
-        """When there is a token; None for never, or while an earlier grant must be requested first."""
+        """When the next token is available; None for never, or while an earlier grant must be requested first."""
         return None if self.bucket is None or self._is_kept_waiting() else self.bucket.next_token()
 
     def blocks(self, *, unhealthy: bool = False) -> bool:  # noqa: ARG002 - a rate ignores health
-        """Return whether there is no token, or an earlier grant is still not requested after a while."""
+        """Return whether there is no token, or an earlier grant is overdue: it has not been requested for a while."""
         if self.bucket is None or self.now is None or not self.bucket.has_token(self.now):
             return True
         return self._is_kept_waiting()
@@ -144,7 +144,7 @@ class RateCounter(Counter):
         return now is not None and any(now - time >= LEAVE_LASTS for time in self.unused.values())
 
     def words(self) -> str:
-        """Return the rate in words."""
+        """Return a text with the rate."""
         return f"{self.rate:g} evictions per second" if self.rate else "the rate is 0"
 
     @property
@@ -154,7 +154,7 @@ class RateCounter(Counter):
 
 
 class Counters:
-    """All counters that something waits for or counts for.
+    """All counters that have waiting requests or counted evictions.
 
     Args:
         rate: evictions from clusters per second; `inf` for no limit.
@@ -165,7 +165,7 @@ class Counters:
         self.view = GovernorView()
         self.rate = RateCounter(rate)
         self.opened: dict[Counter, None] = {}
-        """Counters that may now allow an eviction that they held before."""
+        """Counters that may now allow an eviction that they have held before."""
 
         self.stale: dict[str, None] = {}
         """The keys of budgets whose counts have changed."""

@@ -1,13 +1,14 @@
-"""Evictions that were granted: how long each counts, and for what.
+"""Evictions that were granted: how long each counts, and for which counters.
 
-An eviction is in flight while its binding stands. After that, the eviction of a controller's pod stays in flight while
-the controller has fewer healthy pods bound than it wants, for at most as many evictions as it lacks pods, the newest
-first. An eviction that is over stays over, and counts in windows only. One that counts for nothing is forgotten.
+An eviction is in flight while its binding exists. After that, the eviction of a controller's pod stays in flight while
+the controller has fewer healthy pods bound than it wants. The number of such evictions is at most the number of missing
+pods, the newest first. An eviction that is over stays over, and counts only in windows. One that no longer counts
+anywhere is dropped.
 
-A window counts evictions that go. Between the grant and the request there is another service, which may be away. So an
-eviction that was granted and has not been requested stays in its windows, and one that is requested late is in them
-from then on. The limit on evictions from clusters works in the same way: it waits for grants that are not requested
-after a while, and a late request takes a token.
+A window counts evictions that are carried out. The request follows the grant only after another service has read the
+grant, and that service may be down. So an eviction that was granted but not requested stays in its windows, and one
+that is requested late counts in them from then on. The limit on evictions from clusters works in the same way: it waits
+for overdue grants, and a late request takes a token.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Put = Callable[[str, EvictionSlot | None], None]
 
 @dataclass(slots=True)
 class _Counted:
-    """Where a granted eviction counts."""
+    """The counters for which a granted eviction counts."""
 
     slot: EvictionSlot
     budgets: tuple[BudgetCounter, ...]
@@ -46,9 +47,9 @@ class InFlight:
     Args:
         counters: the counters that they count for.
         slots: every slot, by the eviction's key.
-        requests: the present requests. An eviction with a request still stands, because the request outlives the
-            binding a little; when the request ends, it is known what is bound instead. A request also says whether its
-            eviction was requested.
+        requests: the present requests. An eviction with a request still counts as bound, because the request is kept
+            slightly longer than the binding; when the request ends, it is known what is bound instead. A request also
+            states whether its eviction was requested.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class InFlight:
         return self._windows.next()
 
     def owners(self, names: set[str]) -> list[str]:
-        """Return those of the given owners that have evictions in flight."""
+        """Return the given owners that have evictions in flight."""
         return sorted(names & self._of_owner.keys())
 
     def forget(self, namespaces: set[str] | None) -> None:
@@ -98,7 +99,7 @@ class InFlight:
             self._recount_owner(owner, put)
 
     def grant(self, key: str, slot: EvictionSlot, now: datetime) -> None:
-        """Count an eviction that has just been granted, and whose binding stands.
+        """Count an eviction that has just been granted, and whose binding exists.
 
         The other evictions of its owner are not counted again: they change only when the workload is not healthy, and
         then `recount_later` handles them.
@@ -111,7 +112,7 @@ class InFlight:
             self._later[slot.owner.key] = None
 
     def use(self, key: str, now: datetime, put: Put) -> None:
-        """Note that an eviction is being requested now, as far as is known. With an old grant, it counts from now on.
+        """Note that an eviction is being requested now, as far as is known. If its grant is old, it counts from now on.
 
         Call this before its slot is counted again.
         """
@@ -127,7 +128,7 @@ class InFlight:
             put(key, slot.model_copy(update={"granted_time": now}))
 
     def recount_later(self, now: datetime, put: Put) -> None:
-        """Count the evictions again of owners with a grant for a workload that was not healthy."""
+        """Count again the evictions of owners with a grant for a workload that was not healthy."""
         owners, self._later = self._later, {}
         self.recount((), owners, now, put)
 
@@ -217,9 +218,9 @@ class InFlight:
             self._end(key, put)
 
     def _lacks(self, owner: str, standing: set[str]) -> int:
-        """Return how many pods a controller lacks: unbound, or reported unhealthy (without those about to go).
+        """Return how many pods a controller lacks: unbound, or reported unhealthy (without those about to be evicted).
 
-        A controller that a policy has placed on clusters in the meantime makes no pods here, so it lacks none.
+        A controller that a policy has placed on clusters in the meantime creates no pods on nodes, so it lacks none.
         """
         found = self._counters.view.owner(owner)
         if found is None or found.wanted is None or found.on_clusters:
@@ -240,7 +241,7 @@ class InFlight:
                 self._counters.change(disruption, opens=not leaving)
 
     def _end(self, key: str, put: Put) -> None:
-        """Note that an eviction is over: it counts in windows only, or not any more."""
+        """Note that an eviction is over: it counts only in windows, or no longer at all."""
         counted = self._counted[key]
         self._set(counted, under_way=False, leaving=False)
         if not counted.windows:
@@ -257,7 +258,7 @@ def _subject_of(slot: EvictionSlot) -> Subject:
 
 
 def _end_of(counter: BudgetCounter, slot: EvictionSlot) -> datetime:
-    """Return when an eviction leaves a window. At that time it does not count any more."""
+    """Return when an eviction leaves a window. From that time on it does not count."""
     try:
         return slot.granted_time + timedelta(seconds=counter.budget.window)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""What the governor's view keeps about bindings, about the owners of workloads, and about disruption budgets' pods."""
+"""The records of the governor's view: bindings, the owners of workloads, and the pods of disruption budgets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moorage_schemas.envelope import Meta
 
 @dataclass(slots=True)
 class BoundWorkload:
-    """A binding as budgets see it, without the content of its key. There may be a million."""
+    """A binding as budgets see it, without the content of its key. There may be a million of them."""
 
     owner: str
     """The key of the workload's owner; empty when it has none."""
@@ -31,17 +31,17 @@ class WorkloadOwner:
     """An owner of workloads, and its bindings."""
 
     wanted: int | None = None
-    """The number of pods that it wants; None when it is not declared, or does not say."""
+    """The number of pods that it wants; None when it is not declared, or does not state it."""
 
     bound: int = 0
     """The number of bindings of its pods."""
 
     on_clusters: int = 0
-    """The number of bindings of the owner itself, as a resource that a policy places on clusters. It then makes no
+    """The number of bindings of the owner itself, as a resource that a policy places on clusters. Then it creates no
     pods."""
 
     unhealthy: dict[str, None] = field(default_factory=dict)
-    """The keys of those bindings whose pods are reported unhealthy."""
+    """The keys of the bindings whose pods are reported unhealthy."""
 
 
 @dataclass(slots=True)
@@ -54,14 +54,14 @@ class Selected:
     """The number of selected pods of each owner. Pods without an owner are left out."""
 
     scale: int | None = None
-    """The number of pods that those owners want; None when one does not say. Valid while `scaled`."""
+    """The number of pods that those owners want; None when one of them does not state it. Valid while `scaled`."""
 
     scaled: bool = False
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Marks:
-    """What has changed since `clear` was last called."""
+    """The changes since `clear` was last called."""
 
     guards: bool = True
     """Whether a pause or a budget has changed."""
@@ -75,7 +75,7 @@ class Marks:
     owners: set[str] = field(default_factory=set)
     bindings: set[str] = field(default_factory=set)
     bases: bool = True
-    """Whether the number of bound workloads has changed that a budget in percent counts."""
+    """Whether the number of bound workloads that a budget in percent counts has changed."""
 
     meta: Meta | None = None
     """The attributes of the last change."""

@@ -1,4 +1,4 @@
-"""Writes answers: each with its slot, which is the memory of it, and with its cause."""
+"""Writes answers, each with its cause, and with its slot, which stores it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Replies:
 
     def __init__(self, slots: Mapping[str, EvictionSlot]) -> None:
         self.causes: dict[str, Meta] = {}
-        """The causes of requests, and of ends of requests, that have come since `settle` last ran."""
+        """The causes of the requests, and of the ends of requests, that were read since `settle` last ran."""
 
         self._slots = slots
         self._now = datetime.min.replace(tzinfo=UTC)
@@ -35,11 +35,11 @@ class Replies:
         self._now, self._write, self._freed = now, write, None
 
     def freed_by(self, meta: Meta | None) -> None:
-        """Set the latest record of the view as the cause of what no request has caused."""
+        """Set the latest record of the view as the cause of records that no request has caused."""
         self._freed = meta
 
     def end(self) -> None:
-        """Stop writing, and forget the causes."""
+        """Stop writing, and discard the causes."""
         self._write, self._freed = _nowhere, None
         self.causes.clear()
 
@@ -97,7 +97,7 @@ class Replies:
         self._write(EVICTION_ANSWERS, key, slot.target.key, answer, cause)
 
     def _cause(self, key: str, what: str, revision: int, request: EvictionRequest | None = None) -> Meta:
-        """Return the cause of a record: the request that has just come, the latest record of the view, or the time.
+        """Return the cause of a record: the request that was just read, the latest record of the view, or the time.
 
         No cause is used twice for one request, because the ids of the output follow from it.
         """

@@ -1,19 +1,19 @@
-"""The service governor: the brake on the whole fleet.
+"""The service governor. It limits taints and evictions in the whole fleet.
 
 Consumes:
-    `zone-members`: the state of each node as its zone sees it. `eviction-asks`: evictions that have come due and that
-    something may hold.
+    `zone-members`: the state of each node as its zone sees it. `eviction-asks`: evictions that have come due and that a
+    guard may hold.
 Keeps:
     Both (source tables); for each zone its state, its token and the nodes that it has granted (changelog `zones`); the
     evictions that count for a budget (changelog `eviction-slots`) and the status of each budget (changelog `budgets`).
     The budgets' view of resources, bindings and workloads' conditions is global.
 Emits:
-    `zones`, `eviction-slots`, `budgets`; and the answers: `zone-grants` to nodes that wait for the taint that evicts,
-    `eviction-answers` to evictions.
+    `zones`, `eviction-slots`, `budgets`; and the answers: `zone-grants` for nodes that wait for the taint that evicts,
+    `eviction-answers` for evictions.
 
-Everything that it reads and keeps is in the one partition of the key `fleet`, because it must know of the whole fleet
-whether every zone is disrupted and how much is evicted. The owners of other partitions have nothing to do. Each answer
-is written in one transaction with the record that remembers it, so nothing is granted twice.
+Everything that it reads and keeps is in the one partition of the key `fleet`, because it must know whether all zones of
+the fleet are disrupted, and how much is evicted. The owners of other partitions have nothing to do. Each answer is
+written in one transaction with the record that stores it, so nothing is granted twice.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _OF_NODES = Needs((ZONE_MEMBERS, EVICTION_ASKS))
 _OF_ASKS = Needs((ZONE_MEMBERS, EVICTION_ASKS), frozenset({RESOURCES, BINDINGS, WORKLOAD_CONDITIONS}))
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 _AGAIN = frozenset({EVICTION_SLOTS.short, EVICTION_ANSWERS.short})
-"""Topics to which a request may lead more than once: answers are repeated, and a slot that is over is written again."""
+"""Topics to which one request may cause several writes. Answers are repeated; a slot that is over is written again."""
 
 _OF_BUDGETS = frozenset({EVICTION_ASKS.short, EVICTION_SLOTS.short, BUDGETS.short})
 
@@ -65,14 +65,14 @@ class GovernorPartition:
     budgets: BudgetBook
     view: GovernorView = field(default_factory=GovernorView)
     unsettled: bool = False
-    """Whether anything was folded in since everything was last checked."""
+    """Whether any record was folded in since everything was last checked."""
 
 
 class Governor(Service[GovernorPartition]):
     """Grants taints to nodes, and evictions to workloads."""
 
     name: ClassVar[str] = "governor"
-    summary: ClassVar[str] = "How fast nodes are tainted and work is evicted, over the whole fleet."
+    summary: ClassVar[str] = "Limits how fast nodes are tainted and work is evicted in the whole fleet."
     sources: ClassVar[tuple[Topic, ...]] = (ZONE_MEMBERS, EVICTION_ASKS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({ZONE_MEMBERS, EVICTION_ASKS})
     changelogs: ClassVar[tuple[Topic, ...]] = (ZONES, EVICTION_SLOTS, BUDGETS)
@@ -111,7 +111,7 @@ class Governor(Service[GovernorPartition]):
         *,
         fresh: bool = False,  # noqa: ARG002 - the service follows no topics
     ) -> list[Emit]:
-        """Fold in the batch. `wake`, which follows at once, decides on the whole state."""
+        """Fold in the batch. `wake`, which is called next, decides on the whole state."""
         for record in batch:
             book = state.zones if record.topic.short in _OF_ZONES else state.budgets
             book.note(record)
@@ -122,7 +122,7 @@ class Governor(Service[GovernorPartition]):
     def needs(self, state: GovernorPartition, now: datetime) -> Needs | None:
         """Require everything that budgets use while there are requests, and all nodes when one may be granted.
 
-        A grant cannot be taken back. A process that stood still finds grants due while records about the other nodes
+        A grant cannot be withdrawn. After a process was stopped, grants may be due while records about the other nodes
         are still unread.
         """
         if state.budgets.asked:
@@ -130,7 +130,7 @@ class Governor(Service[GovernorPartition]):
         return _OF_NODES if state.zones.may_grant(now) else None
 
     def wake(self, state: GovernorPartition, now: datetime) -> list[Emit]:
-        """Grant what a record, time, or a change of the view has made possible."""
+        """Write the grants that a record, the time, or a change of the view has made possible."""
         return self._settle(state, now)
 
     def next_wake(self, state: GovernorPartition) -> datetime | None:

@@ -1,4 +1,4 @@
-"""The status of budgets for people: the topic `budgets`, with one record for each, written when its numbers change."""
+"""The status of budgets for people: the topic `budgets` with one record for each budget, written when it changes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _EVERY: Final = timedelta(seconds=1)
 
 
 class BudgetStatuses:
-    """What was written about each budget.
+    """The status that was last written for each budget.
 
-    The limit on evictions from clusters is written as soon as a token is taken, because its record is the memory of the
-    token. The other records are written once a second at most, because they are for people only.
+    The limit on evictions from clusters is written as soon as a token is taken, because its record stores the token.
+    The other records are written at most once a second, because they are only for people.
     """
 
     def __init__(self, counters: Counters) -> None:
@@ -39,7 +39,7 @@ class BudgetStatuses:
             self._counters.rate.restore(event.tokens, event.counted_time)
 
     def write(self, now: datetime, put: Callable[[str, BudgetCounted | None], None]) -> None:
-        """Write what has changed and may be written by now."""
+        """Write the statuses that have changed and may be written by now."""
         rate, stale = self._counters.rate, self._counters.stale
         if rate.taken:
             rate.taken = False
@@ -60,7 +60,7 @@ class BudgetStatuses:
             put(key, event)
 
     def _count(self, key: str, now: datetime) -> BudgetCounted | None:
-        """Return the present numbers; None for a budget that is gone."""
+        """Return the present numbers; None for a deleted budget."""
         known, guards = self.known.get(key), self._counters.view.guards
         generation = known.generation + 1 if known is not None else 1
         rate = self._counters.rate

@@ -1,9 +1,9 @@
-"""What budgets use: guards, how many pods their owners want, what is bound and whether it is healthy.
+"""The data that budgets use: guards, the number of pods that owners want, and bindings with their health.
 
-The view keeps sums while records come in, so that a budget is counted without going through all bindings again. A
-record of a binding costs a few look-ups, one more for each budget in percent and each disruption budget of its
-namespace. A new disruption budget costs one check of each pod of its namespace. A new budget in percent, or a target
-that changes its zone while there is one, costs one pass over every binding, once, when the numbers are requested.
+The view updates sums with each record, so that a budget is counted without going through all bindings again. A record
+of a binding costs a few look-ups, and one more for each budget in percent and each disruption budget of its namespace.
+A new disruption budget costs one check of each pod of its namespace. A new budget in percent, or a target that changes
+its zone while there is such a budget, costs one pass over all bindings, once, when the numbers are requested.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class GovernorView(GlobalView):
         """Fold in a record.
 
         Raises:
-            ValueError: a resource is not valid. It counts as gone.
+            ValueError: a resource is not valid. It counts as deleted.
         """
         for marks in self._watchers:
             marks.meta = record.meta
@@ -158,7 +158,7 @@ class GovernorView(GlobalView):
                 marks.bases = True
 
     def _bind(self, key: str, event: WorkloadBound | None) -> None:
-        """Take in a binding, or its end. The records of a key are in order, so the last one counts."""
+        """Fold in a binding, or its end. The records of a key are in order, so the last one counts."""
         before = self._bound.get(key)
         if before is not None:
             self._take(key, before)
@@ -175,7 +175,7 @@ class GovernorView(GlobalView):
             self._put(key, bound)
 
     def _condition(self, record: Input) -> None:
-        """Take in a workload's health. A condition from before the binding does not count for it."""
+        """Fold in a workload's health. A condition from before the binding does not count for it."""
         event, key = record.event, record.key.removesuffix(_HEALTHY)
         if isinstance(event, WorkloadConditionChanged) and event.status is ConditionStatus.FALSE:
             self._ill[key] = (event.accepted_time or event.last_heartbeat_time).timestamp()
@@ -279,7 +279,7 @@ class GovernorView(GlobalView):
         return self._bases.get((budget.key, part), 0)
 
     def parts(self, budget: Budget) -> list[str]:
-        """Return the parts of a budget in percent in which anything is bound."""
+        """Return the parts of a budget in percent that have bound workloads."""
         self.base(budget, "")
         return [part for key, part in self._bases or () if key == budget.key]
 

@@ -1,7 +1,7 @@
-"""Wait queues: eviction requests that the same pauses and counters may hold wait in one queue, ordered by due time.
+"""Wait queues. Requests that the same pauses and counters may hold wait in one queue, ordered by due time.
 
-Either all requests of a queue are held, or all may go, so it is enough to check the first. Requests that differ are in
-different queues: they differ in whether their pod is healthy, and in the budgets with which their patience has ended.
+Either all requests of a queue are held, or all can be granted, so it is enough to check the first. Requests of healthy
+and unhealthy pods are in different queues, and so are requests whose patience has ended for different budgets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from moorage_schemas.keys import EvictionKey
 
 @dataclass(slots=True, eq=False)
 class EvictionRequest:
-    """An eviction that has come due and asks to go."""
+    """A request for the grant of an eviction that has come due."""
 
     key: str
     event: EvictionAsked
@@ -35,7 +35,7 @@ class EvictionRequest:
 
     @property
     def order(self) -> tuple[datetime, str]:
-        """The order of requests: the one that came due first goes first."""
+        """The order of requests: by due time, then by key."""
         return (self.event.due_time, self.key)
 
     @property
@@ -50,7 +50,7 @@ class EvictionRequest:
         return Subject(event.workload.key, event.owner.key, event.target.key, event.zone, event.labels)
 
     def concerned(self, queue: set[str]) -> set[str]:
-        """Return what concerns it: what concerns its queue, and the counters with which its patience has ended."""
+        """Return what concerns it: what concerns its queue, and the counters for which its patience has ended."""
         return queue | {counter.name for counter in self.overrun} if self.overrun else queue
 
 
@@ -66,15 +66,15 @@ class WaitQueue:
     counters: tuple[Counter, ...]
     unhealthy: bool
     told: frozenset[str] = frozenset()
-    """Counters of which every request here was notified, except those in `pending_notices`."""
+    """Counters of which all requests of the queue were notified, except those in `pending_notices`."""
 
     pending_notices: dict[str, EvictionRequest] = field(default_factory=dict)
-    """Requests that may have to be notified of what holds them."""
+    """Requests that may need a notice of what holds them."""
 
     ticket: int = 0
     watches: Counter | None = None
     queued: bool = False
-    """Whether it is among the queues that are being checked."""
+    """Whether it is one of the queues that are being checked."""
 
     _requests: dict[str, EvictionRequest] = field(default_factory=dict)
     _heap: list[tuple[datetime, str]] = field(default_factory=list)
@@ -111,9 +111,10 @@ class WaitQueue:
     def take_notices(self, blockers: tuple[Counter, ...]) -> list[EvictionRequest]:
         """Note what holds the queue now. Return the requests that must be notified, in order.
 
-        A request needs no notice while it knows every pause that holds it or, without a pause, one of the counters. So
-        it gets no notice of each of several budgets that open and close in turn. Everything in its last notice must
-        still concern it, because a budget may be changed or deleted while a pause holds the request as well.
+        A request needs no notice if its last notice contains every pause that holds it or, without a pause, one of the
+        counters. So it does not get a notice for each of several budgets that open and shut in turn. Everything in its
+        last notice must still concern it, because a budget may be changed or deleted while a pause holds the request as
+        well.
         """
         pauses = {pause.name for pause in self.pauses}
         concerns = pauses | {counter.name for counter in self.counters}
@@ -165,7 +166,7 @@ class Counter(ABC):
 
     @abstractmethod
     def words(self) -> str:
-        """Return in words why it holds."""
+        """Return a text that states why it holds."""
 
     @property
     def shut(self) -> bool:
@@ -192,7 +193,7 @@ class Counter(ABC):
         return sum(len(queue) for queue in self.queues if self.blocks(unhealthy=queue.unhealthy))
 
     def watch(self, queue: WaitQueue) -> None:
-        """Let a queue watch it."""
+        """Add a queue that watches it."""
         self._tickets += 1
         queue.ticket = self._tickets
         queue.watches = self
@@ -201,7 +202,7 @@ class Counter(ABC):
             heapq.heappush(self._watching, (*head.order, queue.ticket, queue))
 
     def next_queue(self) -> WaitQueue | None:
-        """Take the watching queue whose first eviction came due first."""
+        """Remove and return the watching queue whose first eviction came due first."""
         if not self.watched:
             return None
         queue = heapq.heappop(self._watching)[-1]
@@ -210,7 +211,7 @@ class Counter(ABC):
 
 
 class ReadyQueues:
-    """Wait queues to check, ordered by the request of each that came due first."""
+    """Wait queues to check, ordered by the due time of their first request."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[datetime, str, int, WaitQueue, Counter | None]] = []

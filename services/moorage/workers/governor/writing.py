@@ -1,4 +1,4 @@
-"""How both books of the governor write records."""
+"""The function with which both books of the governor write records."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class ZoneBook:
             self._table.set_record(key, event if isinstance(event, ZoneChanged) else None)
 
     def note(self, record: Input) -> None:
-        """Remember the cause of a node's record until `settle`. Call this before the record is folded in."""
+        """Store the cause of a node's record until `settle`. Call this before the record is folded in."""
         event, known = record.event, self._table.member(record.key)
         if event is None and known is not None:
             self._gone[record.key] = record.meta
@@ -60,10 +60,11 @@ class ZoneBook:
         self._table.look_again()
 
     def settle(self, now: datetime, write: Write, declared: Callable[[], Iterable[str]] = tuple) -> None:
-        """Write what has changed in zones, and grants; `declared` returns the nodes that are declared.
+        """Write the changes of zones, and grants; `declared` returns the declared nodes.
 
-        The cause of a grant is the record of its node, when that has just come. A grant that comes with time, possibly
-        after a restart, names durable facts about the node as its cause, so that the same topics give the same ids.
+        The cause of a grant is the record of its node, if that was just read. A grant that is due by time alone,
+        possibly after a restart, names durable facts about the node as its cause, so that the same topics give the same
+        ids.
         """
         settled = self._table.settle(now, self._turned, declared)
         spoken = next(reversed(self._causes.values()), None)

@@ -1,8 +1,8 @@
 """The service placement.
 
 Consumes:
-    `resources`: pods and controllers that make pods, other resources that a policy can claim, and OCM placements, by
-    their own keys (targets, policies, cluster sets and their bindings are read in the global view).
+    `resources`: pods and controllers that create pods, other resources that a policy can claim, and OCM placements, by
+    their own keys (targets, policies, cluster sets and their bindings are read into the global view).
 Keeps:
     The resources (source table `resources`) and the last decision on each of their pods, or on a whole resource that a
     policy places on clusters, or on an OCM placement and each of its PlacementDecisions (changelog `placements`). For
@@ -12,15 +12,14 @@ Keeps:
     and the scores of add-ons (`resources`), and how often each managed cluster is selected (the PlacementDecisions of
     `placements`).
 Emits:
-    `placements`: placed, pending or evicted, with all reasons; a tombstone when the workload does not exist any more.
-    For an OCM placement, those of its PlacementDecisions that change, with the clusters to add and to remove, and then
-    its own record, in one transaction. An OCM placement has no bindings and no evictions, because the decision itself
-    is the order.
-    `bindings`: bound, changed (tolerations, replicas), and a tombstone when it is over.
+    `placements`: placed, pending or evicted, with all reasons; a tombstone when the workload no longer exists. For an
+    OCM placement, the PlacementDecisions that change, with the clusters to add and to remove, and then its own record,
+    in one transaction. An OCM placement has no bindings and no evictions, because the decision itself is the order.
+    `bindings`: bound, changed (tolerations, replicas), and a tombstone when the binding ends.
 
-Decisions are level-triggered: a change only says what to check; the check uses the present state of everything. What a
-change makes due is done in portions, so that transactions do not grow without bounds. After a crash the rest is found
-again, because everything is checked when a partition begins.
+Decisions are level-triggered: a change only determines what to check; the check uses the present state of everything.
+The work that a change makes due is done in portions, so that transactions do not grow without bounds. After a crash the
+rest is found again, because everything is checked when a partition starts.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, RESOURCES, TAINTS, WORKLOAD_CONDITIONS, Topic
 
 AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""When work is due that waits for nothing."""
+"""The time of work that is due at once."""
 
 
 class PlacementService(Service[PlacementPartition]):
     """Decides where pods, and whole resources, belong."""
 
     name: ClassVar[str] = "placement"
-    summary: ClassVar[str] = "Workloads and targets in, decisions out, with every reason kept."
+    summary: ClassVar[str] = "Reads workloads and targets, and writes decisions with all reasons."
     sources: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({RESOURCES})
     changelogs: ClassVar[tuple[Topic, ...]] = (PLACEMENTS,)
@@ -75,7 +74,7 @@ class PlacementService(Service[PlacementPartition]):
         state.attach(view)
 
     def drop(self, state: PlacementPartition) -> None:
-        """Take back what the partition has assumed."""
+        """Undo what the partition has assumed."""
         state.detach()
 
     def apply(self, state: PlacementPartition, topic: Topic, key: str, event: Model | None) -> None:
@@ -94,9 +93,9 @@ class PlacementService(Service[PlacementPartition]):
         """Decide on resources that were declared, changed or deleted.
 
         Raises:
-            NeedFresh: a resource makes pods and is new or changed, or is a new OCM placement. The policy that places it
-                on clusters, the binding of its sets, or a taint may have been written just before it, in another
-                partition. A process that was cut off may know nothing of the last minutes.
+            NeedFresh: a resource is new or changed and creates pods, or it is a new OCM placement. The policy that
+                places it on clusters, the binding of its sets, or a taint may have been written just before it, in
+                another partition. A process that was disconnected may have missed the last minutes.
         """
         if not fresh and any(_is_new(state, record) for record in batch):
             raise NeedFresh
@@ -109,7 +108,7 @@ class PlacementService(Service[PlacementPartition]):
         batch: Sequence[Input],
         now: datetime,  # noqa: ARG002 - nothing is decided yet
     ) -> list[Emit]:
-        """Fold in what was waiting. Everything is checked when the partition is first woken."""
+        """Fold in the waiting records. Everything is checked when the partition is first woken."""
         self._take(state, batch)
         return []
 
@@ -121,18 +120,18 @@ class PlacementService(Service[PlacementPartition]):
                     controller.look_at(record.key, record.meta)
 
     def wake(self, state: PlacementPartition, now: datetime) -> list[Emit]:
-        """Do what a change of the view has made due."""
+        """Do the work that a change of the view has made due."""
         return self._reconcile(state, now)
 
     def next_wake(self, state: PlacementPartition) -> datetime | None:
-        """Return a past time while there is something to do; otherwise when a grace period or tolerated time ends."""
+        """Return a past time while there is work to do; otherwise when a grace period or tolerated time ends."""
         if state.due():
             return AT_ONCE
         times = (controller.next_time() for controller in state.controllers)
         return min((time for time in times if time is not None), default=None)
 
     def reconcile(self, state: PlacementPartition, now: datetime) -> list[Emit]:
-        """Check everything again, and write what is missing."""
+        """Check everything again, and write missing records."""
         for controller in state.controllers:
             controller.repair()
         return self._reconcile(state, now)

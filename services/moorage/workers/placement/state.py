@@ -24,12 +24,12 @@ class PlacementPartition:
     def __init__(self, partition: int, rules: Rules) -> None:
         self.partition = partition
         self.karmada = BindingController(rules, self.demand, self._flipped)
-        """The controller of resources that a policy places on clusters instead of letting them make pods."""
+        """The controller of resources that a policy places on clusters, so that they create no pods on nodes."""
 
         self.ocm = SelectionController()
         self.pods = PodController(self.karmada.state.claims, self.karmada.state.would_claim)
         self.controllers: tuple[Controller, ...] = (self.karmada, self.ocm, self.pods)
-        """The controllers in the order in which they reconcile: what is placed on clusters makes no pods on nodes."""
+        """The controllers in the order in which they reconcile. Resources on clusters create no pods on nodes."""
 
         self.view = FleetView()
 
@@ -42,7 +42,7 @@ class PlacementPartition:
         self.ocm.attach(view.ocm)
 
     def detach(self) -> None:
-        """Take back what the partition has assumed in the view, because the partition is taken away."""
+        """Undo what the partition has assumed in the view, because the partition is taken away."""
         self.view.detach(self)
         for controller in self.controllers:
             controller.leave()
@@ -57,11 +57,11 @@ class PlacementPartition:
         return any(controller.due() for controller in self.controllers)
 
     def demand(self, key: str) -> Demand:
-        """Return how much there is of a resource that a policy may place."""
+        """Return the replicas and requests of a resource that a policy may place."""
         pods = self.pods.state
         return demand_of(pods.owners.get(key), pods.view.rules, pods.view.rules_version)
 
     def _flipped(self, key: str, cause: Meta | None) -> None:
-        """Check a resource's pods on nodes, because it began, or ceased, to be placed on clusters."""
+        """Check a resource's pods on nodes, because it has started, or stopped, being placed on clusters."""
         if key.startswith(OWNERS):
             self.pods.work.add(Work(key, cause))

@@ -1,4 +1,4 @@
-"""What every partition of placement in a process shares: one view for each of the three controllers."""
+"""The global view of placement: one part for each of the three controllers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Signs that an add-on is enabled or alive, and whether a sign changes a label.
 
-Each add-on renews its lease about once a minute, and that hardly ever changes anything. So a renewal is folded in,
-compared with the label, and forgotten: it neither causes the cluster's taints to be computed nor moves the time at
-which the cluster is checked next. At that time, the check is put off if leases have been renewed.
+Each add-on renews its lease about once a minute, and this rarely changes anything. So a renewal is folded in and only
+compared with the label: the cluster's taints are not computed, and the time of the cluster's next check is not moved.
+At that time, the check is postponed if leases have been renewed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Sign:
         return cls(target, kind, name, record.event is None, known.enabled.get(name) if known is not None else None)
 
     def gone(self, state: TaintManagerPartition) -> tuple[Named, ...]:
-        """Return what the sign has taken away, after it was folded in; see `add_on_labels`."""
+        """Return what the sign has removed, after it was folded in; see `add_on_labels`."""
         if self.kind == LEASE:
             return ((LEASE, self.name),) if self.taken_away else ()
         after = _add_on(state, self.target, self.name)
@@ -79,7 +79,7 @@ class Sign:
 
 
 def changes_nothing(state: TaintManagerPartition, sign: Sign, now: datetime) -> bool:
-    """Return whether a sign that was folded in changes neither a label nor when the cluster must be checked."""
+    """Return whether a sign that was folded in changes neither a label nor the time of the cluster's next check."""
     resource, tainted = state.resources.get(sign.target), state.taints.get(sign.target)
     if resource is None:
         return True
@@ -97,7 +97,7 @@ def changes_nothing(state: TaintManagerPartition, sign: Sign, now: datetime) -> 
 
 
 def missing(state: TaintManagerPartition, target: str) -> list[Named]:
-    """Return what the labels of a cluster rest on, or would rest on, and is not known."""
+    """Return the add-ons and leases that the labels of a cluster need and that are not known."""
     tainted, known = state.taints.get(target), state.addons.get(target, AddOns())
     labelled = [key.removeprefix(LABEL_PREFIX) for key in tainted.labels] if tainted is not None else []
     found = [(ADD_ON, name) for name in labelled if name not in known.enabled]

@@ -1,4 +1,4 @@
-"""The taint-manager's view of every ClusterTaintPolicy, and the clusters that a changed policy concerns."""
+"""The taint-manager's view of all ClusterTaintPolicies, and the clusters that a changed policy concerns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PREFIX = f"{KIND}/"
 
 @dataclass(frozen=True, slots=True)
 class PolicyChange:
-    """One change of a policy: all policies after it, and the policy whose clusters are checked."""
+    """One change of a policy: all policies after the change, and the policy whose clusters are checked."""
 
     policies: tuple[TaintPolicy, ...]
     meta: Meta
@@ -25,8 +25,8 @@ class PolicyChange:
     """The policy before and after the change; empty when its content is the same."""
 
     evaluate: bool = True
-    """Whether policies act. If not, as when a policy is deleted, the only effect is that nothing waits because of it
-    any more."""
+    """Whether policies are evaluated. If not, as when a policy is deleted, the only effect is that no taint waits
+    because of it any more."""
 
     def touches(self, cluster: ClusterFacts) -> bool:
         """Return whether a cluster is checked: the policy selects it, or did before."""
@@ -35,7 +35,7 @@ class PolicyChange:
 
 @dataclass(slots=True, eq=False)
 class Cursor:
-    """How far one partition has seen the changes, and the policies at that point."""
+    """The number of changes that one partition has processed, and the policies at that point."""
 
     seen: int
     policies: tuple[TaintPolicy, ...]
@@ -50,10 +50,10 @@ class _Known:
 
 @dataclass(slots=True)
 class PolicyView(GlobalView):
-    """Every policy, and the changes that some partition has not seen yet.
+    """All policies, and the changes that some partition has not processed yet.
 
-    Each partition goes through the changes one by one, with the policies as they were after each. So it does not matter
-    how many changes come at once.
+    Each partition processes the changes one by one, with the policies as they were after each. So it makes no
+    difference how many changes arrive at once.
     """
 
     _known: dict[str, _Known] = field(default_factory=dict)
@@ -99,12 +99,12 @@ class PolicyView(GlobalView):
             self._fresh = True
 
     def changed(self) -> Iterable[int] | None:
-        """Return every partition after a change, because each has clusters of its own."""
+        """Return all partitions after a change, because each of them has clusters."""
         fresh, self._fresh = self._fresh, False
         return None if fresh else ()
 
     def enter(self) -> Cursor:
-        """Start to follow the changes, with the present policies and nothing unseen."""
+        """Start to follow the changes from the present policies on."""
         cursor = Cursor(self._begin + len(self._changes), self._policies)
         self._cursors.append(cursor)
         return cursor
@@ -116,19 +116,19 @@ class PolicyView(GlobalView):
         self._forget()
 
     def unseen(self, cursor: Cursor) -> list[PolicyChange]:
-        """Return the changes that a partition has not seen, and count them as seen."""
+        """Return the changes that a partition has not processed, and count them as processed."""
         found = self._changes[cursor.seen - self._begin :]
         cursor.seen += len(found)
         self._forget()
         return found
 
     def catch_up(self, cursor: Cursor) -> None:
-        """Take the present policies, and skip the changes that led to them."""
+        """Use the present policies, and skip the changes up to them."""
         self.unseen(cursor)
         cursor.policies = self._policies
 
     def _forget(self) -> None:
-        """Drop the changes that every partition has seen."""
+        """Drop the changes that all partitions have processed."""
         end = self._begin + len(self._changes)
         oldest = min((cursor.seen for cursor in self._cursors), default=end)
         del self._changes[: oldest - self._begin]

@@ -2,24 +2,24 @@
 
 Consumes:
     `conditions`; from `resources` the targets, with people's taint edits, and the add-ons of managed clusters with
-    their leases; and `zone-grants`, in which the governor says which nodes may carry the taint that evicts.
+    their leases; and `zone-grants`, in which the governor states which nodes may get the taint that evicts.
 Keeps:
     The latest of them for each target (source tables), the taints of each target (changelog `taints`), and, with the
     feature gate Failover, a view of every ClusterTaintPolicy.
 Emits:
     `taints`: the full set of a target's taints, each time it changes, with the labels that show the states of its
-    add-ons; a tombstone when the target is gone.
+    add-ons; a tombstone when the target is deleted.
     `zone-members`: a node as its zone sees it, each time that changes, in the same transaction; a tombstone when the
-    node is gone.
+    node is deleted.
 
 The `timeAdded` of a taint that a condition adds is the time at which the condition was accepted. This is the
 CloudEvents time of its record in `conditions`, which is durable, so that the same topics give the same bytes. It is not
-the probe's time, because a late report must not make a deadline early. A person's taint has the time of the edit. A
-taint that waited for its zone has the time of the grant. A taint that waited until its condition had held for long
-enough has the time at which that hold ended.
+the probe's time, because a late report must not make a deadline earlier. A person's taint has the time of the edit. A
+taint that waited for its zone has the time of the grant. A taint that waited until its condition had lasted long enough
+has the time at which that hold ended.
 
-An add-on's label follows the `renewTime` of its lease, whenever the record with it was written; this time is durable,
-too. A cluster that is deleted and created again has the labels of those add-ons that are still declared.
+An add-on's label depends on the `renewTime` of its lease, not on the time at which the record was written; this time is
+durable, too. A cluster that is deleted and created again has the labels of the add-ons that are still declared.
 
 Policies are evaluated for a cluster when one of its conditions changes, when it appears, when a policy that selects it
 (or did) is created or changed, when a wait of a policy ends, and once after each restart. They are not evaluated when
@@ -64,11 +64,11 @@ class TaintManager(Service[TaintManagerPartition]):
     """Turns conditions and targets into taints, without policies.
 
     Args:
-        rules: what the settings say about taints.
+        rules: the settings about taints.
     """
 
     name: ClassVar[str] = "taint-manager"
-    summary: ClassVar[str] = "Conditions and people's edits in, the taints of each target out."
+    summary: ClassVar[str] = "Reads conditions and people's edits, and writes the taints of each target."
     sources: ClassVar[tuple[Topic, ...]] = (CONDITIONS, RESOURCES, ZONE_GRANTS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({CONDITIONS, RESOURCES, ZONE_GRANTS})
     changelogs: ClassVar[tuple[Topic, ...]] = (TAINTS,)
@@ -128,9 +128,9 @@ class TaintManager(Service[TaintManagerPartition]):
         return emits
 
     def needs(self, state: TaintManagerPartition, now: datetime) -> Needs | None:
-        """Require all conditions, targets and grants when a wait ends: a record may have ended the wait before.
+        """Require all conditions, targets and grants when a wait ends, because a record may have ended it earlier.
 
-        A process that stood still finds the end of the wait due while that record is still unread.
+        After a process was stopped, the end of the wait may be due while that record is still unread.
         """
         due = state.deadlines.next()
         return _NEEDS if due is not None and due <= now else None
@@ -158,9 +158,9 @@ class TaintManager(Service[TaintManagerPartition]):
         return state.deadlines.next()
 
     def reconcile(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
-        """Compute every target again, without evaluating policies, and repair what differs.
+        """Compute all targets again, without evaluating policies, and repair what differs.
 
-        This includes labels of add-ons when the deletion of the add-on, or of its lease, was compacted away unread.
+        This includes the labels of add-ons when the deletion of the add-on, or of its lease, was compacted away unread.
         """
         emits: list[Emit] = []
         for target in sorted(state.resources.keys() | state.taints.keys()):
@@ -175,14 +175,14 @@ class TaintManager(Service[TaintManagerPartition]):
             state.cursor = None
 
     def _look_at_all(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
-        """Check all targets after a restore: waits are not recorded as such, and policies and holds may have changed.
+        """Check all targets after a restore, because waits are not recorded, and policies and holds may have changed.
 
-        Targets with taints that an earlier hold keeps, or holds back, are checked even if there is no hold now. A taint
-        that a hold keeps must not wait for the reconciler to be removed, because some deadline may come first.
+        Targets with taints that an earlier hold keeps, or delays, are checked even if there is no hold now. The removal
+        of a taint that a hold keeps must not wait for the reconciler, because a deadline may be earlier.
 
-        A node for which an earlier version has written no zone is reported to its zone now, not later by the
-        reconciler: until every node is known there, the governor cannot tell whether all are down. The same applies to
-        a managed cluster for which nothing was written, because until then it is left out of every placement.
+        A node for which an earlier version has written no zone is reported to its zone now, and not by the reconciler:
+        until all nodes are known there, the governor cannot determine whether all are down. The same applies to a
+        managed cluster without a record, because it is left out of every placement until it has one.
         """
         damped = self._rules.holds != Holds()
         if state.view is not None and state.cursor is not None:
@@ -202,10 +202,10 @@ class TaintManager(Service[TaintManagerPartition]):
         return emits
 
     def _resume(self, state: TaintManagerPartition, target: str, now: datetime) -> None:
-        """After a restart, note how long held taints are held, and how long add-ons count as available.
+        """After a restart, note until when held taints are held, and until when add-ons count as available.
 
-        A wait that ended in the meantime counts as ended at its own time. So the decision does not depend on when the
-        service came back.
+        A wait that ended in the meantime counts as ended at its own time. So the decision does not depend on the time
+        of the restart.
         """
         known = state.taints.get(target)
         resource = state.resources.get(target)
@@ -249,8 +249,7 @@ class TaintManager(Service[TaintManagerPartition]):
     ) -> list[Emit]:
         known = state.taints.get(target)
         if target not in state.resources:
-            # Taints of a target that is not declared are of no use. Conditions may arrive before their target's record
-            # does.
+            # Taints of a target that is not declared have no use. Conditions may arrive before their target's record.
             state.wait_no_more(target)
             if known is None:
                 return []
@@ -303,11 +302,11 @@ class PolicyTaintManager(TaintManager):
     globals: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
 
     def new_globals(self) -> PolicyView:
-        """Return the view of every policy."""
+        """Return the view of all policies."""
         return PolicyView()
 
     def use_globals(self, state: TaintManagerPartition, view: GlobalView) -> None:
-        """Follow the policies from here on."""
+        """Follow the policies from now on."""
         if not isinstance(view, PolicyView):
             raise TypeError(f"view: invalid value {type(view).__name__}: must be the taint-manager's own")
         state.view, state.cursor = view, view.enter()
@@ -346,13 +345,13 @@ def _apply_grant(state: TaintManagerPartition, key: str, event: Model | None) ->
 
 
 def _only_a_heartbeat(state: TaintManagerPartition, target: str | None, event: ConditionChanged) -> bool:
-    """Return whether a condition contains nothing that has not been decided on."""
+    """Return whether everything in a condition has been decided on already."""
     known = state.conditions.get(target or "", {}).get(event.type)
     return known is not None and known.status is event.status and known.target_uid == event.target_uid
 
 
 def _calls_policies(state: TaintManagerPartition, target: str, event: Model | None) -> bool:
-    """Return whether a record to be folded in makes policies act: a condition changes, or a cluster appears."""
+    """Return whether policies are evaluated after a record: a condition changes, or a cluster appears."""
     if state.view is None or not target.startswith(_CLUSTER):
         return False
     if isinstance(event, ConditionChanged):
@@ -364,7 +363,7 @@ def _calls_policies(state: TaintManagerPartition, target: str, event: Model | No
 
 
 def _target_key(record: Input) -> str | None:
-    """Return the key of the target that a record is about; None when it is about none."""
+    """Return the key of the target of a record; None when it concerns no target."""
     if record.topic is CONDITIONS:
         return ConditionKey.parse(record.key).target
     if record.topic is ZONE_GRANTS:

@@ -1,4 +1,4 @@
-"""What the taint-manager remembers of one partition."""
+"""The state of the taint-manager for one partition."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ class TaintManagerPartition:
     """The add-ons, by the key of the managed cluster, which may be undeclared."""
 
     view: PolicyView | None = None
-    """The view of policies; None when policies do not count."""
+    """The view of policies; None when policies are switched off."""
 
     cursor: Cursor | None = None
     looked: bool = False
     """Whether everything has been checked since the restore."""
 
     waits: dict[str, ReconciledTaints] = field(default_factory=dict)
-    """By target key, what will change at a certain time without any record. It is not restored but computed again."""
+    """By target key, what will change at a certain time without any record. It is computed again after a restore."""
 
     deadlines: DeadlineIndex[str] = field(default_factory=DeadlineIndex)
     """The times of `waits`."""
 
     def wait(self, target: str, decided: ReconciledTaints) -> None:
-        """Note when a target must be checked again, or that it need not be."""
+        """Note when a target must be checked again, if at all."""
         if decided.due is None:
             self.wait_no_more(target)
         else:
@@ -55,6 +55,6 @@ class TaintManagerPartition:
             self.deadlines.set(target, decided.due)
 
     def wait_no_more(self, target: str) -> None:
-        """Forget that time alone will change a target."""
+        """Note that time alone will not change a target."""
         self.waits.pop(target, None)
         self.deadlines.remove(target)

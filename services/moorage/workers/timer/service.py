@@ -1,7 +1,7 @@
-"""The service timer. It does not know what its timers are for.
+"""The service timer. It does not know the purpose of its timers.
 
 Consumes:
-    `timers`: set, move, cancel (an upsert without deadline) and forget (a tombstone).
+    `timers`: set, move, cancel (an upsert without deadline) and delete (a tombstone).
 Keeps:
     The timers (source table `timers`) and which generation of each has fired (changelog `timer-fired`), in a heap.
 Emits:
@@ -30,14 +30,14 @@ class TimerPartition:
 
     table: TimerTable = field(default_factory=TimerTable)
     begun: bool = False
-    """Whether the service has been woken since the restore. By then every timer is known, so any other is gone."""
+    """Whether the service has been woken since the restore. By then all timers are known, so any other is deleted."""
 
 
 class TimerService(Service[TimerPartition]):
-    """Fires timers when their deadlines have come."""
+    """Fires timers when they are due."""
 
     name: ClassVar[str] = "timer"
-    summary: ClassVar[str] = "Deadlines in, `timer-fired` out, at or after each deadline; it knows nothing of taints."
+    summary: ClassVar[str] = "Reads deadlines, and writes `timer-fired` at or after each of them."
     sources: ClassVar[tuple[Topic, ...]] = (TIMERS,)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TIMERS})
     changelogs: ClassVar[tuple[Topic, ...]] = (TIMER_FIRED,)
@@ -64,7 +64,7 @@ class TimerService(Service[TimerPartition]):
         *,
         fresh: bool = False,  # noqa: ARG002 - the service follows no topics
     ) -> list[Emit]:
-        """Fold in the timers. `wake`, which follows at once, handles what is due."""
+        """Fold in the timers. `wake`, which is called next, handles what is due."""
         for record in batch:
             self.apply(state, record.topic, record.key, record.event)
         return []
@@ -92,7 +92,7 @@ class TimerService(Service[TimerPartition]):
             subject=timer.subject,
         )
         self.apply(state, TIMER_FIRED, timer.id, event)
-        # The record that set the timer may no longer be in memory, so the timer itself names the cause.
+        # The record that set the timer may no longer be in memory, so the timer itself contains the cause.
         cause = Meta(
             id=event_id("timer", timer.id, timer.generation),
             source=f"moorage/{timer.owner}",

@@ -100,7 +100,7 @@ def validate_duration(value: str, path: str) -> list[FieldError]:
 def validate_metadata(
     name: str, namespace: str, labels: Mapping[str, str], *, namespaced: bool, path: str = "metadata"
 ) -> list[FieldError]:
-    """Validate name, namespace and labels of an object. `namespaced` tells whether its kind is namespaced."""
+    """Validate name, namespace and labels of an object. `namespaced` states whether its kind is namespaced."""
     errors = validate_name(name, f"{path}.name")
     if namespaced and not namespace:
         errors.append(required(f"{path}.namespace"))
@@ -189,7 +189,7 @@ def _operator_errors(toleration: Toleration, at: str, *, comparison: bool) -> li
     operator, value = toleration.operator, toleration.value
     if operator in {"", _EQUAL}:
         messages = names.check_label_value(value)
-        # As in upstream, the path is `operator`, although the value is at fault.
+        # As in upstream, the path is `operator`, although the value is wrong.
         return [invalid(f"{at}.operator", value, ";".join(messages))] if messages else []
     if operator == _EXISTS:
         rule = "value must be empty when `operator` is 'Exists'"

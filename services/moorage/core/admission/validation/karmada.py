@@ -91,7 +91,7 @@ def validate_cluster_taint_policy(policy: ClusterTaintPolicy, *, allow_no_execut
         errors += [
             forbidden(
                 f"spec.taints[{i}].effect",
-                "a policy may not hold a taint with effect NoExecute unless Moorage is started with "
+                "a policy may not contain a taint with effect NoExecute unless Moorage is started with "
                 "--allow-no-execute-taint-policy=true (MOORAGE_ALLOW_NO_EXECUTE_TAINT_POLICY=true)",
             )
             for i, taint in enumerate(spec.taints)
@@ -141,7 +141,7 @@ def validate_affinity(affinity: ClusterAffinity | None, path: str) -> list[Field
 def validate_propagation(
     spec: PropagationSpec, annotations: Mapping[str, str], served: Mapping[str, Sequence[str]]
 ) -> list[FieldError]:
-    """What a propagation policy, of a namespace or of the cluster, says."""
+    """Validate the spec of a propagation policy, of a namespace or of the cluster."""
     errors: list[FieldError] = []
     word = annotations.get(EVICT_WITHOUT_REPLACEMENT, "true")
     if word not in {"true", "false"}:
@@ -153,7 +153,7 @@ def validate_propagation(
         errors += _selected_kind(selector.api_version, selector.kind, at, served)
         errors += validate_label_selector(selector.label_selector, f"{at}.labelSelector")
         if spec.preemption == "Always" and not selector.name:
-            rule = "must not be empty if preemption is Always, for resources may be taken over unexpectedly"
+            rule = "must not be empty if preemption is Always, because resources may be taken over unexpectedly"
             errors.append(invalid(f"{at}.name", selector.name, rule))
     if spec.preemption not in {"Always", "Never"}:
         errors.append(not_supported("spec.preemption", spec.preemption, ("Always", "Never")))
@@ -258,8 +258,7 @@ def _failover(spec: PropagationSpec, path: str) -> list[FieldError]:
     if cluster is not None:
         grace = {} if cluster.grace_period_seconds is None else {"gracePeriodSeconds": cluster.grace_period_seconds}
         errors += _purge({"purgeMode": cluster.purge_mode, **grace}, f"{path}.cluster", _PURGE_MODES)
-    # Moorage does not act on the failure of single applications, but the rules for those fields are checked all the
-    # same.
+    # Moorage does not act on the failure of single applications, but these fields are validated nevertheless.
     application = (spec.failover.model_extra or {}).get("application") if spec.failover is not None else None
     if isinstance(application, Mapping):
         errors += _purge(application, f"{path}.application", _APPLICATION_PURGE_MODES)

@@ -1,10 +1,10 @@
 """Validation of Open Cluster Management's kinds and of leases.
 
 The rules are those of upstream's API schema and webhooks. Some objects that upstream would accept and then mark as
-misconfigured (because of label or claim selectors or prioritizers) are refused before they are written, with the field
-at fault. The two kinds of toleration that make a placement misconfigured (docs/domain.md, "Placement conditions") and
-CEL expressions that do not compile are accepted with a warning. A set that selects clusters by labels and has no
-selector contains no clusters.
+misconfigured (because of label or claim selectors or prioritizers) are refused before they are written, with the wrong
+field. The two kinds of toleration that make a placement misconfigured (docs/domain.md, "Placement conditions") and CEL
+expressions that do not compile are accepted with a warning. A set that selects clusters by labels and has no selector
+contains no clusters.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def validate_set_binding(binding: ManagedClusterSetBinding) -> list[FieldError]:
 def validate_placement(placement: Placement, prioritizers: Collection[str]) -> list[FieldError]:
     """Validate a placement: sets, number of clusters, predicates, prioritizers, tolerations, groups."""
     spec = placement.spec
-    errors = _label_name(placement, "its PlacementDecisions carry it in a label")
+    errors = _label_name(placement, "its PlacementDecisions have it in a label")
     for i, name in enumerate(spec.cluster_sets or ()):
         errors += validate_name(name, f"spec.clusterSets[{i}]")
     number = spec.number_of_clusters
@@ -166,7 +166,7 @@ def _selectors(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
 
 
 def _as_it_could_be(toleration: Toleration) -> Toleration:
-    """The toleration without what makes a placement misconfigured, so that everything else in it is validated."""
+    """The toleration without the parts that make a placement misconfigured, so that its other fields are validated."""
     exists = TolerationOperator.EXISTS.value
     if (toleration.key or toleration.operator == exists) and not (toleration.operator == exists and toleration.value):
         return toleration
@@ -256,10 +256,10 @@ def validate_add_on_score(score: AddOnPlacementScore) -> list[FieldError]:
 
 def validate_add_on(add_on: ManagedClusterAddOn) -> list[FieldError]:
     """Validate an add-on: its name, and the namespace in which its agent is installed, if there is one."""
-    errors = _short_name(add_on, "a label of its cluster carries it")
+    errors = _short_name(add_on, "a label of its cluster contains it")
     name = add_on.metadata.name
     if not errors and len(name) > _LONGEST_ADD_ON:
-        rule = f"must be no more than {_LONGEST_ADD_ON} characters, for a label of its cluster carries it"
+        rule = f"must be no more than {_LONGEST_ADD_ON} characters, because a label of its cluster contains it"
         errors.append(invalid("metadata.name", name, rule))
     spec = (add_on.model_extra or {}).get("spec")
     namespace = spec.get("installNamespace") if isinstance(spec, Mapping) else None
@@ -287,4 +287,4 @@ def _label_name(resource: Resource, why: str) -> list[FieldError]:
     name = resource.metadata.name
     if len(name) <= names.MAX_LABEL:
         return []
-    return [invalid("metadata.name", name, f"must be no more than {names.MAX_LABEL} characters, for {why}")]
+    return [invalid("metadata.name", name, f"must be no more than {names.MAX_LABEL} characters, because {why}")]

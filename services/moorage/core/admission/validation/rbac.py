@@ -22,7 +22,7 @@ def validate_path_name(name: str, path: str = "metadata.name") -> list[FieldErro
 
 
 def validate_role(role: Resource, *, whole: bool) -> list[FieldError]:
-    """What is wrong with a role; `whole` says whether it is one for all namespaces."""
+    """Validate a role. `whole` states whether it applies to all namespaces."""
     return _rules((role.model_extra or {}).get("rules"), "rules", whole=whole)
 
 
@@ -73,7 +73,7 @@ def _rule(rule: Mapping[str, Any], at: str, *, whole: bool) -> list[FieldError]:
 
 
 def validate_role_binding(binding: Resource, roles: Sequence[str]) -> list[FieldError]:
-    """What is wrong with a binding, which may name roles of the kinds `roles`."""
+    """Validate a binding. It may name roles of the kinds `roles`."""
     said: Mapping[str, Any] = binding.model_extra or {}
     ref = said.get("roleRef")
     if not isinstance(ref, Mapping):

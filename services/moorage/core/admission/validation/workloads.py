@@ -1,4 +1,4 @@
-"""Validation of pods and of the controllers that make them, of rules for dedicated nodes, and of changes to these."""
+"""Validation of pods and the controllers that create them, of rules for dedicated nodes, and of changes to these."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FREE_POD_FIELDS: Final = frozenset({"activeDeadlineSeconds", "tolerations", "te
 
 
 def validate_controller(kind: str, spec: WorkloadSpec) -> list[FieldError]:
-    """A controller of the group apps: its replicas, its selector, and a template that the selector selects."""
+    """Validate a controller of the group apps: its replicas, its selector, and a template that the selector selects."""
     found = []
     if spec.replicas is not None and spec.replicas < 0:
         found.append(invalid("spec.replicas", spec.replicas, "must be greater than or equal to 0"))
@@ -43,12 +43,12 @@ def validate_controller(kind: str, spec: WorkloadSpec) -> list[FieldError]:
 
 
 def validate_template(template: PodTemplate) -> list[FieldError]:
-    """The template of a controller's pods: its tolerations."""
+    """Validate the template of a controller's pods: its tolerations."""
     return validate_tolerations(template.spec.tolerations or [], "spec.template.spec.tolerations")
 
 
 def validate_dedicated_nodes(spec: DedicatedNodesSpec) -> list[FieldError]:
-    """A rule's key, value and effect are those of a taint, whose rules hold for them too."""
+    """Validate a rule for dedicated nodes. Its key, value and effect must be valid for a taint."""
     taint = Taint(key=spec.key, value=spec.value, effect=spec.effect)
     found = validate_taints([taint], "spec", KUBERNETES)
     return [FieldError(error.path.replace("spec[0]", "spec"), error.kind, error.value, error.detail) for error in found]
@@ -57,20 +57,20 @@ def validate_dedicated_nodes(spec: DedicatedNodesSpec) -> list[FieldError]:
 def validate_same(
     before: Mapping[str, Any], after: Mapping[str, Any], field: str, *, shown: bool = True
 ) -> list[FieldError]:
-    """A field of `spec` that may not change.
+    """Validate that a field of `spec` does not change.
 
     Args:
-        before: the object as it is.
-        after: the object as it is wanted.
+        before: the present object.
+        after: the requested object.
         field: the field's name.
-        shown: whether the message shows the value that is wanted.
+        shown: whether the message contains the requested value.
     """
     old, new = (before.get("spec") or {}).get(field), (after.get("spec") or {}).get(field)
     return [] if old == new else [invalid(f"spec.{field}", new if shown else "", "field is immutable")]
 
 
 def validate_pod_update(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
-    """What of a pod may not change: all but images, deadlines, and tolerations that are added."""
+    """Validate a change of a pod. Only images and deadlines may change, and tolerations may be added."""
     old, new = before.get("spec") or {}, after.get("spec") or {}
     found = []
     wanted = [_timeless(toleration) for toleration in new.get("tolerations") or ()]

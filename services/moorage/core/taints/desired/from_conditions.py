@@ -6,10 +6,11 @@ unreachable or back, one taint replaces the other at once and waits for neither.
 that is unavailable or unreachable.
 
 A managed cluster whose availability was never reported is unreachable from its declaration on; see docs/domain.md,
-"Managed cluster taints". If a condition is not known later, nothing follows from that: a restored table may lack what
-was compacted away.
+"Managed cluster taints". If a condition is unknown later, nothing changes, because a restored table may lack records
+that were compacted away.
 
-Taints that the state may require belong to the state alone (see `belongs_to_state`): nobody else can add them.
+Taints that the state may require belong only to the state (see `belongs_to_state`): people and policies cannot add
+them.
 """
 
 from __future__ import annotations
@@ -137,12 +138,12 @@ _UNINITIALIZED: Final = _system(
 
 
 def belongs_to_state(document: Mapping[str, Any], key: str, effect: str, value: str) -> bool:
-    """Whether a taint is built in: on this target it follows the target's state, whoever else requests it.
+    """Whether a taint is built in: on this target it depends only on the target's state, not on people and policies.
 
-    As with upstream's controllers. Kubernetes and Karmada identify their taints by key and effect, whatever the value.
-    OCM also considers the value, so a taint with a value of its own belongs to people. So do the effects of a key that
-    the system does not use. `uninitialized` belongs to the state of a node that is declared with an external cloud
-    provider; the cloud controller removes it, whatever its effect, once the node is initialised.
+    This is as in upstream's controllers. Kubernetes and Karmada identify their taints by key and effect, with any
+    value. OCM also considers the value, so a taint with another value belongs to people. The effects of a key that the
+    system does not use belong to people, too. `uninitialized` belongs to the state of a node that is declared with an
+    external cloud provider; the cloud controller removes it, with any effect, once the node is initialised.
 
     Args:
         document: the target as declared.
@@ -168,7 +169,7 @@ def _external_cloud(document: Mapping[str, Any]) -> bool:
 def desired_taints(resource: ResourceDeclared, conditions: Mapping[str, ConditionChanged]) -> tuple[DesiredTaint, ...]:
     """The taints that the declared state and the conditions of a target require now, by the target's dialect.
 
-    Whether each may be added yet is decided by `DesiredTaints`. Targets of a kind without rules require no taints.
+    `DesiredTaints` decides whether each of them may be added yet. Targets of a kind without rules require no taints.
     """
     unreported = _unreported(resource.kind, conditions)
     wanted: tuple[DesiredTaint, ...] = () if unreported is None else (unreported,)
@@ -199,7 +200,7 @@ def _of_spec(resource: ResourceDeclared) -> tuple[DesiredTaint, ...]:
 
 @dataclass(slots=True)
 class DesiredTaints:
-    """The taints that a target's state requires now, divided into those that may be there and those that wait.
+    """The taints that a target's state requires now, divided into those that are allowed and those that wait.
 
     Attributes:
         kind: the target's kind.
@@ -225,13 +226,13 @@ class DesiredTaints:
     zone: str
     first: bool = False
     active: dict[Identity, DesiredTaint] = field(default_factory=dict)
-    """The taints that may be there."""
+    """The taints that are allowed now."""
 
     held: dict[Identity, HeldTaint] = field(default_factory=dict)
     """The taints that wait."""
 
     due: datetime | None = None
-    """When one of them has waited, or stayed, for long enough. None if only an event can change them."""
+    """When the next wait, or the next delayed removal, ends. None if only an event can change the taints."""
 
     def work_out(self, resource: ResourceDeclared) -> None:
         """Divide the required taints into `active` and `held`."""
@@ -308,7 +309,7 @@ class DesiredTaints:
         return grant.granted if grant is not None and grant.incident == self.incident[0] else None
 
     def _taken_back(self) -> bool:
-        """Whether the governor's latest decision on a target that has recovered is that the taint must go."""
+        """Whether the governor has withdrawn the taint of a target that has recovered."""
         return self.grant is not None and not self.grant.granted
 
     def _swaps(self, row: _Row, desired: DesiredTaint) -> bool:

@@ -1,10 +1,10 @@
 """Flap damping: how long a condition must hold before it adds or removes a taint.
 
-Off by default: with a hold of zero, the condition acts at once and the time is not considered.
+It is off by default: with a hold of zero, the condition acts at once and the time is not considered.
 
 A hold counts from the last change of a condition's status, because only that is stored. So it also starts again when a
-condition changes between two statuses that a policy treats alike. The exceptions are not-ready and unreachable of a
-node, which count as one state.
+condition changes between two statuses that a policy treats alike. The exception is a node's not-ready and unreachable,
+which count as one state.
 """
 
 from __future__ import annotations

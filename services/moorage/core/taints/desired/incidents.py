@@ -1,4 +1,4 @@
-"""The zone of a target, its incident, and what the governor has to know about it (docs/domain.md, "Zones")."""
+"""The zone of a target, its incident, and the zone member record for the governor (docs/domain.md, "Zones")."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def incident_of(
         kind: the target's kind.
         conditions: the target's own conditions.
         before: the target's previous taints, if they belong to the same target. A condition that is not known leaves
-            the incident unchanged, because a restored table may lack what was compacted away.
+            the incident unchanged, because a restored table may lack records that were compacted away.
         generation: the generation of the record that is being made. It becomes the number of an incident that begins
             now.
         now: the start time of an incident that begins now.
@@ -87,7 +87,7 @@ def member_of(event: TargetTainted, now: datetime, correlation: str = "", *, hol
     Args:
         event: the node's taints.
         now: the start time of the ready state, if the node is ready.
-        correlation: the correlation id of the chain that led here. A later grant continues this chain.
+        correlation: the correlation id of the present chain. A later grant continues this chain.
         hold: how long the node's condition must hold before it adds a taint. The node waits for its zone from the end
             of the hold. If grants were given before, all grants of a whole hold would be used at once when the hold
             ends.

@@ -1,4 +1,4 @@
-"""The taints that the system maintains on a managed cluster, and who sets `timeAdded` of the other taints.
+"""The taints that the system maintains on a managed cluster, and the `timeAdded` of the other taints.
 
 See docs/domain.md, "Managed cluster taints".
 """
@@ -92,7 +92,7 @@ class Submitted:
         taints: the submitted taints. Those that are `fresh` have no `timeAdded`, because it will be the time of the
             change.
         fresh: for each of the taints, whether its `timeAdded` is the time of the change.
-        refused: with upstream's behaviour, the keys of taints whose `timeAdded` may not be set so. If there are any,
+        refused: with upstream's behaviour, the keys of taints whose `timeAdded` is not allowed. If there are any,
             nothing may be changed.
     """
 

@@ -5,7 +5,7 @@ For a managed cluster this includes the labels with the states of its add-ons, b
 A target has one list of taints. A taint is identified by (key, effect), and it records its origins. It stays as long as
 at least one origin is left. The built-in taints are an exception: they belong to the state, and requests of people and
 policies for them have no effect (`belongs_to_state`). `timeAdded`, from which deadlines count, is the instant at which
-the taint was really added. It stays the same until the taint is removed or a person overwrites its value.
+the taint was actually added. It stays the same until the taint is removed or a person overwrites its value.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ReconciledTaints:
 
     Attributes:
         event: the new set of taints. None if nothing changes.
-        due: when time alone will change the set. None if only an event can.
+        due: when time alone will change the set. None if only an event can change it.
         evaluate: whether policies must be evaluated at that time.
     """
 
@@ -77,7 +77,7 @@ class _Policies:
     """When policies act next."""
 
     freed: datetime | None = None
-    """When something stops being held, because what waits would be removed again at once."""
+    """When a held taint stops being held, because it would be removed again at once."""
 
     def work_in(self, policies: Sequence[TaintPolicy], cluster: ClusterFacts) -> None:
         conditions = self.taint_list.desired.conditions
@@ -89,7 +89,7 @@ class _Policies:
             if end is not None:
                 self._wait(act, end)
             elif not act.adds:
-                # What an earlier policy would add after its wait is removed again by this one.
+                # This policy removes the taints that an earlier policy would add after its wait.
                 for taint in act.policy.taints:
                     self.held.pop(taint.identity, None)
 
@@ -153,7 +153,7 @@ class _Policies:
             elif act.adds:
                 taint_list.change(record, (*record.origins, TaintOrigin.POLICY))
             else:
-                # The state was applied before, so what the taint derives from it is up to date.
+                # The state was applied before, so the derived origin of the taint is up to date.
                 active = taint_list.desired.active.get(record.identity)
                 left = [origin for origin in record.origins if origin in DERIVED]
                 taint_list.change(record, left, value=active.value if active is not None and left else None)
@@ -220,7 +220,7 @@ def reconcile_taints(
     addons: AddOns | None = None,
     gone: Collection[Named] = (),
 ) -> ReconciledTaints:
-    """The taints of a target after something has happened.
+    """The taints of a target after an event, or after the end of a wait.
 
     From the first decision on, a declared target always has a set of taints, even if it is empty. So a reader that
     finds no set knows that no decision has been made yet.
@@ -234,14 +234,14 @@ def reconcile_taints(
             another uid) do not count, but its generation is continued.
         resource: the target as declared, with its taint edits.
         conditions: the target's conditions by type. Conditions of an earlier target of that name are ignored.
-        now: the time of the event that led here. This time becomes `timeAdded` of the taints that state and policies
-            add, or the time at which the last of the conditions began, if that is later.
-        report_time: when the report that led here was made, if there is one.
+        now: the time of the event. This time becomes `timeAdded` of the taints that state and policies add, or the time
+            at which the last of the conditions began, if that is later.
+        report_time: when the report behind the event was made, if there is one.
         grant: the governor's latest decision on this target. Without one, taints that evict stay and none is added.
         rules: the settings.
         policies: the policies in their order.
-        evaluate: whether policies act now. If not, only their waiting actions are determined.
-        addons: for a managed cluster, what is known of its add-ons. If None, the labels stay unchanged.
+        evaluate: whether policies are evaluated now. If not, only their waiting actions are determined.
+        addons: for a managed cluster, its known add-ons. If None, the labels stay unchanged.
         gone: see `add_on_labels`.
     """
     known = current if current is not None and current.target_uid == resource.uid else None
@@ -290,10 +290,10 @@ def _desired(
     grant: NoExecuteGranted | None,
     holds: Holds,
 ) -> DesiredTaints:
-    """What the state of a target requires. Conditions and grants of an earlier target of its name are ignored."""
+    """The taints that a target's state requires. Conditions and grants of an earlier target of its name are ignored."""
     uid = resource.uid
     own = {name: condition for name, condition in conditions.items() if condition.target_uid in {"", uid} or not uid}
-    # A target may be read after later records of its conditions. What those lead to did not begin before they did.
+    # A target may be read after later records of its conditions. The taints of these conditions cannot be older.
     now = max([now, *(condition.status_since for condition in own.values() if condition.status_since is not None)])
     return DesiredTaints(
         kind=resource.kind,
@@ -318,7 +318,7 @@ def next_taints(
 ) -> TargetTainted | None:
     """The taints of a target by its taint edits and state alone, as far as they are known without the governor.
 
-    What policies have added stays, and there is no flap damping. See `reconcile_taints`. None if nothing changes.
+    Taints of policies stay, and there is no flap damping. See `reconcile_taints`. None if nothing changes.
     """
     return reconcile_taints(current, resource, conditions, now, report_time).event
 

@@ -12,7 +12,7 @@ from moorage_schemas.resource import TaintWish
 from moorage_schemas.taint import TaintOrigin, TaintRecord
 
 DERIVED: Final = frozenset({TaintOrigin.CONDITION, TaintOrigin.SYSTEM})
-"""Origins that follow from the target's state. They come and go with it."""
+"""Origins that follow from the target's state. They are added and removed with it."""
 
 BY_POLICY: Final = "ClusterTaintPolicy "
 """The start of the reason of a taint that a policy adds. The policy's name follows."""
@@ -77,16 +77,16 @@ class TaintList:
         )
 
     def take_away(self, record: TaintRecord) -> None:
-        """Remove what people and policies request of a taint. What follows from the state stays, with its own value.
+        """Remove the origins of a taint that are people and policies. A taint that the state requires stays.
 
-        The controller would add it again at once, so such a taint never leaves.
+        It gets its own value again. The controller would add it again at once, so such a taint is never removed.
         """
         active = self.desired.active.get(record.identity)
         left = [origin for origin in record.origins if origin in DERIVED and active is not None]
         self.change(record, left, value=active.value if active is not None and left else None)
 
     def leave_to_state(self, record: TaintRecord) -> None:
-        """Remove what people and policies request of a taint that belongs to the state.
+        """Remove the origins that are people and policies from a taint that belongs to the state.
 
         Earlier versions recorded such requests. A value that they set is dropped, but `timeAdded` is kept, so that a
         running deadline is not postponed.

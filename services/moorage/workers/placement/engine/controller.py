@@ -20,7 +20,7 @@ PORTION: Final = 500
 class Controller(ABC):
     """Reconciles the workloads of one family. It is level-triggered.
 
-    A change only puts the resources that it may concern on the work queue. Decisions use the present state of
+    A change only adds the resources that it may concern to the work queue. Decisions use the present state of
     everything. After a restore, all resources are on the queue.
     """
 
@@ -31,30 +31,30 @@ class Controller(ABC):
     """The kinds of workloads that it decides on, as prefixes of workload keys."""
 
     at_once: ClassVar[int | None] = None
-    """The largest number of resources to reconcile in one call; None for as many as make up a portion."""
+    """The maximum number of resources to reconcile in one call. None means until a portion is written."""
 
     def __init__(self) -> None:
         self.work = WorkQueue()
         self.begun = False
-        """Whether everything is on the queue, or was, since the restore."""
+        """Whether everything has been put on the queue since the restore."""
 
     # Input from the topics of the partition.
 
     @abstractmethod
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """Take in a resource that is declared, or deleted (None)."""
+        """Fold in a resource that is declared, or deleted (None)."""
 
     @abstractmethod
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
-        """Take in a decision on a workload; None when the workload does not exist any more."""
+        """Fold in a decision on a workload; None when the workload no longer exists."""
 
     @abstractmethod
     def is_new(self, event: ResourceDeclared) -> bool:
-        """Return whether everything that a decision on this resource rests on must be up to date."""
+        """Return whether everything on which a decision about this resource rests must be up to date."""
 
     @abstractmethod
     def look_at(self, key: str, cause: Meta) -> None:
-        """Put a resource that was declared, changed or deleted on the queue."""
+        """Add a resource that was declared, changed or deleted to the queue."""
 
     @abstractmethod
     def keys(self) -> Iterable[str]:
@@ -67,15 +67,15 @@ class Controller(ABC):
         """Return whether there is something to do now, independent of the time."""
 
     def next_time(self) -> datetime | None:
-        """Return when there is something to do because time has passed; None for never."""
+        """Return when the passing of time alone requires work; None for never."""
         return None
 
     @abstractmethod
     def gather(self, now: datetime) -> None:
-        """Put what has become due on the queue."""
+        """Add resources that have become due to the queue."""
 
     def repair(self) -> None:
-        """Put everything on the queue, to write what is missing."""
+        """Add everything to the queue, to write missing records."""
         for key in self.keys():
             self.work.add(Work(key, None, repair=True))
 
@@ -94,7 +94,7 @@ class Controller(ABC):
 
     @abstractmethod
     def leave(self) -> None:
-        """Take back what the partition has assumed in the view, because the partition is taken away."""
+        """Undo what the partition has assumed in the view, because the partition is taken away."""
 
 
 def by_prefix(controllers: Sequence[Controller], workload: str) -> Controller | None:

@@ -54,5 +54,5 @@ class EvictionTable:
         return None
 
     def highest(self, workload: str) -> int:
-        """Return the highest generation of a binding of this workload that an eviction was about; 0 without any."""
+        """Return the highest generation of a binding of this workload that has an eviction; 0 when there is none."""
         return self._highest.get(workload, 0)

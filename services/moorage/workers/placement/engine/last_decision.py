@@ -10,7 +10,7 @@ from moorage_schemas.placement import PlacementState, WorkloadPlaced
 
 @dataclass(slots=True, eq=False)
 class LastDecision:
-    """What the decisions of all three controllers have in common."""
+    """The fields that the decisions of all three controllers share."""
 
     workload: str
     uid: str

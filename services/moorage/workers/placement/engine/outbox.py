@@ -1,4 +1,4 @@
-"""The records to write for each piece of work, with their cause. They take effect as soon as they are put in."""
+"""The records to write for each piece of work, with their cause. They take effect as soon as they are added."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Outbox:
         self.now = now
         self.emits: list[Emit] = []
         self.cause = Meta(id="", source="", type="")
-        """The cause of the records that are put in from now on."""
+        """The cause of the records that are added from now on."""
 
         self._apply = apply
 
@@ -42,7 +42,7 @@ class Outbox:
         """Begin a piece of work.
 
         Args:
-            cause: the event that led to it; None when no event did.
+            cause: the event that caused it; None when no event did.
             grounds: values that distinguish this work from other work without an event. Its id is made from them and
                 the time.
         """

@@ -1,4 +1,4 @@
-"""The latest value of each key: from the log or, until it is there, as this process has decided it."""
+"""The latest value of each key: from the log or, until the log has it, from this process's own decisions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class Overlay(Generic[V]):
-    """Keeps values that count from the moment of their decision, although the log does not have them yet.
+    """Keeps values that count from the moment of their decision, before they are in the log.
 
     Args:
         reaches: returns whether a value from the log is the assumed one, or a later one.
@@ -31,7 +31,7 @@ class Overlay(Generic[V]):
         return assumed[1] if assumed is not None else self._logged.get(key)
 
     def arrive(self, key: str, value: V | None) -> bool:
-        """Take in a value from the log; None when it was deleted. Return whether it confirms an assumption."""
+        """Fold in a value from the log; None when it was deleted. Return whether it confirms an assumption."""
         if value is None:
             self._logged.pop(key, None)
         else:
@@ -53,7 +53,7 @@ class Overlay(Generic[V]):
         self._assumed[key] = (by, value)
 
     def assumption(self, key: str) -> tuple[object, V | None] | None:
-        """Return the assumption for a key, with who made it. None if there is none."""
+        """Return the assumption for a key with the partition that made it; None if there is none."""
         return self._assumed.get(key)
 
     def put_back(self, key: str, assumption: tuple[object, V | None] | None) -> None:

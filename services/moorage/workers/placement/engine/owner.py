@@ -1,4 +1,4 @@
-"""A declared resource that is a pod, or makes pods."""
+"""A declared resource that is a pod, or creates pods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class Owner:
-    """A resource that is a pod, or makes pods."""
+    """A resource that is a pod, or creates pods."""
 
     def __init__(self, event: ResourceDeclared) -> None:
         self.key = event.key
@@ -40,10 +40,10 @@ class Owner:
         self.version = event.version
         self.controller: WorkloadController | None = None
         self.error = ""
-        """Why it cannot be read. Such an owner keeps the pods that it has."""
+        """Why it cannot be read. Such an owner keeps its present pods."""
 
         self.node_name = ""
-        """The node that the person has named; empty for none."""
+        """The node that `spec.nodeName` names; empty for none."""
 
         self._shape: tuple[int, PodShape] | None = None
         self._labels: tuple[str, dict[str, str]] = ("", {})

@@ -14,7 +14,7 @@ class Declaration(Enum):
     """The effect of a declaration on what is known of its target."""
 
     STALE = auto()
-    """No effect: it is older than what is known, or deletes an unknown target."""
+    """No effect: it is older than the known declaration, or deletes an unknown target."""
 
     DELETED = auto()
     NEW = auto()
@@ -33,7 +33,7 @@ class TargetTable:
         self._tainted: dict[str, TargetTainted] = {}
 
     def declare(self, name: str, event: ResourceDeclared | None) -> Declaration:
-        """Take in a target that is declared, or deleted (None)."""
+        """Fold in a target that is declared, or deleted (None)."""
         known = self._declared.get(name)
         if event is None:
             if known is None:
@@ -48,7 +48,7 @@ class TargetTable:
         return Declaration.CHANGED if known.uid == event.uid else Declaration.REPLACED
 
     def taint(self, name: str, event: TargetTainted | None) -> None:
-        """Take in the taints of a target; None when they are forgotten."""
+        """Fold in the taints of a target; None for a tombstone."""
         if event is None:
             self._tainted.pop(name, None)
         elif newer_taints(event, self._tainted.get(name)):
@@ -67,9 +67,9 @@ def present_taints(resource: ResourceDeclared, tainted: TargetTainted | None) ->
     """Return the taints that keep new pods away now: those in force, and people's edits that are not applied yet.
 
     A node's declaration may be read before the taint-manager has processed it. A taint that it adds counts at once, so
-    that no pod slips in between. A taint that it removes counts until it is gone. People cannot add built-in taints.
-    Until something is decided about a target, the taints count that its declaration alone demands; a managed cluster is
-    unreachable. These have no times, because placement needs none.
+    that no pod is placed in between. A taint that it removes counts until it is gone. People cannot add built-in
+    taints. Until the taint-manager has decided on a target, the taints that follow from its declaration alone count; a
+    managed cluster is then unreachable. These taints have no times, because placement needs none.
     """
     if tainted is not None and tainted.target_uid not in {"", resource.uid}:
         tainted = None

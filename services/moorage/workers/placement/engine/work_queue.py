@@ -17,7 +17,7 @@ class Work:
     """The resource key."""
 
     cause: Meta | None
-    """The event that led to the work; None when a restore or the reconciler did."""
+    """The event that caused the work; None when a restore or the reconciler did."""
 
     pod: str = ""
     """The key of the one pod of the resource to check; empty for the whole resource."""
@@ -26,10 +26,10 @@ class Work:
     """The name of a target that was deleted, or created again under its name."""
 
     repair: bool = False
-    """Whether to write again what is missing."""
+    """Whether to write missing records again."""
 
     check: bool = False
-    """Whether to decide again only when what is written can no longer be right."""
+    """Whether to decide again only when the written decision can no longer be right."""
 
 
 @dataclass(slots=True)
@@ -53,13 +53,13 @@ class WorkQueue:
         return (waiting.work for waiting in self._queue)
 
     def add(self, work: Work) -> None:
-        """Add work at the end, whatever is waiting already."""
+        """Add work at the end, even if other work for the resource is waiting."""
         self._queue.append(_Waiting(work))
 
     def add_once(self, work: Work) -> None:
-        """Add work at the end, unless work that was added in this way waits for the same resource.
+        """Add work at the end, unless work for the same resource that was added in this way is still waiting.
 
-        The first cause counts. Work that only checks is replaced, at its place, by work that decides in any case.
+        The first cause counts. Work that only checks is replaced, at its place, by work that always decides.
         """
         known = self._once.get(work.key)
         if known is None:

@@ -1,4 +1,4 @@
-"""Writes decisions on claimed resources, as far as they are new."""
+"""Writes decisions on claimed resources if they are new."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.topics import BINDINGS, PLACEMENTS
 
 REFRESH: Final = timedelta(seconds=30)
-"""The shortest time between two updates of the counts in a waiting resource's message."""
+"""The minimum time between two updates of the counts in a waiting resource's message."""
 
 
 def cluster_ref(name: str) -> TargetRef:
@@ -47,7 +47,7 @@ class BindingWriter:
         """The time of the decision, which is that of its cause."""
 
         self.flipped = False
-        """Whether the resource began, or ceased, to be placed on clusters."""
+        """Whether the resource has started, or stopped, being placed on clusters."""
 
         self.again: Meta | None = None
         """The cause of checking the resource again; None when that is not necessary."""
@@ -66,11 +66,11 @@ class BindingWriter:
         version = resource.version if resource is not None else 0
         self.outbox.begin(work.cause, work.key, version, known.generation if known is not None else 0)
         self.at = self.outbox.cause.time or self.now
-        if known is not None:  # causes may come out of order; decisions do not go back in time
+        if known is not None:  # causes may arrive out of order, but the times of decisions must not decrease
             self.at = max(self.at, known.decided_time)
 
     def caused_by(self, meta: Meta) -> None:
-        """Set another cause for what is written from now on."""
+        """Set another cause for the records that are written from now on."""
         self.outbox.cause = meta
 
     def look_again(self) -> None:
@@ -78,7 +78,7 @@ class BindingWriter:
         self.again = self.outbox.cause
 
     def is_healthy(self, draft: BindingDraft, cluster: str) -> bool:
-        """Return whether the workload was reported healthy on a cluster since its binding took its present form."""
+        """Return whether the workload was reported healthy on a cluster since its binding last changed."""
         bound = self.state.binding(binding_key(draft.workload, cluster_ref(cluster)))
         generation = draft.kept[cluster].binding_generation
         if bound is None or bound.generation != generation:
@@ -86,7 +86,7 @@ class BindingWriter:
         return self.view.healthy_since(draft.workload.key, cluster, bound.bound_time)
 
     def end(self, known: BindingDecision) -> None:
-        """End the placement of a resource that is gone, or that no policy selects any more."""
+        """End the placement of a resource that was deleted, or that no policy selects any more."""
         for name in sorted(known.targets.keys() | known.leaving.keys()):
             self._unbind(WorkloadRef.parse(known.workload), name)
         self._emit_placed(known.workload, None)
@@ -100,7 +100,7 @@ class BindingWriter:
                 self._unbind(draft.workload, TargetKey.parse(BindingKey.parse(key).target).name)
 
     def write(self, draft: BindingDraft, *, repair: bool) -> None:
-        """Write a decision and its bindings, as far as they differ from the present ones."""
+        """Write a decision and its bindings if they differ from the present ones."""
         changed = self._bindings(draft, repair=repair)
         if not changed and not draft.ended and not self._says_more(draft, repair=repair):
             return
@@ -147,7 +147,7 @@ class BindingWriter:
             owner=draft.resource.ref,
             target=target,
             generation=generation,
-            # A later decision makes a later revision, so the revision need not be stored separately.
+            # The revision grows with the decision's generation, so it need not be stored separately.
             revision=draft.generation - generation + 1,
             tolerations=terms.tolerations,
             requests=dict(terms.requests),
@@ -158,7 +158,7 @@ class BindingWriter:
         )
 
     def _says_more(self, draft: BindingDraft, *, repair: bool) -> bool:
-        """Return whether a decision differs from the one before in something that is reported."""
+        """Return whether a decision differs from the previous one in a reported value."""
         known = draft.known
         if known is None:
             return True
@@ -209,7 +209,7 @@ class BindingWriter:
         self.outbox.put(BINDINGS, key, target.key, None)
 
     def _emit_placed(self, workload: str, event: WorkloadPlaced | None) -> None:
-        # One request to leave may cause several decisions: the first finds no replacement, a later one does.
+        # One request to leave may cause several decisions: the first one finds no replacement, but a later one does.
         step = str(event.generation) if event is not None else ""
         self.outbox.put(PLACEMENTS, workload, self.owner, event, step=step)
 

@@ -26,9 +26,9 @@ class BindingController(Controller):
 
     Args:
         rules: the settings by which resources leave clusters.
-        demand: returns how much there is of a resource, by its key.
-        flipped: called with a resource that began, or ceased, to be placed on clusters, and the cause, because its pods
-            on nodes must be checked.
+        demand: returns the replicas and requests of a resource, by its key.
+        flipped: called with a resource that has started, or stopped, being placed on clusters, and with the cause,
+            because its pods on nodes must be checked.
     """
 
     resources: ClassVar[tuple[str, ...]] = CLAIMABLE
@@ -60,19 +60,19 @@ class BindingController(Controller):
     # Input from the topics of the partition.
 
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """Take in a resource that is declared, or deleted (None)."""
+        """Fold in a resource that is declared, or deleted (None)."""
         self.state.declare(key, event)
 
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
-        """Take in a decision on a resource; None when the resource is not placed any more."""
+        """Fold in a decision on a resource; None when the resource is no longer placed."""
         self.state.decided(key, event)
 
-    def is_new(self, event: ResourceDeclared) -> bool:  # noqa: ARG002 - resources need nothing but the view
-        """Return False: a policy that comes later takes effect when it comes."""
+    def is_new(self, event: ResourceDeclared) -> bool:  # noqa: ARG002 - resources need only the view
+        """Return False: a policy that is declared later takes effect then."""
         return False
 
     def look_at(self, key: str, cause: Meta) -> None:
-        """Put a resource on the queue if it is, or was until now, placed on clusters."""
+        """Add a resource to the queue if it is, or was until now, placed on clusters."""
         if self.state.concerned(key):
             self.work.add(Work(key, cause))
 
@@ -118,7 +118,7 @@ class BindingController(Controller):
         return self.state.ends.next()
 
     def gather(self, now: datetime) -> None:
-        """Put resources on the queue that a policy or a cluster has changed, or whose grace period is over."""
+        """Add resources to the queue that a changed policy or cluster concerns, or whose grace period is over."""
         state, view = self.state, self.state.view
         if not self.begun:
             self.begun = True
@@ -146,7 +146,7 @@ class BindingController(Controller):
             self.work.add_once(Work(work.key, writer.again))
 
     def _of_changed_policies(self) -> Iterable[str]:
-        """Return the resources that a changed policy may claim, or did, sorted."""
+        """Return the resources that a changed policy may claim, or has claimed, sorted."""
         found: set[str] = set()
         for scope, version in self.state.view.kind_versions.items():
             if self._kind_versions.get(scope) != version:

@@ -13,7 +13,7 @@ SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
 NO_REPLACEMENT: Final = "NoReplacement"
 INVALID: Final = "Invalid"
-"""Reasons of decisions, in one word each."""
+"""One-word reasons of decisions."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +32,7 @@ class BindingDecision(LastDecision):
 
     @property
     def waiting(self) -> bool:
-        """Whether to try again when something opens."""
+        """Whether to try again at the next opening."""
         return self.reason != SCHEDULED
 
 

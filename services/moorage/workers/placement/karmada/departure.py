@@ -16,14 +16,14 @@ class Departure:
     """The result of a request to leave some clusters."""
 
     decision: ClusterDecision | None = None
-    """Where the resource is from now on; None when nothing changes."""
+    """The new placement of the resource; None when nothing changes."""
 
     left: set[str] = field(default_factory=set)
     stuck: set[str] = field(default_factory=set)
-    """The clusters that it cannot leave, because without them it would not be placed completely."""
+    """The clusters that it cannot leave, because otherwise it would not be placed completely."""
 
     failed: ClusterDecision | None = None
-    """The decision that leaving all of them would lead to, when that is not possible."""
+    """The decision without all of them, when that is not possible."""
 
     @property
     def why(self) -> str:
@@ -34,13 +34,14 @@ class Departure:
 def depart(
     scheduler: ClusterScheduler, request: ClusterRequest, asked: Mapping[str, Requested], *, forced: bool
 ) -> Departure:
-    """Leave all of the clusters or, when the rest would not take the whole, as many as it allows, one after another.
+    """Leave all of the requested clusters or, if the others would not take the whole resource, as many as possible.
 
     Args:
         scheduler: decides where the resource goes.
-        request: with all of the clusters among the existing ones.
-        asked: the clusters with what asks for it; what was asked for first goes first.
-        forced: leave all of them, whether what is left takes the whole or not.
+        request: the scheduling request, in which all of these clusters are among the existing ones.
+        asked: the clusters to leave, each with its eviction. They are tried one after another, in the order of the
+            requests.
+        forced: whether to leave all of them even if the other clusters do not take the whole resource.
     """
     found = decide(scheduler, *_without(request, set(asked), set()))
     if found.targets is not None or forced:
@@ -58,12 +59,13 @@ def depart(
 
 
 def decide(scheduler: ClusterScheduler, request: ClusterRequest, out: frozenset[str] = frozenset()) -> ClusterDecision:
-    """Where a resource goes; back to a cluster that it is leaving only when it is not placed whole otherwise.
+    """Return where a resource goes. It returns to a cluster that it is leaving only if it does not fit elsewhere.
 
     Args:
         scheduler: decides.
-        request: its `leaving` are the clusters that it is about to leave; their taints count as everyone's.
-        out: clusters that it does not go back to in any case.
+        request: the request. `leaving` are the clusters that it is about to leave; their taints count like those of any
+            other cluster.
+        out: clusters to which it must never return.
     """
     found = scheduler.decide(replace(request, leaving=request.leaving | out))
     if found.targets is None and request.leaving:
@@ -73,6 +75,6 @@ def decide(scheduler: ClusterScheduler, request: ClusterRequest, out: frozenset[
 
 
 def _without(request: ClusterRequest, out: set[str], staying: set[str]) -> tuple[ClusterRequest, frozenset[str]]:
-    """Return the request without the clusters in `out`. Those in `staying` keep the resource, but get no more of it."""
+    """Return the request without the clusters in `out`. Those in `staying` keep their replicas, but get no more."""
     existing = {name: replicas for name, replicas in request.existing.items() if name not in out}
     return replace(request, existing=existing, full=frozenset(staying)), frozenset(out)

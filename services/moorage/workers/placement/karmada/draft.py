@@ -23,7 +23,7 @@ class BindingDraft:
     demand: Demand
     workload: WorkloadRef
     known: BindingDecision | None
-    """The decision before, on the same resource."""
+    """The previous decision on the same resource."""
 
     generation: int
     """The generation of the new decision, if there is one."""
@@ -31,12 +31,12 @@ class BindingDraft:
     kept: dict[str, PlacedTarget] = field(default_factory=dict)
     leaving: dict[str, LeavingTarget] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
-    """Clusters whose binding is over."""
+    """Clusters whose binding has ended."""
 
     reason: str = SCHEDULED
     message: str = ""
     left: str = ""
-    """A cluster that was left, for people to see."""
+    """A cluster that was left, for the message."""
 
     placement_key: str = ""
     affinity_name: str = ""

@@ -28,7 +28,7 @@ from moorage.workers.placement.karmada.terms import DIRECTLY, Demand, binding_re
 from moorage_schemas.placement import LeavingTarget, PlacedTarget
 
 _REPLACED: Final = "Replaced"
-"""The reason of a target that is left because others of the placement had to be left."""
+"""The reason of a target that is left because other targets of the placement had to be left."""
 
 
 def reconcile(writer: BindingWriter, work: Work, demand: Callable[[str], Demand]) -> None:
@@ -37,7 +37,7 @@ def reconcile(writer: BindingWriter, work: Work, demand: Callable[[str], Demand]
     Args:
         writer: writes the decisions.
         work: names the resource.
-        demand: returns how much there is of a resource, by its key.
+        demand: returns the replicas and requests of a resource, by its key.
     """
     state = writer.state
     writer.begin(work)
@@ -58,7 +58,7 @@ def reconcile(writer: BindingWriter, work: Work, demand: Callable[[str], Demand]
         _place(writer, draft)
     writer.write(draft, repair=work.repair)
     if draft.leaving.keys() - (draft.known.leaving.keys() if draft.known else ()) and _is_replaced(writer, draft):
-        # The clusters that stay were reported healthy before, so no report will lead to another check.
+        # The clusters that stay were reported healthy before, so no report will cause another check.
         writer.look_again()
 
 
@@ -81,13 +81,13 @@ def draft_of(
     if same is not None:
         draft.kept, draft.leaving = dict(same.targets), dict(same.leaving)
         draft.reason, draft.message, draft.affinity_name = same.reason, same.message, same.affinity_name
-    elif known is not None:  # it was created again under its name, so all of it is over
+    elif known is not None:  # it was created again under its name, so all its bindings end
         draft.ended = set(known.targets) | set(known.leaving)
     return draft
 
 
 def _lose(writer: BindingWriter, draft: BindingDraft, work: Work) -> None:
-    """Drop the clusters that do not exist any more."""
+    """Drop the clusters that no longer exist."""
     for name in [name for name in (*draft.kept, *draft.leaving) if name not in writer.view.fleet or name == work.gone]:
         draft.kept.pop(name, None)
         draft.leaving.pop(name, None)
@@ -97,7 +97,7 @@ def _lose(writer: BindingWriter, draft: BindingDraft, work: Work) -> None:
 def _finish_leaving(writer: BindingWriter, draft: BindingDraft) -> None:
     """End the bindings whose grace period is over, or all of them when the replacement is healthy.
 
-    While there is no replacement (any more), they stay, unless they would have left without one.
+    While there is no replacement, or no longer one, they stay, unless they are forced to leave without one.
     """
     if not draft.leaving:
         return
@@ -119,10 +119,10 @@ def _is_replaced(writer: BindingWriter, draft: BindingDraft) -> bool:
 
 
 def _place(writer: BindingWriter, draft: BindingDraft) -> None:
-    """Decide where the resource goes, if there is something to decide."""
+    """Decide where the resource goes, if a decision is necessary."""
     asked = _asked(writer, draft)
     for name in [name for name, task in asked.items() if not _evicts(writer, draft, task)]:
-        # It could not leave, or the request came late. Now it need not leave any more.
+        # It could not leave, or the request was late. Now it no longer has to leave.
         _bind_anew(draft, name)
         del asked[name]
     request = request_of(draft, writer.at if writer.rules.evicts else None)
@@ -150,7 +150,7 @@ def _place(writer: BindingWriter, draft: BindingDraft) -> None:
 
 
 def request_of(draft: BindingDraft, now: datetime | None) -> ClusterRequest:
-    """What is asked of the scheduler; without an instant no tolerated time counts as over."""
+    """Return the request to the scheduler. Without an instant, no tolerated time counts as over."""
     return ClusterRequest(
         placement=draft.policy.spec.placement,
         key=draft.placement_key,
@@ -178,7 +178,7 @@ def _asked(writer: BindingWriter, draft: BindingDraft) -> dict[str, Requested]:
 
 
 def _evicts(writer: BindingWriter, draft: BindingDraft, task: Requested) -> bool:
-    """Return whether the taints for which an eviction was requested still demand it, as far as they are known here."""
+    """Return whether the taints of a requested eviction still require it, as far as they are known here."""
     event, name = task.event, task.event.target.name
     if not event.taints or writer.view.taint_generation(name) < event.taint_generation:
         return True
@@ -194,7 +194,7 @@ def _bind_anew(draft: BindingDraft, name: str) -> None:
 
 
 def _is_open(draft: BindingDraft, request: ClusterRequest, asked: dict[str, Requested]) -> bool:
-    """Return whether there is something to decide apart from the clusters that the resource must leave."""
+    """Return whether a decision is necessary apart from the clusters that the resource must leave."""
     known = draft.known
     if known is None or known.placement_key != draft.placement_key or not is_steady(request):
         return True
@@ -225,12 +225,12 @@ def _take(
         for name, leaving in list(draft.leaving.items()):
             if name in draft.kept:
                 del draft.leaving[name]  # it returns
-            elif leaving.until <= writer.now:  # it had no replacement; this one gets its time
+            elif leaving.until <= writer.now:  # it had no replacement; the new one gets a new grace period
                 until = writer.at + writer.rules.grace_of(draft.policy)
                 draft.leaving[name] = leaving.model_copy(update={"until": until})
     else:
-        # With too little room, or too few clusters, it stays where it is. Where it does not fit at all, it may not
-        # stay.
+        # If there is too little room, or there are too few clusters, it stays where it is. It may not stay on a cluster
+        # that no longer fits at all.
         draft.reason, draft.message = UNSCHEDULABLE, decision.message
         stay = decision.fits or departure.left
         draft.kept = {name: one for name, one in before.items() if stay and name not in departure.left}

@@ -30,7 +30,7 @@ class ClaimedResource:
 
 
 def resource_of(event: ResourceDeclared) -> ClaimedResource:
-    """Return what the state keeps of a resource."""
+    """Return the fields of a resource that the state keeps."""
     metadata = event.object.get("metadata") or {}
     api_version, kind = sys.intern(str(event.object.get("apiVersion", ""))), sys.intern(event.kind)
     namespace, name = sys.intern(event.namespace), event.name

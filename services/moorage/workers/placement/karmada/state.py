@@ -1,4 +1,4 @@
-"""What one partition knows of resources that policies may claim, and the last decisions on those that are claimed."""
+"""The resources of one partition that policies may claim, and the last decisions on claimed ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BindingState:
     """The last decisions, by the key of the resource."""
 
     waiting: dict[str, None] = field(default_factory=dict)
-    """Resources to try again when something opens."""
+    """Resources to try again at the next opening."""
 
     ends: DeadlineIndex[tuple[str, str]] = field(default_factory=DeadlineIndex)
     """When grace periods end, by resource and cluster."""
@@ -36,7 +36,7 @@ class BindingState:
     """Cluster → the resources that are on it, or are about to leave it."""
 
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """Take in a resource that is declared, or deleted (None)."""
+        """Fold in a resource that is declared, or deleted (None)."""
         known = self.resources.pop(key, None)
         if known is not None:
             del self._of_kind[known.claimable.api_version, known.claimable.kind][key]
@@ -46,7 +46,7 @@ class BindingState:
             self._of_kind.setdefault((about.api_version, about.kind), {})[key] = None
 
     def decided(self, workload: str, event: WorkloadPlaced | None) -> None:
-        """Take in a decision on a resource; None when the resource is not placed any more."""
+        """Fold in a decision on a resource; None when the resource is no longer placed."""
         if event is None:
             owner = self._owner_of.get(workload)
             if owner is not None:
@@ -80,7 +80,7 @@ class BindingState:
     # Queries.
 
     def owner_of(self, workload: str) -> str | None:
-        """Return the resource of a workload; None when it is not of this partition."""
+        """Return the resource of a workload; None when it belongs to another partition."""
         return self._owner_of.get(workload)
 
     def at(self, cluster: str) -> list[str]:
@@ -105,7 +105,7 @@ class BindingState:
         return claim(about, policies, held)
 
     def claims(self, key: str) -> bool:
-        """Return whether a resource is placed on clusters, so that it makes no pods on nodes."""
+        """Return whether a resource is placed on clusters, so that it creates no pods on nodes."""
         return self.policy_for(key) is not None
 
     def would_claim(self, event: ResourceDeclared) -> bool:
@@ -118,5 +118,5 @@ class BindingState:
         return key in self.last or self.claims(key)
 
     def binding(self, key: str) -> ClusterBinding | None:
-        """Return the present binding, written or about to be; None when there is none."""
+        """Return the present binding, written or about to be written; None when there is none."""
         return self.view.bindings.get(key)

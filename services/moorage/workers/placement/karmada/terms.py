@@ -1,4 +1,4 @@
-"""What follows from a policy and a resource together: how much to place, and on what terms."""
+"""Derives the demand and the terms of bindings from a policy and a resource."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WITHOUT_REPLACEMENT: Final = "moorage.io/evict-without-replacement"
 """The annotation of a policy that makes work leave a cluster even if no other cluster takes it."""
 
 _LONGEST_NAME: Final = 253
-_LONGEST_GRACE: Final = 2**31 - 1  # seconds, the limit of upstream's field; some 68 years
+_LONGEST_GRACE: Final = 2**31 - 1  # seconds, the limit of upstream's field; about 68 years
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,16 @@ class Rules:
     """The settings by which resources leave clusters."""
 
     evicts: bool
-    """Whether taints evict from clusters at all."""
+    """Whether taints evict from clusters."""
 
     purge_mode: str
     grace: timedelta
     without_replacement: bool
 
     def purge_mode_of(self, policy: Policy) -> str:
-        """Return the purge mode for what a policy has placed.
+        """Return the purge mode for the work that a policy has placed.
 
-        A policy with `failover.cluster` decides it: gracefully, unless it says otherwise. Without one, the setting
+        A policy with `failover.cluster` determines it, and the default is Gracefully. For other policies, the setting
         applies.
         """
         failover = policy.spec.failover.cluster if policy.spec.failover else None
@@ -49,13 +49,13 @@ class Rules:
         return DIRECTLY if failover.purge_mode in {DIRECTLY, "Immediately"} else GRACEFULLY
 
     def grace_of(self, policy: Policy) -> timedelta:
-        """Return how long the work in the old place stays at most."""
+        """Return the maximum time for which work stays on the cluster that it leaves."""
         failover = policy.spec.failover.cluster if policy.spec.failover else None
         seconds = failover.grace_period_seconds if failover else None
         return self.grace if seconds is None else timedelta(seconds=min(max(0, seconds), _LONGEST_GRACE))
 
     def forces(self, policy: Policy) -> bool:
-        """Return whether work leaves even if nothing takes its place."""
+        """Return whether work leaves even without a replacement."""
         return self.without_replacement or policy.annotations.get(WITHOUT_REPLACEMENT) == "true"
 
 
@@ -71,10 +71,10 @@ def rules_of(settings: Settings) -> Rules:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """How much there is of a resource."""
+    """The number and the requests of a resource's replicas."""
 
     replicas: int = 0
-    """0 for a resource without replicas, and for one that is scaled to none: it goes to each cluster as a whole."""
+    """0 for a resource without replicas, and for one that is scaled to 0: it goes to each cluster as a whole."""
 
     requests: tuple[tuple[str, int], ...] = ()
     """The requests of one replica."""
@@ -84,10 +84,10 @@ class Demand:
 
 
 def demand_of(owner: Owner | None, rules: tuple[DedicatedNodes, ...], rules_version: int) -> Demand:
-    """Return how much there is of a resource, as upstream's interpreter reads it.
+    """Return the replicas and requests of a resource, as upstream's interpreter reads them.
 
     Args:
-        owner: the owner of its pods; None for a resource that makes none.
+        owner: the owner of its pods; None for a resource that creates none.
         rules: the fleet's rules for dedicated nodes.
         rules_version: distinguishes these rules from earlier ones.
     """

@@ -1,4 +1,4 @@
-"""What all partitions in a process share about clusters: clusters, policies, bindings, evictions, workloads' health."""
+"""The view of clusters, policies, bindings, evictions and workloads' health that all partitions of a process share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
 POLICIES: Final = (f"{NAMESPACED}/", f"{CLUSTER_WIDE}/")
 
 Scope = tuple[str, str, str]
-"""What a policy may claim: apiVersion, kind, and its namespace, empty for all."""
+"""What a policy may claim: apiVersion, kind and namespace; the namespace is empty for all."""
 
 _NONE: Final[list[Policy]] = []
 
@@ -39,10 +39,10 @@ class ClusterListener(Protocol):
     """A partition's state, as the view sees it."""
 
     def notice(self, workload: str, meta: Meta) -> None:
-        """Note that something has happened to a placed workload. Workloads of other partitions are ignored."""
+        """Note a change that concerns a placed workload. Workloads of other partitions are ignored."""
 
     def healthy(self, workload: str, meta: Meta) -> None:
-        """Note that a workload was reported healthy. This is of use only while it leaves a cluster."""
+        """Note that a workload was reported healthy. This has an effect only while it leaves a cluster."""
 
     def cluster_gone(self, name: str, meta: Meta) -> None:
         """Note that a cluster was deleted, or created again under its name."""
@@ -70,7 +70,7 @@ class ClusterBinding:
 
     @property
     def age(self) -> tuple[int, int]:
-        """Orders the states of one binding."""
+        """A value that orders the states of one binding."""
         return (self.generation, self.revision)
 
 
@@ -82,10 +82,11 @@ class ClusterView:
         self.scheduler = ClusterScheduler(self.fleet)
         self.policies: dict[str, Policy] = {}
         self.openings = 0
-        """Grows with everything that may let a resource be placed elsewhere: a cluster, fewer taints."""
+        """A number that grows with every change that may allow another placement: a new cluster, fewer taints."""
 
         self.rooms = 0
-        """Grows with `openings`, and with everything that may let a waiting resource be placed: more room."""
+        """A number that grows with `openings`, and with every change that may allow to place a waiting resource: more
+        room."""
 
         self.opened_by: Meta | None = None
         self.kind_versions: dict[Scope, int] = {}
@@ -158,7 +159,7 @@ class ClusterView:
         try:
             info = ClusterInfo.of(declared.object, present_taints(declared, self._targets.tainted(name)))
         except ValidationError:
-            return  # the gateway admits none that cannot be read: the known state stays
+            return  # the gateway accepts only readable objects; the known state is kept
         change = self.fleet.put(info)
         if change >= FleetChange.ROOM:
             self.rooms += 1
@@ -205,7 +206,7 @@ class ClusterView:
 
     def _condition(self, record: Input, event: WorkloadConditionChanged | None) -> None:
         if event is not None and event.status is ConditionStatus.TRUE:
-            # A report that was accepted late is about an earlier time. One from a clock that is ahead is about the
+            # A report that was accepted late is about an earlier time. A report from a clock that is ahead is about the
             # present.
             heard = event.accepted_time or event.last_heartbeat_time
             self._healthy[record.key] = min(heard, event.last_heartbeat_time)
@@ -225,7 +226,7 @@ class ClusterView:
         self._listeners.append(listener)
 
     def detach(self, listener: ClusterListener) -> None:
-        """Remove a partition, and take back what it has assumed."""
+        """Remove a partition, and undo what it has assumed."""
         for key in self.bindings.assumed_by(listener):
             self.bindings.put_back(key, None)
         self._listeners = [one for one in self._listeners if one is not listener]
@@ -244,7 +245,7 @@ class ClusterView:
         return self.evictions.requested(workload, uid, cluster, generation)
 
     def highest_eviction(self, workload: str) -> int:
-        """Return the highest generation of a binding of this workload that an eviction was about; 0 without any."""
+        """Return the highest generation of a binding of this workload that has an eviction; 0 when there is none."""
         return self.evictions.highest(workload)
 
     def taint_generation(self, cluster: str) -> int:
@@ -255,7 +256,7 @@ class ClusterView:
     def healthy_since(self, workload: str, cluster: str, bound: datetime) -> bool:
         """Return whether a workload was reported healthy on a cluster at or after the time when it was bound there.
 
-        Many deployers report times in whole seconds, so a report from the same second counts.
+        Many deployers report times in whole seconds, so a report from the same second counts, too.
         """
         reported = self._healthy.get(workload_condition_key(workload, f"{CLUSTERS}{cluster}", HEALTHY))
         return reported is not None and reported >= bound.replace(microsecond=0)
@@ -266,7 +267,7 @@ def _scopes(policy: Policy | None) -> set[Scope]:
 
 
 def bound_of(event: WorkloadBound) -> ClusterBinding:
-    """Return what is kept of a binding."""
+    """Return the fields of a binding that the view keeps."""
     terms = Terms(
         tolerations=event.tolerations,
         requests=tuple(sorted(event.requests.items())),
@@ -278,4 +279,4 @@ def bound_of(event: WorkloadBound) -> ClusterBinding:
 
 
 _shared: Callable[[Terms], Terms] = lru_cache(maxsize=65_536)(lambda terms: terms)
-"""Returns the same object for equal terms. (Tolerations are frozen, so they have a hash.)"""
+"""Returns the same object for equal terms. Tolerations are frozen, so they have a hash."""

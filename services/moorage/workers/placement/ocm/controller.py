@@ -21,7 +21,7 @@ from moorage_schemas.resource import ResourceDeclared
 
 
 class SelectionController(Controller):
-    """Reconciles the PlacementDecisions of each placement with its spec. A placement waits on the queue once."""
+    """Reconciles the PlacementDecisions of each placement with its spec. A placement is on the queue at most once."""
 
     resources: ClassVar[tuple[str, ...]] = (PLACEMENT_PREFIX,)
     decisions: ClassVar[tuple[str, ...]] = (PLACEMENT_PREFIX, DECISION_PREFIX)
@@ -46,11 +46,11 @@ class SelectionController(Controller):
     # Input from the topics of the partition.
 
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """Take in a placement that is declared, or deleted (None)."""
+        """Fold in a placement that is declared, or deleted (None)."""
         self.state.declare(key, event)
 
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
-        """Take in a decision on a placement, or one of its pages; None when it does not exist any more."""
+        """Fold in a decision on a placement, or one of its pages; None when it no longer exists."""
         self.state.decided(key, event)
 
     def is_new(self, event: ResourceDeclared) -> bool:
@@ -59,7 +59,7 @@ class SelectionController(Controller):
         return known is None or known.uid != event.uid
 
     def look_at(self, key: str, cause: Meta) -> None:
-        """Put a placement on the queue."""
+        """Add a placement to the queue."""
         self.work.add_once(Work(key, cause))
 
     def keys(self) -> list[str]:
@@ -81,11 +81,11 @@ class SelectionController(Controller):
         return self.state.requeues.next()
 
     def gather(self, now: datetime) -> None:
-        """Put placements on the queue that must be decided again because their time has come."""
+        """Add placements to the queue that are due to be decided again."""
         state = self.state
         if not self.begun:
             self.begun = True
-            # All tables are read to their ends by now, so decisions on anything else belong to no placement.
+            # All tables are read to their ends by now, so any other decisions belong to no placement.
             for key in sorted(state.undeclared()):
                 self.work.add_once(Work(key, None, check=True))
             for key in sorted(state.specs):
@@ -95,7 +95,7 @@ class SelectionController(Controller):
             self.look_at(key, timed_cause(key, at))
 
     def repair(self) -> None:
-        """Put everything on the queue, to repair what can no longer be right."""
+        """Add everything to the queue, to repair decisions that can no longer be right."""
         for key in self.keys():
             self.work.add_once(Work(key, None, check=True))
 

@@ -29,12 +29,12 @@ class SelectionDecision(LastDecision):
 
     @property
     def says(self) -> tuple[object, ...]:
-        """What is reported of the placement. A decision that reports the same and moves no cluster is not written."""
+        """The reported values. A decision with the same values that moves no cluster is not written."""
         return (self.reason, self.message, self.selected, self.groups, self.conditions, self.requeue_at)
 
 
 def selection_decision_of(event: WorkloadPlaced) -> SelectionDecision:
-    """Return what the state keeps of a decision."""
+    """Return the fields of a decision that the state keeps."""
     return SelectionDecision(
         workload=event.workload.key,
         uid=event.uid,
@@ -53,7 +53,7 @@ def selection_decision_of(event: WorkloadPlaced) -> SelectionDecision:
 
 @dataclass(frozen=True, slots=True)
 class DecisionPage:
-    """A PlacementDecision as it is written."""
+    """A PlacementDecision in its written form."""
 
     uid: str
     """The uid of the placement."""

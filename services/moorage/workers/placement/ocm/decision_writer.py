@@ -1,4 +1,4 @@
-"""Writes decisions on OCM placements, as far as they are new."""
+"""Writes decisions on OCM placements if they are new."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class DecisionWriter:
         self.outbox.begin(work.cause, work.key, version, known.generation if known is not None else 0)
         self._generation = self.state.generation(work.key)
         self.at = self.outbox.cause.time or self.now
-        if known is not None:  # causes may come out of order; decisions do not go back in time
+        if known is not None:  # causes may arrive out of order, but the times of decisions must not decrease
             self.at = max(self.at, known.decided_time)
 
     def again(self) -> Meta:
-        """Return the cause of deciding again, because the decision changes what it was based on."""
+        """Return the cause of deciding again, for a decision that changes its own basis."""
         cause = self.outbox.cause
         return Meta(
             id=event_id(SOURCE, self._owner.key, "again", self._generation, cause.id),
@@ -71,13 +71,13 @@ class DecisionWriter:
         )
 
     def end(self, uid: str) -> None:
-        """End a placement that does not exist any more: write that its clusters are removed, and delete its records."""
+        """End a placement that no longer exists: write that its clusters are removed, and delete its records."""
         self._generation += 1
         self._pages(uid, self._generation, {})
         self._emit(self._owner, None)
 
     def write(self, spec: SelectionSpec, known: SelectionDecision | None, outcome: SelectionOutcome) -> bool:
-        """Write a decision, as far as it differs from the present one. Return whether clusters moved."""
+        """Write a decision if it differs from the present one. Return whether clusters have moved."""
         generation = self._generation + 1
         changed = self._pages(spec.uid, generation, outcome.layout.parts)
         condition = leading_condition(outcome.conditions)

@@ -1,15 +1,15 @@
-"""Placements that demand the same of clusters: the effect of a cluster's change is computed once for all of them.
+"""Classes of placements with the same requirements. The effect of a cluster's change is computed once for each class.
 
 A class contains the placements whose candidates are in the same sets and whose predicates, tolerations and prioritizers
 are equal. When a cluster changes, each class that rests on the change checks once whether the cluster passes. Then only
-those of its placements are decided again that the change can concern:
+the placements that the change can concern are decided again:
 
-- A placement that has the cluster: when it may not keep it any more, or when something else has changed that it rests
-  on (until when it is tolerated, its scores, its group).
-- A placement that does not have it: when it could not have it before and can now, or when its scores have changed. When
-  a cluster that was not selected cannot be selected any more, or soon cannot, this matters only where scores are
-  relative to those of all clusters that can be selected. That it cannot be selected any more also matters where it has
-  a score that ends.
+- A placement that has the cluster: if it may no longer keep it, or if another value on which it rests has changed (the
+  end of a tolerated time, scores, the group).
+- A placement that does not have it: if it could not have it before and can now, or if the scores have changed. If a
+  cluster that was not selected can no longer be selected, or only for a limited time, this concerns only placements
+  whose scores are relative to those of all selectable clusters. If it can no longer be selected, this also concerns
+  placements for which the cluster has a score that ends.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ROWS: Final = np.zeros(0, dtype=np.intp)
 
 ClassKey = tuple[frozenset[ManagedSet], Hashable]
-"""The sets that candidates come from, and everything else that decides whether a cluster passes and how it scores."""
+"""The sets of the candidates, and everything else that determines whether a cluster passes and how it scores."""
 
 
 class MemberPartition(Protocol):
     """A partition's state, as classes see it."""
 
     def notice(self, member: ClassMember, meta: Meta) -> None:
-        """Note that something has happened that can concern one of its placements."""
+        """Note a change that can concern one of its placements."""
 
 
 @dataclass(slots=True, eq=False)
 class ClassMember:
-    """The part of a placement that decides whether a change concerns it."""
+    """The part of a placement that determines whether a change concerns it."""
 
     key: str
     namespace: str
     terms: PlacementTerms
     grouped: int
-    """The aspects of a cluster that decide which of the placement's groups it is in: the value of an `Aspect`."""
+    """The aspects of a cluster that determine its group in the placement: the value of an `Aspect`."""
 
     partition: MemberPartition
     clusters: tuple[tuple[str, ...], ...] = ()
@@ -64,15 +64,15 @@ class ClassMember:
 
     selected: int = 0
     wrong: bool = False
-    """Whether its last decision was a refusal. What it depends on is not known then."""
+    """Whether its last decision was a refusal. Then it is not known what the decision depends on."""
 
     of: EquivalenceClass | None = None
     place: int = -1
-    """Its place in the view's `Selections`."""
+    """Its place in the view's `Selections`; -1 when it has none."""
 
     @property
     def relative(self) -> bool:
-        """Whether it chooses by scores that are relative to those of all clusters that can be selected."""
+        """Whether its scores are relative to those of all selectable clusters."""
         return self.chooses and self.of is not None and self.of.relative
 
     def ends(self, fleet: ManagedFleet, usage: Usage, rows: Rows, now: datetime) -> datetime | None:
@@ -83,20 +83,20 @@ class ClassMember:
 
     @property
     def chooses(self) -> bool:
-        """Whether scores decide what is selected."""
+        """Whether the selection depends on scores."""
         return bool(self.terms.number)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterJudgement:
-    """What a class makes of one cluster now, for placements that have it not.
+    """The present result of a class for one cluster, for placements that do not have it.
 
-    Tolerations that end count as if they had not ended yet, because nothing reports when they do.
+    Tolerations that end count as if they had not ended yet, because no record reports their end.
 
     Attributes:
         candidate: whether it is available and in the sets.
         passes: whether it passes every filter.
-        ends: whether it stops passing by time alone.
+        ends: whether it will stop passing by time alone.
         wrong: whether a filter could not be applied.
     """
 
@@ -110,7 +110,7 @@ class EquivalenceClass:
     """Placements whose candidates, filters and prioritizers are the same.
 
     Args:
-        key: what they have in common.
+        key: the values that they have in common.
         terms: the terms of one of them.
         fleet: the clusters.
         usage: the numbers of decisions on clusters; only passed on.
@@ -176,11 +176,11 @@ class EquivalenceClass:
                 yield member
         others = after.passes and not passed
         lost = (passed or for_a_time) and not after.passes
-        limited = passed and after.passes and after.ends  # nothing reports when it will be lost
+        limited = passed and after.passes and after.ends  # no record will report when it stops passing
         choosers = (
             (after.passes and scored) or (lost and self._score_ends(row)) or (self.relative and (lost or limited))
         )
-        # When there are no candidates at all any more, or again some, this is reported of placements without clusters.
+        # Placements without clusters report whether there are any candidates.
         turned = was_in != after.candidate and np.count_nonzero(self._in) == int(after.candidate)
         if others or choosers or turned or after.wrong or self.wrong:
             for member in self.members.values():
@@ -200,7 +200,7 @@ class EquivalenceClass:
         return bool(self.plugins.problems(self.terms))
 
     def _pass_all(self) -> Mask:
-        """Return the clusters that pass permanently. Others pass for a time, and nothing reports when they stop."""
+        """Return the clusters that pass permanently. Others pass for a time, and no record reports when they stop."""
         request = _request(self.terms, self._usage, _NO_ROWS)
         mask = self._in.copy()
         try:
@@ -216,7 +216,7 @@ class EquivalenceClass:
         return mask
 
     def _see(self, row: int) -> ClusterJudgement:
-        """A placement that has the cluster may pass where one that has it not does not; it is decided again anyway."""
+        """Return the result for a cluster. Placements that have it may differ, but those are decided again anyway."""
         fleet = self._fleet
         if not fleet.available[row] or not any(fleet.column(one)[row] for one in self._sets):
             return ClusterJudgement()
@@ -250,7 +250,7 @@ class ClassIndex:
             self._on.setdefault(column, {})[one.key] = None
 
     def remove(self, one: EquivalenceClass) -> None:
-        """Remove a class that has no placements any more."""
+        """Remove a class that no longer has placements."""
         del self.classes[one.key]
         for column in one.columns:
             resting = self._on[column]

@@ -19,4 +19,4 @@ class SelectionOutcome:
     conditions: tuple[PlacementCondition, ...]
     requeue_at: datetime | None
     grounds: Scheduled
-    """The reasons. The part that is written is computed only when it is written."""
+    """The reasons. The written part is computed only when it is written."""

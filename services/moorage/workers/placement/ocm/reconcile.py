@@ -42,9 +42,9 @@ def reconcile(writer: DecisionWriter, work: Work) -> Meta | None:
 
 
 def _is_again_due(writer: DecisionWriter, member: ClassMember, had: list[str], grounds: Scheduled) -> bool:
-    """Return whether a cluster was dropped that only a placement which has it may keep (NoSelectIfNew).
+    """Return whether a cluster was dropped that only placements that have it may keep (NoSelectIfNew).
 
-    It was among the clusters that could be selected, and is not any more. This can change the scores of others.
+    It was one of the selectable clusters, and no longer is. This can change the scores of others.
     """
     fleet = writer.view.fleet
     dropped = fleet.rows_of(set(had).difference(name for page in member.clusters for name in page))
@@ -64,7 +64,7 @@ def _decide(
     )
     decisions: tuple[str, ...] = scheduled.decisions
     again = scheduled.requeue_at
-    if member.relative:  # that a cluster which is not selected cannot be any more changes the scores of the others
+    if member.relative:  # when an unselected cluster becomes unselectable, the scores of the others change
         again = _earliest(again, member.ends(view.fleet, view.usage, scheduled.rows, now))
     if check and known is not None and known.spec_key == spec.spec_key and scheduled.may_stand(decided):
         if set(decided) != set(decisions):
@@ -95,7 +95,7 @@ def _decide(
 def _again(
     writer: DecisionWriter, member: ClassMember, decided: list[str], others: datetime | None, now: datetime
 ) -> datetime | None:
-    """Return when to decide a kept choice again: rather too early than too late where scores end, too."""
+    """Return when to decide again on a selection that is kept. If scores end, too, this may be too early."""
     fleet = writer.view.fleet
     found = member.ends(fleet, writer.view.usage, fleet.rows_of(decided), now)
     scores_end = member.of is not None and member.of.scores_end

@@ -1,4 +1,4 @@
-"""Which placements have selected a cluster, as bits: one row for each placement, one column for each cluster."""
+"""The clusters that each placement has selected, as bits: one row for each placement, one column for each cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Selections(Generic[T]):
-    """The clusters of each placement. With 10,000 placements and 1,000 clusters it takes a megabyte, for any selection.
+    """The clusters of each placement. With 10,000 placements and 1,000 clusters it always takes about a megabyte.
 
     Args:
         fleet: gives each name its row.
@@ -58,14 +58,14 @@ class Selections(Generic[T]):
 
     @property
     def selected(self) -> Mask:
-        """The clusters that anyone has."""
+        """The clusters that at least one entry has."""
         bits = np.unpackbits(np.bitwise_or.reduce(self._bits, axis=0))
         found = np.zeros(self._fleet.capacity, dtype=np.bool_)
         found[: bits.size] = bits[: found.size]
         return found
 
     def having(self, row: int) -> Iterator[T]:
-        """Yield those that have the cluster of a row."""
+        """Yield the entries that have the cluster of a row."""
         if row // 8 >= self._bits.shape[1]:
             return
         for place in np.flatnonzero(self._bits[:, row // 8] & (128 >> row % 8)).tolist():

@@ -31,7 +31,7 @@ class SelectionSpec:
     uid: str
     version: int
     terms: PlacementTerms | None
-    """None when it cannot be read. Such a placement keeps what it has."""
+    """None when it cannot be read. Such a placement keeps its present clusters."""
 
     groups: GroupTerms
     spec_key: str
@@ -42,11 +42,11 @@ class SelectionSpec:
 
 
 def selection_spec_of(event: ResourceDeclared) -> SelectionSpec:
-    """Return what the state keeps of a placement."""
+    """Return the fields of a placement that the state keeps."""
     ref = WorkloadRef(kind=PLACEMENT, namespace=event.namespace, name=event.name)
     try:
         placement = Placement.model_validate(event.object)
-    except ValidationError:  # the gateway admits none that cannot be read
+    except ValidationError:  # the gateway accepts only readable objects
         return SelectionSpec(ref, event.uid, event.version, None, GroupTerms(), "", paused=True)
     metadata, spec = placement.metadata, placement.spec
     disabled = (metadata.annotations or {}).get(DISABLED_ANNOTATION) == "true"

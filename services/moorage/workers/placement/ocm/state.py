@@ -1,4 +1,4 @@
-"""What one partition knows of OCM placements: their specs, and the last decisions on them."""
+"""The OCM placements of one partition: their specs, and the last decisions on them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class SelectionState:
     """The PlacementDecisions, by placement, then by name."""
 
     members: dict[str, ClassMember] = field(default_factory=dict)
-    """By placement, what the view needs to know in order to tell which changes concern it."""
+    """The members with which the view determines which changes concern a placement, by placement."""
 
     requeues: DeadlineIndex[str] = field(default_factory=DeadlineIndex)
     """When placements must be decided again even if nothing has changed."""
 
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """Take in a placement that is declared, or deleted (None)."""
+        """Fold in a placement that is declared, or deleted (None)."""
         known = self.specs.get(key)
         if event is None:
             self.specs.pop(key, None)
@@ -45,7 +45,7 @@ class SelectionState:
             self.specs[key] = selection_spec_of(event)
 
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
-        """Take in a decision on a placement, or one of its pages; None when it does not exist any more."""
+        """Fold in a decision on a placement, or one of its pages; None when it no longer exists."""
         if event is None:
             self._forget(key)
         elif key != event.owner.key:
@@ -114,7 +114,7 @@ class SelectionState:
         return max(known.generation if known is not None else 0, *of_pages, 0)
 
     def undeclared(self) -> set[str]:
-        """Return the placements that have decisions and are not declared, as far as is known."""
+        """Return the placements that have decisions but are not declared, as far as is known."""
         return (self.last.keys() | self.pages.keys()) - self.specs.keys()
 
 

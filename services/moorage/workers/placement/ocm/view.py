@@ -1,7 +1,7 @@
-"""What every partition in a process shares about OCM: clusters, their taints and scores, sets, bindings, decisions.
+"""The view of OCM that all partitions of a process share: clusters, taints, scores, sets, bindings, decisions.
 
-The decisions of all placements are counted by cluster, for Balance. They come from the log and, until they are there,
-from this process's own partitions (`assume`). So each placement sees what the placements before it have taken.
+The decisions of all placements are counted by cluster, for Balance. They come from the log and, until the log has them,
+from this process's own partitions (`assume`). So each placement counts what the placements before it have selected.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DECISIONS: Final = "PlacementDecision/"
 _DECLARED: Final = (CLUSTERS, SETS, BINDINGS, SCORES)
 
 _LEFT_BEHIND: Final = 256
-"""The number of clusters that are gone and may be remembered in any case."""
+"""The number of deleted clusters that may be kept in any case."""
 
 Clusters = tuple[str, ...]
 
@@ -73,7 +73,7 @@ class ManagedView:
         self._index = ClassIndex()
         self._spaces: dict[str, dict[str, ClassMember]] = {}
         self._left_behind = 0
-        """Twice the number of clusters that were gone and still had decisions after the last clean-up."""
+        """Twice the number of deleted clusters that still had decisions after the last clean-up."""
 
         self._selections: Selections[ClassMember] = Selections(self.fleet)
 
@@ -101,7 +101,7 @@ class ManagedView:
             try:
                 self._resource(record, namespace, name, declared)
             except ValidationError:
-                return  # the gateway admits none that cannot be read: the known state stays
+                return  # the gateway accepts only readable objects; the known state is kept
 
     def _resource(self, record: Input, namespace: str, name: str, event: ResourceDeclared | None) -> None:
         if record.key.startswith(CLUSTERS):
@@ -130,7 +130,7 @@ class ManagedView:
             self._changed(self.fleet.put(facts), meta)
 
     def _tidy(self) -> None:
-        """Drop what is kept of clusters that are gone and have no decisions, when there are many."""
+        """Drop deleted clusters without decisions when there are many of them."""
         fleet = self.fleet
         if fleet.left_behind > max(self._left_behind, len(fleet), _LEFT_BEHIND):
             fleet.forget((self.usage.counts > 0) | self._selections.selected)
@@ -144,7 +144,7 @@ class ManagedView:
             self._changed(self.fleet.put(self._facts(name, declared)), record.meta)
 
     def _facts(self, name: str, declared: ResourceDeclared) -> ManagedClusterFacts:
-        """What is known of a cluster; a record of taints that is about another of its name does not count."""
+        """Return the known facts of a cluster. Taints of another cluster of the same name do not count."""
         tainted = self._targets.tainted(name)
         if tainted is not None and tainted.target_uid not in {"", declared.uid}:
             tainted = None
@@ -168,7 +168,7 @@ class ManagedView:
             return
         having = {member.key: member for member in self._selections.having(touched.row)}
         index = self._index
-        # When a cluster comes or goes, every value of it changes; when it is about to go, none need change.
+        # When a cluster is added or removed, all its values change; when it is about to be removed, none need change.
         leaves = touched.before != touched.after and Aspect.SCORES not in touched.aspects
         for one in index.classes.values() if leaves else index.resting_on(touched.columns):
             for member in one.touched(touched.row, touched.columns, having):
@@ -179,7 +179,7 @@ class ManagedView:
                 member.partition.notice(member, meta)
 
     def _regroup(self, namespaces: list[str], meta: Meta) -> None:
-        """Decide again on the placements of namespaces whose sets have changed, or whose sets have other clusters."""
+        """Decide again on the placements of namespaces whose sets, or the clusters of whose sets, have changed."""
         found = [member for namespace in namespaces for member in self._spaces.get(namespace, {}).values()]
         for member in found:
             self._leave_class(member)
@@ -250,7 +250,7 @@ class ManagedView:
     def assume(self, partition: object, decided: Mapping[str, SelectedClusters | None]) -> None:
         """Count PlacementDecisions of one placement that are about to be written; None for a tombstone.
 
-        What one page loses and another gets is counted together, so that a cluster that only moves costs nothing.
+        All pages are counted together, so that a cluster that only moves between pages causes no change.
         """
         before = tuple(chain.from_iterable(map(self.clusters_of, decided)))
         for key, one in decided.items():
@@ -258,19 +258,19 @@ class ManagedView:
         self._count(before, tuple(chain.from_iterable(map(self.clusters_of, decided))))
 
     def drop(self, partition: object) -> None:
-        """Take back what a partition has assumed, because it is taken away."""
+        """Undo what a partition has assumed, because it is taken away."""
         for key in self._pages.assumed_by(partition):
             before = self.clusters_of(key)
             self._pages.put_back(key, None)
             self._count(before, self.clusters_of(key))
 
     def clusters_of(self, key: str) -> Clusters:
-        """Return the clusters of a PlacementDecision, written or about to be."""
+        """Return the clusters of a PlacementDecision, written or about to be written."""
         found = self._pages.get(key)
         return found.clusters if found is not None else ()
 
     def shared(self, key: str, clusters: Clusters) -> Clusters:
-        """Return the same clusters, as the object that already holds them, if there is one."""
+        """Return the existing object with the same clusters, if there is one."""
         for held in (self._pages.logged.get(key), self._pages.get(key)):
             if held is not None and held.clusters == clusters:
                 return held.clusters

@@ -1,4 +1,4 @@
-"""Handles one pod at a time: places it, ends it, or says why it must leave. The results go into the outbox."""
+"""Handles one pod at a time: places it, ends it, or determines why it must leave. The results go into the outbox."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ NODE_NOT_FOUND: Final = "NodeNotFound"
 TAINT_EVICTION: Final = "TaintEviction"
 TARGET_GONE: Final = "TargetGone"
 CONFLICT: Final = "Conflict"
-"""Reasons of decisions, in one word each."""
+"""One-word reasons of decisions."""
 
 
 INVALID: Final = "Invalid"
-"""The reason of a pod that cannot be read. The gateway admits none, so something else has written it."""
+"""The reason of a pod that cannot be read. The gateway accepts none, so another program has written it."""
 
 _REMEMBERED: Final = 10_000
 
 REFRESH: Final = timedelta(seconds=30)
-"""The shortest time between two updates of the counts in a waiting pod's message."""
+"""The minimum time between two updates of the counts in a waiting pod's message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Binder:
         self.outbox.begin(work.cause, work.key, owner.version if owner is not None else 0)
 
     def leaving(self, last: PodDecision, work: Work) -> Leaving | None:
-        """Return why a placed pod must leave, which becomes the cause of what follows; None when it may stay."""
+        """Return why a placed pod must leave, and set this as the cause of the next records; None when it may stay."""
         view = self.view
         if last.node not in view.fleet or (work.gone and work.pod == last.workload):
             return Leaving(TARGET_GONE, f'node "{last.node}" was deleted')
@@ -136,12 +136,12 @@ class Binder:
             self.outbox.put(BINDINGS, key, target.key, None)
 
     def end(self, last: PodDecision) -> None:
-        """End a pod that does not exist any more."""
+        """End a pod that no longer exists."""
         self.unbind(last)
         self.outbox.put(PLACEMENTS, last.workload, last.owner, None)
 
     def evict(self, owner: Owner, last: PodDecision, leaving: Leaving) -> None:
-        """Evict a bare pod. Nothing takes its place."""
+        """Evict a bare pod. It is not replaced."""
         self.unbind(last)
         slot = Slot(workload=owner.ref, uid=last.uid, previous=last.node)
         event = self._event(owner, slot, PlacementState.EVICTED, leaving.reason, leaving.message)
@@ -176,7 +176,7 @@ class Binder:
     def add_labels(self, owner: Owner, last: PodDecision) -> bool:
         """Write the binding of a controller's pod again if it is from a version in which bindings had no labels.
 
-        Everything else in it stays as it is. If its template does not exist any more, the labels are not known either.
+        Everything else in it is unchanged. If its template no longer exists, the labels are not known either.
         """
         reservation = self.view.reservation(binding_key(last.workload, node_ref(last.node)))
         if reservation is None or reservation.labels or owner.controller is None:
@@ -210,7 +210,7 @@ class Binder:
                 self.outbox.put(BINDINGS, key, node_ref(node).key, None)
 
     def _place_as_named(self, owner: Owner, slot: Slot, shape: PodShape) -> bool:
-        """Bind a pod to the node that the person has named, whatever the filters say.
+        """Bind a pod to the node that `spec.nodeName` names, without the filters.
 
         If that node does not exist yet, the pod waits for it, so that every binding has a node.
         """
@@ -224,7 +224,7 @@ class Binder:
         return True
 
     def _decide(self, owner: Owner, slot: Slot, shape: PodShape) -> Decision:
-        """Return the decision. A shape that has fitted nowhere since the last opening gets the decision made then."""
+        """Return the decision. For a shape that fitted nowhere, that decision is used until the next opening."""
         failed = self.state.failed
         known = failed.get(shape.key) if slot.only is None else None
         if known is not None and known[0] == self.view.openings:
@@ -239,13 +239,13 @@ class Binder:
         return decision
 
     def request(self, owner: Owner, shape: PodShape) -> PodRequest:
-        """What is asked of the scheduler for a pod of an owner."""
+        """Return the scheduler's request for a pod of an owner."""
         spread = owner.controller is not None
         rows = self.view.replica_rows(owner.key if spread else "")
         return PodRequest(shape=shape, owner=owner.key, replica_rows=rows, spread=spread, now=self._at(None))
 
     def _wait(self, owner: Owner, slot: Slot, reason: str, decision: Decision) -> None:
-        """Write that a pod waits; while only the counts of the reasons change, at most once in `REFRESH`."""
+        """Write that a pod waits. While only the counts of the reasons change, at most once in `REFRESH`."""
         known = self.state.pods_of(owner.key).get(slot.workload.key)
         message = f"{decision.message} {slot.why}".rstrip()
         grounds = tuple((result.filter, result.reason) for result in decision.filters)
@@ -330,7 +330,7 @@ class Binder:
         )
 
     def _at(self, node: str | None) -> datetime:
-        """Return the time of the decision: that of its cause, but not before its node offered its present resources."""
+        """Return the time of the decision: that of its cause, but not before its node had its present resources."""
         at = self.outbox.cause.time or self.outbox.now
         since = self.view.nodes.declared_at(node) if node else None
         return max(at, since) if since is not None else at

@@ -1,4 +1,4 @@
-"""The controller of pods: declared pods, and those that Deployments, DaemonSets and the like make."""
+"""The controller of pods: declared pods, and those that Deployments, DaemonSets and similar kinds create."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class PodController(Controller):
     """Reconciles the pods of every owner with what the owner demands.
 
     Args:
-        claimed: returns whether a policy places a resource, by its key, on clusters. Such a resource makes no pods
-            here.
+        claimed: returns whether a policy places a resource, by its key, on clusters. Such a resource creates no pods on
+            nodes.
         claimable: returns whether a known policy would place a declared resource on clusters.
     """
 
@@ -56,15 +56,15 @@ class PodController(Controller):
     # Input from the topics of the partition.
 
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """Take in an owner that is declared, or deleted (None)."""
+        """Fold in an owner that is declared, or deleted (None)."""
         self.state.declare(key, event)
 
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
-        """Take in a decision on a pod; None when the pod does not exist any more."""
+        """Fold in a decision on a pod; None when the pod no longer exists."""
         self.state.decided(key, event)
 
     def is_new(self, event: ResourceDeclared) -> bool:
-        """Return whether a resource may make new pods, and no known policy places it."""
+        """Return whether a resource may create new pods, and no known policy places it."""
         known = self.state.owners.get(event.key)
         if (
             known is not None
@@ -75,7 +75,7 @@ class PodController(Controller):
         return not self._claimable(event)
 
     def look_at(self, key: str, cause: Meta) -> None:
-        """Put an owner on the queue."""
+        """Add an owner to the queue."""
         self.work.add(Work(key, cause))
 
     def keys(self) -> list[str]:
@@ -98,7 +98,7 @@ class PodController(Controller):
         return waiting or (bool(state.daemons) and self._changes != view.changes)
 
     def gather(self, now: datetime) -> None:  # noqa: ARG002 - nothing here waits for a time
-        """Put waiting owners on the queue when something has opened, and DaemonSets when a node has changed."""
+        """Add waiting owners to the queue after an opening, and DaemonSets after a change of a node."""
         state, view = self.state, self.state.view
         if not self.begun:
             self.begun = True

@@ -25,15 +25,15 @@ class PodDecision(LastDecision):
     """The pod's node; empty when it has none."""
 
     previous: str
-    """The node before."""
+    """The previous node."""
 
     binding_generation: int
     grounds: tuple[tuple[str, str], ...]
-    """Why it is pending: filters and their reasons, without the counts, which change all the time."""
+    """Why it is pending: filters and their reasons, without the counts, which change often."""
 
     replaces: str
     why: str
-    """The text about a replacement: what it replaces, and why that had to leave."""
+    """The text about a replacement: the pod that it replaces, and why that pod had to leave."""
 
     report_time: datetime | None
 
@@ -49,7 +49,7 @@ class PodDecision(LastDecision):
 
 
 def pod_decision_of(event: WorkloadPlaced) -> PodDecision:
-    """Return what the state keeps of a decision."""
+    """Return the fields of a decision that the state keeps."""
     return PodDecision(
         workload=event.workload.key,
         uid=event.uid,

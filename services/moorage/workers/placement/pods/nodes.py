@@ -16,7 +16,7 @@ from moorage_schemas.taint import TargetTainted
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """What a node offers to pods, and since when."""
+    """The resources that a node offers to pods, and the time since which it does."""
 
     allocatable: Mapping[str, int]
     since: datetime | None
@@ -31,7 +31,7 @@ class NodeTable:
         self._offers: dict[str, _Offer] = {}
 
     def declare(self, name: str, event: ResourceDeclared | None, time: datetime | None) -> bool | None:
-        """Take in a node that is declared, or deleted (None). Return the same as `taint`."""
+        """Fold in a node that is declared, or deleted (None). Return the same as `taint`."""
         found = self._targets.declare(name, event)
         if found is Declaration.STALE:
             return None
@@ -43,16 +43,16 @@ class NodeTable:
         offered = allocatable(status if isinstance(status, Mapping) else {})
         known = self._offers.get(name)
         if found is Declaration.CHANGED and known is not None and known.allocatable == offered:
-            time = known.since  # it offers the same as before, for just as long
+            time = known.since  # it still offers the same
         self._offers[name] = _Offer(offered, time)
         return self._fold(name)
 
     def taint(self, name: str, event: TargetTainted | None) -> bool | None:
-        """Take in a node's taints; None when they are forgotten.
+        """Fold in a node's taints; None for a tombstone.
 
         Returns:
-            None when the node has not changed; True when pods may fit now that did not fit before; False when it only
-            became worse.
+            None when the node has not changed; True when pods may fit now that did not fit before; False for any other
+            change.
         """
         self._targets.taint(name, event)
         return self._fold(name)
@@ -63,12 +63,12 @@ class NodeTable:
         return None if known is None else known.uid
 
     def declared_at(self, name: str) -> datetime | None:
-        """Return when a node began to offer its present resources; None when unknown."""
+        """Return the time since which a node offers its present resources; None when unknown."""
         known = self._offers.get(name)
         return None if known is None else known.since
 
     def room(self, name: str) -> dict[str, int]:
-        """Return everything that a node offers to pods."""
+        """Return all resources that a node offers to pods."""
         known = self._offers.get(name)
         enough = dict.fromkeys(TAKEN_AS_ENOUGH, UNLIMITED)
         return enough if known is None else {**enough, **known.allocatable}
@@ -97,9 +97,9 @@ class NodeTable:
 
 
 def allocatable(status: Mapping[str, Any]) -> dict[str, int]:
-    """Return what a node offers, in whole units: its allocatable resources, or its capacity when they are absent.
+    """Return a node's resources in whole units: its allocatable resources, or its capacity when they are absent.
 
-    The gateway refuses values that are not quantities. If one is here all the same, the resource is not offered.
+    The gateway refuses values that are not quantities. A resource with such a value is not offered.
     """
     offered = status.get("allocatable")
     if not isinstance(offered, Mapping):

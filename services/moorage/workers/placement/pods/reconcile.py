@@ -1,4 +1,4 @@
-"""Compares what an owner demands with the pods that it has, and takes the steps from one to the other, in portions."""
+"""Compares the pods that an owner demands with those that it has, and reconciles them step by step, in portions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def reconcile_owner(binder: Binder, work: Work, claimed: bool) -> bool:  # noqa:
     Args:
         binder: writes the decisions.
         work: names the owner.
-        claimed: whether a policy places it on clusters, so that it makes no pods on nodes.
+        claimed: whether a policy places it on clusters, so that it creates no pods on nodes.
 
     Returns:
-        Whether everything is done; False when a portion is written and something is left.
+        Whether everything is done; False when a portion is written and work is left.
     """
     state = binder.state
     owner = state.owners.get(work.key) if not claimed else None
@@ -47,7 +47,7 @@ def reconcile_owner(binder: Binder, work: Work, claimed: bool) -> bool:  # noqa:
 
 
 def reconcile_pod(binder: Binder, work: Work, *, claimed: bool) -> bool:
-    """Check one pod of an owner to which something has happened; see `reconcile_owner`."""
+    """Check one pod of an owner after a change; see `reconcile_owner`."""
     owner = binder.state.owners.get(work.key)
     last = binder.state.pods_of(work.key).get(work.pod)
     if (
@@ -71,7 +71,7 @@ def _end_all(binder: Binder, last: Iterable[PodDecision]) -> Iterator[None]:
 
 
 def _bare_steps(binder: Binder, owner: Owner, work: Work) -> Iterator[None]:
-    """Reconcile a declared pod. It is placed once; when it has to leave, it is gone until it is created again."""
+    """Reconcile a declared pod. It is placed once; if it has to leave, it is only placed again after a new creation."""
     last = binder.state.pods_of(owner.key).get(owner.key)
     if owner.finished:
         yield from _end_all(binder, [last] if last else [])
@@ -117,7 +117,7 @@ def _controller_steps(binder: Binder, owner: Owner, controller: WorkloadControll
 def _fill(
     binder: Binder, owner: Owner, controller: WorkloadController, wanted: dict[int, str | None]
 ) -> Iterator[None]:
-    """Provide one pod of the present template for each place. Older pods leave as new ones find room."""
+    """Provide one pod of the present template for each place. Older pods leave when new ones find room."""
     places: dict[int, list[PodDecision]] = {}
     for one in binder.state.pods_of(owner.key).values():
         places.setdefault(one.index, []).append(one)
@@ -154,8 +154,8 @@ def _roll(
 ) -> Iterator[None]:
     """Replace pods of an older template, one at a time. The first new pod that finds no room stops this.
 
-    A Deployment's new pod comes in addition to the old one (a surge of one) and may wait. A StatefulSet's or a
-    DaemonSet's new pod takes the old one's place, so it is first checked whether it would fit there.
+    A Deployment's new pod is created in addition to the old one (a surge of one) and may wait. A StatefulSet's or a
+    DaemonSet's new pod takes the old one's place, so it is first checked whether the new pod would fit there.
     """
     binder.state.stuck.pop(owner.key, None)
     for last in sorted(outdated, key=lambda one: -one.index if controller.keeps_names else one.index):
@@ -211,7 +211,7 @@ def _leave(binder: Binder, owner: Owner, controller: WorkloadController, last: P
 
 
 def _place_again(binder: Binder, owner: Owner, last: PodDecision, leaving: Leaving) -> None:
-    """Place a pod again whose binding lost against an earlier one. It keeps its name, because it never ran."""
+    """Place a pod again whose binding was withdrawn in favour of an earlier one. It keeps its name: it never ran."""
     binder.unbind(last)
     slot = Slot(
         workload=WorkloadRef.parse(last.workload),
@@ -227,7 +227,7 @@ def _place_again(binder: Binder, owner: Owner, last: PodDecision, leaving: Leavi
 
 
 def _again(controller: WorkloadController, last: PodDecision, only: str | None) -> Slot:
-    """Return the slot of a pod that waits, to try it again."""
+    """Return the slot of a waiting pod, to try it again."""
     return Slot(
         workload=WorkloadRef.parse(last.workload),
         uid=last.uid,
@@ -243,7 +243,7 @@ def _again(controller: WorkloadController, last: PodDecision, only: str | None) 
 def _fresh(
     binder: Binder, owner: Owner, controller: WorkloadController, index: int, only: str | None, *, previous: str = ""
 ) -> Slot:
-    """Return the slot of a new pod for a place that has none of the present template."""
+    """Return the slot of a new pod for a place without a pod of the present template."""
     salt = (owner.version, only or "")
     name = _free_name(binder, owner, controller, index, *salt)
     return Slot(
@@ -257,7 +257,7 @@ def _fresh(
 
 
 def _free_name(binder: Binder, owner: Owner, controller: WorkloadController, index: int, *salt: object) -> str:
-    """Return a name that no pod of the owner has. Short hashes may collide; then the next one is used."""
+    """Return a name that no pod of the owner has. If a short hash collides, the next one is used."""
     taken = binder.state.pods_of(owner.key)
     name = pod_name(controller, index, *salt)
     attempt = 0

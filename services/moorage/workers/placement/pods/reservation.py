@@ -1,4 +1,4 @@
-"""A binding as the view keeps it. It is small, because there may be many."""
+"""A binding as the view keeps it. It is small, because there may be many of them."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Reservation:
     bypassed: bool
     bound_time: datetime
     place: Place
-    """Partition and offset in the log; (-1, -1) before it is there."""
+    """Partition and offset in the log; (-1, -1) before it is in the log."""
 
     @property
     def age(self) -> tuple[int, int]:
-        """Orders the states of one binding."""
+        """A value that orders the states of one binding."""
         return (self.generation, self.revision)
 
 
 def reservation_of(bound: WorkloadBound, place: Place = (-1, -1)) -> Reservation:
-    """Return what the view keeps of a binding."""
+    """Return the fields of a binding that the view keeps."""
     return Reservation(
         workload=bound.workload.key,
         owner=bound.owner.key,
@@ -54,7 +54,7 @@ def reservation_of(bound: WorkloadBound, place: Place = (-1, -1)) -> Reservation
 
 @lru_cache(maxsize=65_536)
 def _shared_tolerations(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
-    """Return the same object for equal tolerations, because pods of a template have the same."""
+    """Return the same object for equal tolerations, because all pods of a template have the same ones."""
     return tolerations
 
 

@@ -1,4 +1,4 @@
-"""What one partition knows of pods: what their owners demand, and the last decisions."""
+"""The pods of one partition: the demands of their owners, and the last decisions."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class PodState:
 
     daemons: dict[str, None] = field(default_factory=dict)
     stuck: dict[str, None] = field(default_factory=dict)
-    """Owners whose pods of an older template wait for room for the new ones."""
+    """Owners with pods of an older template that stay until there is room for new ones."""
 
     failed: dict[str, tuple[int, Decision]] = field(default_factory=dict)
-    """Shape → the view's `openings` at which it fitted nowhere, and why. It cannot fit before the next opening."""
+    """Shape → the view's `openings` when it fitted nowhere, and the decision. It cannot fit before the next opening."""
 
     _owner_of: dict[str, str] = field(default_factory=dict)
 
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """Take in an owner that is declared, or deleted (None)."""
+        """Fold in an owner that is declared, or deleted (None)."""
         if event is None:
             self.owners.pop(key, None)
             self.daemons.pop(key, None)
@@ -46,7 +46,7 @@ class PodState:
             self.daemons[key] = None
 
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
-        """Take in a decision on a pod; None when the pod does not exist any more."""
+        """Fold in a decision on a pod; None when the pod no longer exists."""
         if event is None:
             self._forget(key)
             return

@@ -1,8 +1,8 @@
-"""What every partition in a process shares about pods: nodes, reservations on them, evictions, rules.
+"""The view of nodes, reservations, evictions and rules that all partitions of a process share.
 
-Bindings come from the log and, until they are there, from this process's own decisions (`assume`, `release`), so that
-partitions that decide one after another do not give the same room away twice. Between processes the log decides: of the
-bindings that a node has no room for, the later ones must be withdrawn (`is_overcommitted`).
+Bindings come from the log and, until the log has them, from this process's own decisions (`assume`, `release`), so that
+partitions that decide one after another do not use the same room twice. Between processes the order of the log decides:
+if a node has no room for some bindings, the latest ones must be withdrawn (`is_overcommitted`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PodListener(Protocol):
     """A partition, as the view sees it."""
 
     def notice(self, owner: str, workload: str, meta: Meta, *, gone: str = "") -> None:
-        """Note that something has happened to a bound pod. Pods of other partitions are ignored.
+        """Note a change that concerns a bound pod. Pods of other partitions are ignored.
 
         Args:
             owner: the key of the pod's owner.
@@ -57,11 +57,11 @@ class PodView:
         self.rules: tuple[DedicatedNodes, ...] = ()
         self.rules_version = 0
         self.openings = 0
-        """Grows with everything that may let a pending pod fit: room, a node, fewer taints, other rules."""
+        """A number that grows with every change that may let a pending pod fit: a node, room, fewer taints, rules."""
 
         self.opened_by: Meta | None = None
         self.changes = 0
-        """Grows with every change of a node, for which DaemonSets are checked."""
+        """A number that grows with every change of a node. DaemonSets are checked after each change."""
 
         self.changed_by: Meta | None = None
         self.evictions = EvictionTable()
@@ -120,7 +120,7 @@ class PodView:
             for key in sorted(self._at_node.get(target.name, ())):
                 self._tell(key, record.meta, gone=target.name)
 
-    def _node_changed(self, opened: bool | None, meta: Meta) -> None:  # noqa: FBT001 - a value that says what happened, not a switch
+    def _node_changed(self, opened: bool | None, meta: Meta) -> None:  # noqa: FBT001 - a value that states what happened, not a switch
         """Note a change of a node: None for no change, True when more may fit now."""
         if opened is None:
             return
@@ -178,10 +178,10 @@ class PodView:
         self._listeners.append(listener)
 
     def detach(self, listener: PodListener) -> None:
-        """Remove a partition, and take back what it has assumed.
+        """Remove a partition, and undo what it has assumed.
 
-        Because of these assumptions other partitions may have found no room, and no record will ever report that there
-        is room.
+        Because of these assumptions other partitions may have found no room, and no record will report that there is
+        room again.
         """
         self._listeners = [one for one in self._listeners if one is not listener]
         freed = False
@@ -203,7 +203,7 @@ class PodView:
         self._assume(listener, key, None)
 
     def set_aside(self, listener: PodListener, key: str) -> Callable[[], None]:
-        """Take a binding out for a query. Return a function that puts it back."""
+        """Remove a binding for a query. Return a function that restores it."""
         known, before = self._bindings.assumption(key), self._bindings.get(key)
         self._assume(listener, key, None)
 
@@ -236,7 +236,7 @@ class PodView:
     # Queries.
 
     def reservation(self, key: str) -> Reservation | None:
-        """Return the reservation of the present binding, written or about to be; None when there is none."""
+        """Return the reservation of the present binding, written or about to be written; None when there is none."""
         return self._bindings.get(key)
 
     def bindings_of(self, owner: str) -> dict[str, str]:
@@ -254,7 +254,7 @@ class PodView:
         return self.evictions.requested(workload, uid, node, generation)
 
     def highest_eviction(self, workload: str) -> int:
-        """Return the highest generation of a binding of this workload that an eviction was about; 0 without any."""
+        """Return the highest generation of a binding of this workload that has an eviction; 0 when there is none."""
         return self.evictions.highest(workload)
 
     def is_overcommitted(self, key: str) -> bool:
@@ -286,7 +286,7 @@ class PodView:
         return False
 
     def _is_full(self, node: str) -> bool:
-        """Return whether more is taken of a node than it offers."""
+        """Return whether the reservations on a node exceed its resources."""
         fleet = self.fleet
         if node not in fleet:
             return False
