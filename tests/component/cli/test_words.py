@@ -247,7 +247,7 @@ def test_apply_names_what_it_refuses_and_applies_the_rest(gateway: FakeGateway, 
     assert (
         lines[0] == f'error: {file}, document 1: no matches for kind "Widget" in version "example.org/v1" (object "w")'
     )
-    assert lines[1] == f"error: {file}, document 3: apiVersion: invalid value None: must be set, as text"
+    assert lines[1] == f"error: {file}, document 3: apiVersion not set"
     assert lines[2].startswith(f"error: {file}, document 4: invalid value")
     assert lines[3].startswith(f"error: {file}, document 5: error parsing YAML: ")
     assert len(lines) == 4
@@ -476,7 +476,7 @@ def test_nobody_at_the_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path))
     code, _, err = said(invoke("get", "nodes", "--server", "http://127.0.0.1:9"))
     assert code == 1
-    assert err.startswith("error: the gateway at http://127.0.0.1:9 does not answer")
+    assert err.startswith("error: the gateway at http://127.0.0.1:9 does not answer (Connection refused).\n")
     assert "moorage up" in err
     assert said(invoke("--server", "http://[bad", "get", "nodes"))[0] == 1
 

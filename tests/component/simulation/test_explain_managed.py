@@ -210,7 +210,7 @@ def test_why_these_clusters_and_not_others() -> None:
     assert told.agrees
     assert (told.considered, told.fitting) == (3, 2)
     assert [one.name for one in told.targets if one.here] == world.clusters() == ["a"]
-    assert of(told, "c").outcome == "passes; 2nd best, and 1 are asked for"
+    assert of(told, "c").outcome == "passes; 2nd best, and 1 is asked for"
     assert "unavailable:NoSelect" in of(told, "b").outcome
     assert "is not in any set" in of(told, "d").outcome
     assert "the cluster is in default, global" in said(world.explained(Wanted("d")), closely=True)

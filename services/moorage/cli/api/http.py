@@ -258,4 +258,5 @@ def _as_http_errors() -> Iterator[None]:
     try:
         yield
     except (OSError, http.client.HTTPException) as error:
-        raise HttpError(str(error) or type(error).__name__) from error
+        # The text of a system error begins with its number, which says nothing to a user.
+        raise HttpError(getattr(error, "strerror", None) or str(error) or type(error).__name__) from error

@@ -149,7 +149,8 @@ def _check(source: str, index: int, found: Any) -> Manifest | Refused:
         return Refused(place, f"invalid value {str(found)[:80]!r}: must be an object with apiVersion and kind")
     for field in ("apiVersion", "kind"):
         if not isinstance(found.get(field), str) or not found[field]:
-            return Refused(place, f"{field}: invalid value {found.get(field)!r}: must be set, as text")
+            value = found.get(field)
+            return Refused(place, f"{field}: invalid value {value!r}: must be text" if value else f"{field} not set")
     api_version, kind_name = found["apiVersion"], found["kind"]
     kind = kinds.of_object(api_version, kind_name)
     if kind is None:

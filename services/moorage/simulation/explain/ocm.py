@@ -139,7 +139,8 @@ class _Placement:
             outcome = f"{'selected' if here else 'would be selected'}; {ordinal(found.rank or 0)} best"
         else:
             passes = "would not be selected any more" if here else "passes"
-            outcome = f"{passes}; {ordinal(found.rank or 0)} best, and {terms.number} are asked for"
+            asked = "1 is asked for" if terms.number == 1 else f"{terms.number} are asked for"
+            outcome = f"{passes}; {ordinal(found.rank or 0)} best, and {asked}"
         return ExplainedTarget(name, here, found, verdicts.taints(name), outcome)
 
     def _notes(self, spec: SelectionSpec, verdicts: ManagedVerdicts) -> Iterator[str]:
