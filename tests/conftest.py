@@ -20,10 +20,11 @@ from tests.support.brokers import Broker, BrokerMissingError, Choice, EmbeddedBr
 from tests.support.shared_broker import SharedBroker
 from xdist.scheduler import LoadScopeScheduling
 
+# Tests share the processors, so how long one example takes says nothing.
+hypothesis.settings.register_profile("shared", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 # The same examples in every CI run, and new ones in every other run.
-hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
-if os.environ.get("CI"):
-    hypothesis.settings.load_profile("ci")
+hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("shared"), derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "shared")
 
 # Unique among the runs that may share a cluster. A process id alone can be the same in every container.
 RUN = f"t{os.getpid()}-{int(time.time()):x}"
