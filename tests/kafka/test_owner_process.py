@@ -144,7 +144,7 @@ async def test_the_watchdog_ends_a_process_whose_service_never_returns(broker: B
     assert process.returncode == EXIT_STUCK
     last = json.loads(errors.decode().splitlines()[-1])
     assert (last["event"], last["exit_code"]) == ("watchdog.ends_process", EXIT_STUCK)
-    assert "the event loop has stood still" in last["why"]
+    assert "the event loop has been blocked" in last["why"]
 
 
 async def test_services_given_by_their_maker_get_the_fleets_own_partition_count(
