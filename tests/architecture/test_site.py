@@ -15,7 +15,7 @@ from tests.architecture.files import ROOT
 
 from moorage.cli.app import COMMANDS
 from moorage.cli.flags import FIELDS, flag
-from moorage.gateway.kinds import served
+from moorage.gateway.served_kinds import served
 from moorage.runtime.environment import variable
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import TOPICS

@@ -22,7 +22,7 @@ from tests.support.brokers import EmbeddedBroker
 from tests.support.waiting import until
 
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers, folders, jars
-from moorage.runtime.embedded.datadir import DataDir
+from moorage.runtime.embedded.data_folder import DataDir
 from moorage.runtime.kafka_version import KAFKA_VERSION
 
 pytestmark = pytest.mark.kafka

@@ -16,7 +16,7 @@ from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.hosts import hosts_of
 from moorage.gateway.http.reports import Limits
-from moorage.gateway.kafka.log import KafkaLog
+from moorage.gateway.kafka.durable_log import KafkaLog
 from moorage.gateway.kafka.reader import Reader
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store

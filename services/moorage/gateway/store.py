@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from moorage.gateway.durable_log import Place
 from moorage.gateway.history import History
-from moorage.gateway.log import Place
+from moorage.gateway.object_builder import ObjectBuilder
 from moorage.gateway.tables import Tables
-from moorage.gateway.views import Views
 from moorage.kinds.status.pods import evicted_uid
 from moorage.kinds.status.records import ObjectId
 from moorage.kinds.status.views import ViewIndex
@@ -46,7 +46,7 @@ class Store:
 
     def __init__(self, *, kept: int | None = None) -> None:
         self.tables = Tables()
-        self.views = Views(self.tables)
+        self.builder = ObjectBuilder(self.tables)
         self.history = History() if kept is None else History(kept=kept)
         self.ready = False
         """Whether the tables have been read to their end."""
@@ -73,7 +73,7 @@ class Store:
             touched = self.tables.apply(record.topic, record.key, record.event)
             if self.ready:
                 for object_id in sorted(touched):
-                    if object_id.kind in self.views.counted and object_id.key != record.key:
+                    if object_id.kind in self.builder.counted and object_id.key != record.key:
                         counted.add(object_id)
                     else:
                         counted.discard(object_id)
@@ -95,9 +95,9 @@ class Store:
         """Begin to show objects and to record changes, when the tables have been read to their end."""
         tables = self.tables
         known = {ObjectId.of(key) for key in (*tables.resources, *tables.placements)}
-        known |= {*tables.index(ViewIndex).origins, *self.views.always}
+        known |= {*tables.index(ViewIndex).origins, *self.builder.always}
         for object_id in known:
-            document = self.views.build(object_id)
+            document = self.builder.build(object_id)
             if document is not None:
                 self._put(object_id, self.version, document)
             self._tell_evicted(object_id)
@@ -144,7 +144,7 @@ class Store:
     def _refresh(self, object_id: ObjectId) -> None:
         """Build an object again, and record a change if it looks different."""
         before = self.get(object_id)
-        document = self.views.build(object_id)
+        document = self.builder.build(object_id)
         self._tell_evicted(object_id)
         if document is None:
             if before is not None:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from tests.chaos.faults.fleet import PATIENCE, TOPICS, check_decisions, copies_of_each, documents, events, running
 from tests.chaos.seeded.checker import check
-from tests.chaos.seeded.real import read_history
+from tests.chaos.seeded.from_kafka import read_history
 from tests.support.brokers import Broker
 from tests.support.live import collect
 from tests.support.waiting import until

@@ -1,4 +1,4 @@
-"""What is done in scenes, each act told what to, as words: `taint n0 now`, `away eviction 3`."""
+"""The acts of scenes. Each is written as words: `taint n0 now`, `away eviction 3`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of the services on topics in memory, sound as far as is known, as histories for the checker."""
+"""Sound runs of the services on topics in memory, as histories for the checker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A flow's topics as a history: everything is readable at once, in the order in which it was written."""
+"""A flow's topics as a history. Every record is readable at once, in the order in which it was written."""
 
 from __future__ import annotations
 

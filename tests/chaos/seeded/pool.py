@@ -1,4 +1,4 @@
-"""Jobs on every core, in processes that begin anew."""
+"""Runs jobs on every core, in newly started processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories as text: one JSON document, with a line for each record, so that they can be kept and read."""
+"""Histories as text: one JSON document with a line for each record."""
 
 from __future__ import annotations
 

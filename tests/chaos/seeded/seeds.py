@@ -22,7 +22,7 @@ from pathlib import Path
 from tests.chaos.seeded.checker import check
 from tests.chaos.seeded.kafka.world import dump
 from tests.chaos.seeded.pool import each
-from tests.chaos.seeded.replaying import problems, replayed
+from tests.chaos.seeded.replay import problems, replayed
 from tests.chaos.seeded.stories import Play, Plot, draw
 
 

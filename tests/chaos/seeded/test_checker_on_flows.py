@@ -11,8 +11,8 @@ from tests.chaos.seeded.checker import INVARIANTS, check
 from tests.chaos.seeded.checker.agreement import evictions_are_what_is_due
 from tests.chaos.seeded.checker.budgets import windows_are_kept
 from tests.chaos.seeded.checker.zones import nodes_are_tainted_at_their_zones_rate
+from tests.chaos.seeded.edited_history import Json, changed, find, instant, put, text, value_of, where, without
 from tests.chaos.seeded.history import Entry, History
-from tests.chaos.seeded.planting import Json, changed, find, instant, put, text, value_of, where, without
 
 GRANTED = where("zone-grants", granted=True)
 WAITING = "Pod/default/waiting|Node/n3|1"

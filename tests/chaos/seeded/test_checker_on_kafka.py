@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from tests.chaos.seeded.from_kafka import in_order, read_history
 from tests.chaos.seeded.history import Entry
-from tests.chaos.seeded.real import in_order, read_history
 from tests.support.brokers import Broker
 from tests.support.toys import settings_for
 

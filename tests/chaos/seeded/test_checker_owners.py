@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from tests.chaos.seeded.checker import check
+from tests.chaos.seeded.edited_history import changed, find, nothing, put, text, where
 from tests.chaos.seeded.history import History
-from tests.chaos.seeded.planting import changed, find, nothing, put, text, where
 
 BEGAN = 1_000_000.0
 POD = {"kind": "Pod", "namespace": "default", "name": "p"}

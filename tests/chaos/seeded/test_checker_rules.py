@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from tests.chaos.seeded.checker import Allowances, check
 from tests.chaos.seeded.checker.matching import AT_ONCE, must_leave, selects
+from tests.chaos.seeded.edited_history import changed, find, nothing, put, text, where
 from tests.chaos.seeded.history import History
-from tests.chaos.seeded.planting import changed, find, nothing, put, text, where
 from tests.support.taint_strategies import TAINT_LISTS, TOLERATION_LISTS
 
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.chaos.seeded.checker import check
 from tests.chaos.seeded.checker.agreement import taints_are_what_is_asked_for
+from tests.chaos.seeded.edited_history import changed, find, nothing, put, text, where
 from tests.chaos.seeded.history import History
-from tests.chaos.seeded.planting import changed, find, nothing, put, text, where
 
 BEGAN = 1_000_000.0
 NODE, READY = "Node/n", "Node/n|Ready"

@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 from tests.chaos.seeded.checker import check
 from tests.chaos.seeded.kafka.inputs import tolerate
 from tests.chaos.seeded.kafka.world import World
-from tests.chaos.seeded.replaying import problems, replayed
+from tests.chaos.seeded.replay import problems, replayed
 
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.topics import CONDITIONS, TIMERS

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 
 from moorage.core.admission.feature_gates import FeatureGates
+from moorage.gateway.durable_log import Place, Write
 from moorage.gateway.errors import unavailable
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.explain import Explanations
-from moorage.gateway.log import Place, Write
 from moorage.gateway.store import Store
 from moorage.runtime.service import Input
 from moorage_schemas.base import Model

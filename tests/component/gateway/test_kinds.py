@@ -12,7 +12,7 @@ from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.taints.desired.reconcile import next_taints
 from moorage.gateway.admission.feature_gates import feature_gates
 from moorage.gateway.http import watch
-from moorage.gateway.kinds import served
+from moorage.gateway.served_kinds import served
 from moorage.kinds import kind as kinds
 from moorage.kinds.eviction_pause import PauseIndex
 from moorage.runtime.settings import Settings

@@ -24,7 +24,7 @@ from moorage.cli.app import app
 from moorage.cli.commands.schemas import generated
 from moorage.gateway.http.selectors import selector
 from moorage.gateway.http.watch import Watch, events, start
-from moorage.gateway.kinds import served_at
+from moorage.gateway.served_kinds import served_at
 from moorage.kinds import kind as kinds
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.topics import TIMERS

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import NOW, deployment, node, node_ref, pod
 
+from moorage.gateway.object_builder import ObjectBuilder
 from moorage.gateway.tables import READ, Tables
-from moorage.gateway.views import Views
 from moorage.kinds.kind import discovered
 from moorage.kinds.status.records import ObjectId
 from moorage.kinds.status.views import ViewIndex
@@ -275,10 +275,10 @@ def _object(api_version: str, kind: str, name: str, namespace: str = "", **parts
 
 def documents(tables: Tables) -> dict[ObjectId, Any]:
     """All objects as they are shown."""
-    views = Views(tables)
+    builder = ObjectBuilder(tables)
     known = {ObjectId.of(key) for key in (*tables.resources, *tables.placements)}
-    known |= {*tables.index(ViewIndex).origins, *views.always}
-    built = {object_id: views.build(object_id) for object_id in known}
+    known |= {*tables.index(ViewIndex).origins, *builder.always}
+    built = {object_id: builder.build(object_id) for object_id in known}
     return {object_id: document for object_id, document in built.items() if document is not None}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from moorage.gateway import server
 from moorage.gateway.errors import StatusError
-from moorage.gateway.kafka.log import KafkaLog
+from moorage.gateway.kafka.durable_log import KafkaLog
 from moorage.gateway.kafka.reader import Reader
 from moorage.gateway.metrics import Metrics
 from moorage.runtime.errors import TablesTooOld

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.chaos.seeded.replaying import recorded
+from tests.chaos.seeded.replay import recorded
 from tests.chaos.seeded.stories import Play, draw
 
 from moorage.replay.recording import Recording

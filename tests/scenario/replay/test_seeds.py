@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.chaos.seeded.kafka.inputs import tolerate
 from tests.chaos.seeded.kafka.world import World
-from tests.chaos.seeded.replaying import problems, recorded, replayed
+from tests.chaos.seeded.replay import problems, recorded, replayed
 from tests.chaos.seeded.stories import Play, draw
 from tests.scenario.replay.golden import made
 

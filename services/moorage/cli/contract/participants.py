@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from moorage.cli.local import services
-from moorage.gateway.log import WRITTEN
+from moorage.gateway.durable_log import WRITTEN
 from moorage.gateway.tables import READ
 from moorage.query import chain_index
 from moorage.runtime.service import Service

@@ -16,7 +16,7 @@ from moorage.core.admission.machine_sets import Machine, marked
 from moorage.gateway.errors import StatusError
 from moorage.gateway.store import Store
 from moorage.gateway.tables import Tables
-from moorage.gateway.writing import Caller, Preconditions, Writer
+from moorage.gateway.writer import Caller, Preconditions, Writer
 from moorage.kinds import node
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.status.machines import MachineIndex, node_ready

@@ -7,7 +7,7 @@ import asyncio
 import structlog
 
 from moorage.gateway.errors import StatusError
-from moorage.gateway.writing import Writer
+from moorage.gateway.writer import Writer
 from moorage.kinds.status.records import ObjectId
 
 _log = structlog.get_logger(__name__)

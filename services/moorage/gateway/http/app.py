@@ -18,16 +18,16 @@ from starlette.routing import Route
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway.controllers.machine_sets import MachineKeeper
 from moorage.gateway.controllers.pod_gc import Sweeper
+from moorage.gateway.durable_log import Log
 from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.http import discovery, paths
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.hosts import check_host
 from moorage.gateway.http.reports import Intake, Limits
 from moorage.gateway.http.resources import ResourcesApi, answer
-from moorage.gateway.log import Log
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store
-from moorage.gateway.writing import Writer
+from moorage.gateway.writer import Writer
 from moorage.runtime.clock import Clock, WallClock
 
 _log = structlog.get_logger(__name__)

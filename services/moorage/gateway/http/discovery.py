@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from moorage.gateway.errors import no_such_path
-from moorage.gateway.kinds import served
+from moorage.gateway.served_kinds import served
 from moorage.kinds.kind import ServedKind
 
 Document = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from moorage.gateway.errors import StatusError, no_such_path
-from moorage.gateway.kinds import served_at
+from moorage.gateway.served_kinds import served_at
 from moorage.kinds.kind import ServedKind
 
 

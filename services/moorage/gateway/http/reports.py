@@ -23,9 +23,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.core.conditions.reports import Refusal, check_size, check_time, check_workload, unknown_target
+from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.errors import Cause, StatusError, bad_request, field_errors, unavailable
 from moorage.gateway.http import bodies, paths
-from moorage.gateway.log import Log, Write
 from moorage.gateway.store import Store
 from moorage.runtime.clock import Clock
 from moorage_schemas.condition import ConditionReported

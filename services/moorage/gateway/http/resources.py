@@ -19,7 +19,7 @@ from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.selectors import selector
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import ShownObject, Store
-from moorage.gateway.writing import Caller, Preconditions, Writer
+from moorage.gateway.writer import Caller, Preconditions, Writer
 from moorage.kinds.status.records import ObjectId
 
 Part = Callable[[Mapping[str, Any]], dict[str, Any]]

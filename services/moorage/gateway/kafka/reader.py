@@ -11,7 +11,7 @@ import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from moorage.gateway.log import Place
+from moorage.gateway.durable_log import Place
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store
 from moorage.gateway.tables import READ

@@ -20,7 +20,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from moorage.runtime.embedded import config, jars
-from moorage.runtime.embedded.datadir import BrokerState, DataDir
+from moorage.runtime.embedded.data_folder import BrokerState, DataDir
 from moorage.runtime.embedded.errors import EmbeddedKafkaError
 from moorage.runtime.embedded.folders import default_data_dir
 from moorage.runtime.embedded.warmup import SUPERVISOR

@@ -16,9 +16,9 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from moorage.gateway.admission.feature_gates import feature_gates
+from moorage.gateway.durable_log import Place, Write
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.reports import Limits
-from moorage.gateway.log import Place, Write
 from moorage.gateway.store import ShownObject, Store
 from moorage.kinds.status.machines import MachineIndex
 from moorage.kinds.status.records import ObjectId
@@ -59,7 +59,7 @@ class _Store(Store):
         self.ready = True
 
     def get(self, object_id: ObjectId) -> ShownObject | None:
-        document = self.views.build(object_id)
+        document = self.builder.build(object_id)
         if document is None:
             return None
         metadata = {**document["metadata"], "resourceVersion": str(self.version)}

@@ -23,12 +23,12 @@ from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
 from moorage.workers.governor.counters import Counters, DisruptionCounter
 from moorage.workers.governor.in_flight import InFlight
+from moorage.workers.governor.record_writer import Write
 from moorage.workers.governor.records import BoundWorkload, Marks
 from moorage.workers.governor.replies import Replies
 from moorage.workers.governor.status import BudgetStatuses
 from moorage.workers.governor.view import GovernorView
 from moorage.workers.governor.wait_queue import Counter, EvictionRequest, ReadyQueues, WaitQueue, WaitQueueKey
-from moorage.workers.governor.writing import Write
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAsked, EvictionSlot
 from moorage_schemas.keys import EvictionKey

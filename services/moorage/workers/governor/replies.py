@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from moorage.workers.governor.record_writer import SOURCE, Write
 from moorage.workers.governor.wait_queue import EvictionRequest
-from moorage.workers.governor.writing import SOURCE, Write
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionSlot
 from moorage_schemas.envelope import Meta, event_id

@@ -26,8 +26,8 @@ from typing import ClassVar
 from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.governor.budgets import BudgetBook
+from moorage.workers.governor.record_writer import Write
 from moorage.workers.governor.view import GovernorView
-from moorage.workers.governor.writing import Write
 from moorage.workers.governor.zones import ZoneBook
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta

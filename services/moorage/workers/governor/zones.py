@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from moorage.core.disruption.zones import ZoneRules, ZoneTable
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
-from moorage.workers.governor.writing import SOURCE, Write
+from moorage.workers.governor.record_writer import SOURCE, Write
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.topics import FLEET, ZONE_GRANTS, ZONE_MEMBERS, ZONES, Topic

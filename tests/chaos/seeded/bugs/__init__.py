@@ -1,9 +1,9 @@
-"""Bugs that are planted into the shipped code, to see whether seeds and checker find them."""
+"""Bugs that are planted into the shipped code, to test whether seeds and checker find them."""
 
 from __future__ import annotations
 
 # Each module registers its own.
-from tests.chaos.seeded.bugs import engine, evicting, governing, ingesting, kafka, tainting, work
-from tests.chaos.seeded.bugs.planting import BUGS, Bug
+from tests.chaos.seeded.bugs import condition_ingest, engine, eviction, governor, kafka, placement, taint_manager
+from tests.chaos.seeded.bugs.registry import BUGS, Bug
 
-__all__ = ["BUGS", "Bug", "engine", "evicting", "governing", "ingesting", "kafka", "tainting", "work"]
+__all__ = ["BUGS", "Bug", "condition_ingest", "engine", "eviction", "governor", "kafka", "placement", "taint_manager"]

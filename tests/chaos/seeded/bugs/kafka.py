@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from tests.chaos.seeded.bugs.planting import Change, bug
+from tests.chaos.seeded.bugs.registry import Change, bug
 
 from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.kafka import clients, dangling_transactions, partition_task

@@ -6,7 +6,7 @@ with the promise as its docstring. `check` gives whatever was broken.
 
 from __future__ import annotations
 
-from tests.chaos.seeded.checker.checking import INVARIANTS, check
+from tests.chaos.seeded.checker.invariants import INVARIANTS, check
 from tests.chaos.seeded.checker.violations import Allowances, Violation
 
 __all__ = ["INVARIANTS", "Allowances", "Violation", "check"]

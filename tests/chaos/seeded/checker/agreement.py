@@ -1,16 +1,11 @@
-"""After quiet the topics, the views of every process, and what the sources ask for agree."""
+"""After a quiet time, the topics and the views of every process agree with what the sources require."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from tests.chaos.seeded.checker.evicting import evicts
-from tests.chaos.seeded.checker.guards import concerns, guard_name, subject_of
-from tests.chaos.seeded.checker.matching import must_leave
-from tests.chaos.seeded.checker.reading import EPSILON, Json, Run, Seen, name_of, when
-from tests.chaos.seeded.checker.violations import Violation
-from tests.chaos.seeded.checker.wanting import (
+from tests.chaos.seeded.checker.desired_taints import (
     AVAILABLE,
     ROWS,
     UNINITIALIZED,
@@ -24,6 +19,11 @@ from tests.chaos.seeded.checker.wanting import (
     row_of,
     uid_of,
 )
+from tests.chaos.seeded.checker.evictions import evicts
+from tests.chaos.seeded.checker.guards import concerns, guard_name, subject_of
+from tests.chaos.seeded.checker.matching import must_leave
+from tests.chaos.seeded.checker.parsed_history import EPSILON, Json, Run, Seen, name_of, when
+from tests.chaos.seeded.checker.violations import Violation
 
 _NEVER = 253402300800.0
 """The end of the year 9999: a toleration that ends later has no end."""

@@ -1,4 +1,4 @@
-"""Budgets hold in every window: as of the answers that were used in the end, and as of what was Requested by them."""
+"""Budgets hold in every window, both by the governor's answers and by the evictions that were Requested."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from tests.chaos.seeded.checker.guards import Subject, guard_name, in_force, in_scope, share, subject_of
 from tests.chaos.seeded.checker.matching import selects
-from tests.chaos.seeded.checker.reading import EPSILON, Json, Run, Seen, name_of, when
+from tests.chaos.seeded.checker.parsed_history import EPSILON, Json, Run, Seen, name_of, when
 from tests.chaos.seeded.checker.violations import Violation
 
 

@@ -1,4 +1,4 @@
-"""One way through the states for each eviction; whatever is numbered only grows."""
+"""Each eviction passes through its states once, and generations only grow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tests.chaos.seeded.checker.reading import EPSILON, Run, Seen, when
+from tests.chaos.seeded.checker.parsed_history import EPSILON, Run, Seen, when
 from tests.chaos.seeded.checker.violations import Violation
 
 _BEGIN: Final = "nothing"

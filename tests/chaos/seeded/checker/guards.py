@@ -1,4 +1,4 @@
-"""Pauses and budgets: whom each concerns, by what was declared when a decision was made."""
+"""Pauses and budgets: which evictions each applies to, by what was declared when a decision was made."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tests.chaos.seeded.checker.matching import selects
-from tests.chaos.seeded.checker.reading import Json, Run, Seen, name_of
+from tests.chaos.seeded.checker.parsed_history import Json, Run, Seen, name_of
 
 KINDS = ("EvictionPause", "EvictionBudget", "PodDisruptionBudget")
 

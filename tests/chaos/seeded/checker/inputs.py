@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from tests.chaos.seeded.checker.agreement import grace_of
-from tests.chaos.seeded.checker.reading import EPSILON, Run, Seen, name_of, when
+from tests.chaos.seeded.checker.desired_taints import resource_key, uid_of
+from tests.chaos.seeded.checker.parsed_history import EPSILON, Run, Seen, name_of, when
 from tests.chaos.seeded.checker.violations import Violation
-from tests.chaos.seeded.checker.wanting import resource_key, uid_of
 
 
 def what_was_acknowledged_is_there(run: Run) -> Iterator[Violation]:

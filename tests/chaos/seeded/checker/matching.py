@@ -1,11 +1,11 @@
-"""docs/domain.md, "Matching" and "Deadlines", written anew: which tolerations match which taints; when work goes."""
+"""docs/domain.md, "Matching" and "Deadlines", implemented independently: tolerations that match, and when work goes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from tests.chaos.seeded.checker.reading import Json, instant
+from tests.chaos.seeded.checker.parsed_history import Json, instant
 
 AT_ONCE = float("-inf")
 

@@ -1,4 +1,4 @@
-"""What the checker finds, and how much it allows for what cannot be known."""
+"""What the checker finds, and the tolerances for what it cannot know."""
 
 from __future__ import annotations
 

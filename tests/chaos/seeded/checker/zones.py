@@ -1,4 +1,4 @@
-"""Zones: taints that evict come to nodes slowly, only where they may, and only for what has lasted."""
+"""Zones: taints that evict are added slowly, only where they may be, and only for conditions that have held."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tests.chaos.seeded.checker.reading import EPSILON, Json, Run, Seen, when
+from tests.chaos.seeded.checker.desired_taints import AVAILABLE, ROWS, incident_of, kind_of
+from tests.chaos.seeded.checker.parsed_history import EPSILON, Json, Run, Seen, when
 from tests.chaos.seeded.checker.violations import Violation
-from tests.chaos.seeded.checker.wanting import AVAILABLE, ROWS, incident_of, kind_of
 
 _DISRUPTED: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 _CONFIRMED = 2.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from tests.chaos.seeded.bugs.planting import Change, bug
+from tests.chaos.seeded.bugs.registry import Change, bug
 
 from moorage.core.scheduling.nodes.filters.taint_toleration import TaintToleration
 from moorage.workers.placement.engine.outbox import Outbox

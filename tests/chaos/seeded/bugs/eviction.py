@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from tests.chaos.seeded.bugs.engine import acts_on_half
-from tests.chaos.seeded.bugs.planting import Change, bug
+from tests.chaos.seeded.bugs.registry import Change, bug
 
 from moorage.core.disruption.guard_index import Guards
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict, verdict

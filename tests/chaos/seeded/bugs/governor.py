@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from tests.chaos.seeded.bugs.planting import Change, bug
+from tests.chaos.seeded.bugs.registry import Change, bug
 
 from moorage.core.disruption.token_bucket import Bucket
 from moorage.core.disruption.zones import OPEN_GRANTS, ZoneRules, ZoneTable

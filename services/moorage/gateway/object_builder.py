@@ -8,7 +8,7 @@ from moorage.kinds.kind import Kind, discovered
 from moorage.kinds.status.records import Document, ObjectId, Records
 
 
-class Views:
+class ObjectBuilder:
     """Builds objects from the latest records.
 
     Args:

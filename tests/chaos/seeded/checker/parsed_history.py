@@ -1,4 +1,4 @@
-"""A history, read: JSON values, CloudEvents headers, tables as they were at a time. Judges nothing."""
+"""A history as JSON values, CloudEvents headers, and tables as they were at a time. It judges nothing."""
 
 from __future__ import annotations
 

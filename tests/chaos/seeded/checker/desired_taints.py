@@ -1,4 +1,4 @@
-"""What a target's state and people ask for, worked out anew from the sources: docs/domain.md, "Taint origins"."""
+"""The taints that a target's state and people require, derived independently from docs/domain.md, "Taint origins"."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tests.chaos.seeded.checker.reading import Json, Run, Seen, when
+from tests.chaos.seeded.checker.parsed_history import Json, Run, Seen, when
 
 Identity = tuple[str, str]
 """Key and effect of a taint."""

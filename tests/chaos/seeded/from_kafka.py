@@ -1,4 +1,4 @@
-"""The topics of a real run as a history: as good as the timestamps of Kafka's records."""
+"""The topics of a real run as a history. It is as exact as the timestamps of Kafka's records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of bugs, and how one is put into the code of this process."""
+"""The table of bugs, and how one is planted into the code of this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What probes tell is taken as it was told: in its order, with its times; who speaks is not called silent."""
+"""Conditions follow the reports in their order and with their times, and no reporting source is called silent."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from tests.chaos.seeded.checker.agreement import grace_of
-from tests.chaos.seeded.checker.reading import EPSILON, Run, Seen, name_of, when
+from tests.chaos.seeded.checker.desired_taints import resource_key, uid_of
+from tests.chaos.seeded.checker.parsed_history import EPSILON, Run, Seen, name_of, when
 from tests.chaos.seeded.checker.violations import Violation
-from tests.chaos.seeded.checker.wanting import resource_key, uid_of
 
 _CLOCKS: Final = 1.0
 """Seconds by which the clock of who reports may be behind that of who declares."""

@@ -1,4 +1,4 @@
-"""Changing a history by hand: a record is changed, left out or put in, as if a service had done so."""
+"""Edits a history: a record is changed, removed or added, as if a service had written it so."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ import structlog
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 
+from moorage.gateway.durable_log import Place, Write
 from moorage.gateway.errors import StatusError, too_large, unavailable
 from moorage.gateway.kafka.reader import TAKEOVER, Reader
-from moorage.gateway.log import Place, Write
 from moorage.gateway.metrics import Metrics
 from moorage.runtime.clock import Clock
 from moorage.runtime.kafka import clients

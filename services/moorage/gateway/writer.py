@@ -15,7 +15,7 @@ from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
 from moorage.gateway.admission import defaults, taint_edits, validation
-from moorage.gateway.log import Log, Write
+from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.store import ShownObject, Store, within
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.status.dedicated import DedicatedIndex

@@ -1,4 +1,4 @@
-"""Decides on everything again that was committed in a simulated run, and compares."""
+"""Decides again on everything that was committed in a simulated run, and compares."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from tests.chaos.seeded.bugs.planting import Change, bug
+from tests.chaos.seeded.bugs.registry import Change, bug
 
 from moorage.core.taints.desired import reconcile, taint_list
 from moorage.core.taints.desired.from_conditions import DesiredTaints

@@ -1,13 +1,13 @@
-"""Where work is put."""
+"""Workloads are bound only where they may be."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tests.chaos.seeded.checker.desired_taints import AVAILABLE, ROWS, resource_key, uid_of
 from tests.chaos.seeded.checker.matching import matches, selects, untolerated
-from tests.chaos.seeded.checker.reading import Json, Run, Seen, instant, name_of
+from tests.chaos.seeded.checker.parsed_history import Json, Run, Seen, instant, name_of
 from tests.chaos.seeded.checker.violations import Violation
-from tests.chaos.seeded.checker.wanting import AVAILABLE, ROWS, resource_key, uid_of
 
 _SET_LABEL = "cluster.open-cluster-management.io/clusterset"
 _PLACEMENT_LABEL = "cluster.open-cluster-management.io/placement"

@@ -1,4 +1,4 @@
-"""Whoever is let off, paused or must ask is not evicted."""
+"""Workloads are not evicted after a cancel, during a pause, or without the governor's permission."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from tests.chaos.seeded.checker.evicting import evicts, requested
+from tests.chaos.seeded.checker.evictions import evicts, requested
 from tests.chaos.seeded.checker.guards import guard_name, in_force, subject_of
-from tests.chaos.seeded.checker.reading import Run
+from tests.chaos.seeded.checker.parsed_history import Run
 from tests.chaos.seeded.checker.violations import Violation
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
-from tests.chaos.seeded.bugs.planting import Change, bug
+from tests.chaos.seeded.bugs.registry import Change, bug
 
 from moorage.core.conditions.reports import Accepted
 from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor

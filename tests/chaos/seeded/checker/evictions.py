@@ -1,14 +1,14 @@
-"""Nobody is evicted early, nobody who need not go, nobody after he was let off."""
+"""No workload is evicted early, without need, or after its taint has gone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from tests.chaos.seeded.checker.desired_taints import kind_of, possible
 from tests.chaos.seeded.checker.matching import leaves_at, must_leave
-from tests.chaos.seeded.checker.reading import EPSILON, Json, Run, Seen, when
+from tests.chaos.seeded.checker.parsed_history import EPSILON, Json, Run, Seen, when
 from tests.chaos.seeded.checker.violations import Violation
-from tests.chaos.seeded.checker.wanting import kind_of, possible
 
 
 def requested(run: Run) -> Iterator[tuple[Seen, str, str, int]]:
