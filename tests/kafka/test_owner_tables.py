@@ -156,6 +156,8 @@ async def test_a_table_that_stands_still_though_kafka_has_more_ends_the_process(
         await worker.wait_ready()
         watchdog = Watchdog([worker], limit=10, hidden=20, kafka_answers=answers, end=ended.append)
         table = TopicPartition(KNOWN.name(settings.topic_prefix), 0)
+        # A worker whose tables are empty may be ready before their reader has started.
+        await until(lambda: reader_of(worker)._consumer is not None)
         consumer = reader_of(worker)._consumer
         assert consumer is not None
 
