@@ -67,7 +67,7 @@ class EvictionBudgetSpec(OpenModel):
     max_in_window: Amount | None = None
     window_seconds: int = Field(default=3600, ge=1)
     patience_seconds: int | None = Field(default=None, ge=0)
-    """Seconds after which an eviction is granted in spite of this budget. If absent, the budget has no time limit."""
+    """Seconds after which an eviction is granted despite this budget. If absent, the budget has no time limit."""
 
 
 class EvictionBudget(Resource):

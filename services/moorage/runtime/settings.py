@@ -129,7 +129,7 @@ class Settings(BaseSettings):
     """Seconds for which a condition must last before it removes a taint."""
 
     disruption_budget_patience: Seconds = 300.0
-    """Seconds after which an eviction is granted in spite of a PodDisruptionBudget."""
+    """Seconds after which an eviction is granted despite a PodDisruptionBudget."""
 
     cloud_provider: Literal["", "external"] = ""
     """`external`: new nodes get the taint `uninitialized`, which a cloud controller removes."""

@@ -50,7 +50,7 @@ def _toleration(key: str, seconds: int | None) -> Json:
 
 
 def _pod_spec(chance: random.Random) -> Json:
-    """What a pod puts up with: maintenance not at all, for a moment or for ever, and a node that is not ready."""
+    """What a pod puts up with: maintenance not at all, for a moment or forever, and a node that is not ready."""
     tolerations = [_toleration(NOT_READY, chance.choice([0, 1, 2]))] if chance.random() < 0.7 else []
     patience = chance.choice([(), (1,), (2,), (3,), (None,)])
     return {

@@ -155,8 +155,8 @@ CASES: list[tuple[Model, str]] = [
     (member(ready=False), f"node/n1 in zone eu/1 is not ready since {local_clock(NOW)}"),
     (granted(yes=True), "node/n1 in zone eu/1 may get its NoExecute taint  (why)"),
     (granted(yes=False), "node/n1 in zone eu/1 withdrawn: may have no NoExecute taint  (why)"),
-    (asked(requested=False), f"pod/p (shop) off node/n1 asks, due at {local_clock(NOW)}"),
-    (asked(requested=True), "pod/p (shop) off node/n1 is under way"),
+    (asked(requested=False), f"pod/p (shop) off node/n1 waits for a grant, due at {local_clock(NOW)}"),
+    (asked(requested=True), "pod/p (shop) off node/n1 is in progress"),
     (answered(), "pod/p (shop) off node/n1 granted  (why)"),
     (answered("EvictionPause/all"), "pod/p (shop) off node/n1 held by EvictionPause/all  (why)"),
     (slot(), "pod/p (shop) off node/n1 counts"),
@@ -165,7 +165,7 @@ CASES: list[tuple[Model, str]] = [
         BudgetCounted(
             budget="EvictionBudget//slow", generation=1, allowed=1, in_progress=2, in_window=3, held=4, counted_time=NOW
         ),
-        "EvictionBudget/slow allows 1: 2 under way, 3 in the window, 4 held",
+        "EvictionBudget/slow allows 1: 2 in progress, 3 in the window, 4 held",
     ),
     (
         ResourceDeclared(object={"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}, version=2),

@@ -247,8 +247,8 @@ def test_what_may_be_held_asks_and_is_held_until_the_answer(kind: str, namespace
     if kind == "EvictionPause":
         assert bench.answer(asked=1) == ["Held#2 by EvictionPause/g Held", "ask#2"], "here the pause is not over yet"
         return
-    assert bench.answer(asked=1, message="goes in spite of it") == ["Requested#2 UntoleratedTaint", "ask#2 requested"]
-    assert bench.decided.message == "untolerated taint k1:NoExecute; goes in spite of it"
+    assert bench.answer(asked=1, message="is granted despite it") == ["Requested#2 UntoleratedTaint", "ask#2 requested"]
+    assert bench.decided.message == "untolerated taint k1:NoExecute; is granted despite it"
     assert bench.decided.decided_time == at(5)
     bench.restart()
     assert bench.answer(asked=1) == [], "it is requested already"
@@ -421,7 +421,7 @@ def test_after_a_restart_it_asks_anew_and_no_leave_from_before_counts() -> None:
     bench.restart()
     bench.time = 60
     assert bench.answer(asked=1) == ["Held#3 by EvictionBudget/slow Held", "ask#3"], "it was given while nobody heard"
-    assert bench.decided.message == "held by EvictionBudget/slow; asks anew after a restart"
+    assert bench.decided.message == "held by EvictionBudget/slow; waits for a new grant after a restart"
     assert (bench.decided.asked, bench.asked.due_time) == (3, at(0))
     assert bench.answer("EvictionBudget/slow", asked=3) == [], "that is told already"
     assert bench.reconcile(90) == []
@@ -435,7 +435,7 @@ def test_after_a_restart_it_asks_anew_though_no_answer_comes() -> None:
     bench.taints(K1)
     bench.restart()
     assert bench.reconcile(1) == ["Held#2 Held", "ask#2"]
-    assert bench.decided.message == "asks anew after a restart"
+    assert bench.decided.message == "waits for a new grant after a restart"
     assert bench.reconcile(2) == []
 
 
@@ -458,7 +458,7 @@ def test_leave_that_waits_for_the_taint_manager_is_good_for_a_moment(seconds: fl
     bench.lagging = []
     assert bench.wake(10 + seconds) == expected
     if expected[0].startswith("Held"):
-        assert bench.decided.message == "the leave to go is old; asks anew"
+        assert bench.decided.message == "the grant has expired; waits for a new one"
         assert bench.answer(asked=1) == []
         assert bench.answer(asked=2) == ["Requested#3 UntoleratedTaint", "ask#3 requested"]
 

@@ -116,7 +116,7 @@ def test_patience_ends_and_the_answer_says_so() -> None:
     assert bench.book.next_wake() is not None
     assert bench.advance(49.9) == []
     assert bench.advance(0.1) == ["p0 goes"]
-    assert bench.answers[-1].message == f"goes in spite of {PDB}: its patience of 60 s is over"
+    assert bench.answers[-1].message == f"is granted despite {PDB}: its patience of 60 s is over"
 
 
 def test_patience_with_one_budget_leaves_the_other() -> None:
@@ -206,7 +206,7 @@ def test_one_that_is_held_does_not_stand_in_the_way_of_others() -> None:
         bench.ask(f"p{number}", f"Node/n{number}", zone=zone, due=number)
     held = "held by EvictionBudget/slow"
     assert bench.settle() == ["p0 goes", "p2 goes", f"p1 {held}", f"p3 {held}"]
-    assert bench.answers[-1].message.endswith("1 of 1 evictions at a time in a/2 are under way")
+    assert bench.answers[-1].message.endswith("1 of 1 evictions at a time in a/2 are in progress")
     assert leave(bench, 2) == ["p3 goes"]
     assert bench.count("EvictionBudget//slow").budget == "EvictionBudget//slow"
 

@@ -232,7 +232,7 @@ def test_a_daemon_set_follows_the_nodes() -> None:
     world.untaint("n1", "bad")
     assert world.run().where() == ["n1", "n2", "n3"]
     world.report("n1", "Ready", "False")
-    assert world.run().where() == ["n1", "n2", "n3"], "tolerated for ever"
+    assert world.run().where() == ["n1", "n2", "n3"], "tolerated forever"
     world.delete("Node", "n2")
     assert world.run().where() == ["n1", "n3"]
     assert {event.state for event in world.flow.events(PLACEMENTS)} == {PlacementState.PLACED}

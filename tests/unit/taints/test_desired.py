@@ -468,7 +468,7 @@ def test_the_taint_that_evicts_waits_for_the_governor() -> None:
     assert first is not None
     assert (first.incident, first.incident_time) == (1, at(1))
     assert [(h.key, h.effect, h.since, h.reason) for h in first.held] == [
-        (NOT_READY, "NoExecute", at(1), "condition Ready is False; waits for zone / to let it")
+        (NOT_READY, "NoExecute", at(1), "condition Ready is False; waits for a grant in zone /")
     ]
     other = reconcile_taints(first, node(), conditions(Ready="False"), at(5), grant=word(7)).event
     assert other is None, "a grant of another incident"

@@ -59,9 +59,7 @@ def test_only_the_first_matching_toleration_counts() -> None:
 @pytest.mark.parametrize("seconds", [0, -1, -(2**63)])
 def test_zero_and_negative_seconds_mean_now(seconds: int) -> None:
     found = verdict([A, B], [exists("a", seconds), exists("b")])
-    assert found == EvictNow(
-        (A,), (Tolerated(A, exists("a", seconds)),), "taint a=x:NoExecute is tolerated for no time"
-    )
+    assert found == EvictNow((A,), (Tolerated(A, exists("a", seconds)),), "taint a=x:NoExecute is tolerated for 0 s")
 
 
 def test_a_limit_beyond_the_calendar_is_no_limit() -> None:

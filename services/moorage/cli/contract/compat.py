@@ -1,6 +1,6 @@
 """Checks that a changed schema still accepts every record that the old one accepted.
 
-Compacted topics keep records for ever, so new code reads what old code has written. A change that breaks this needs a
+Compacted topics keep records forever, so new code reads what old code has written. A change that breaks this needs a
 new version of the event type and of the topic. Then the old schema may be removed.
 """
 

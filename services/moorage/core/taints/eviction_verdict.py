@@ -148,7 +148,7 @@ def verdict(
     ended = tuple(pair for pair in tolerated if _at_once(pair.toleration))
     if ended:
         hit = tuple(pair.taint for pair in ended)
-        return EvictNow(hit, ended, f"taint {_texts(hit)} is tolerated for no time")
+        return EvictNow(hit, ended, f"taint {_texts(hit)} is tolerated for 0 s")
     first: tuple[datetime, Tolerated] | None = None
     for pair in tolerated:
         deadline = deadline_of(pair, seen_at=seen_at)
@@ -162,5 +162,5 @@ def verdict(
         )
         return EvictAt(deadline, pair.taint, pair.toleration, reason)
     if tolerated:
-        return Keep(tolerated, f"taint {_texts(pair.taint for pair in tolerated)} is tolerated for ever")
+        return Keep(tolerated, f"taint {_texts(pair.taint for pair in tolerated)} is tolerated without a time limit")
     return Keep((), "no taint evicts")

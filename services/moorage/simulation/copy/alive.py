@@ -3,9 +3,9 @@
 Probes repeat their reports every few seconds, add-ons renew their leases, and scores are renewed. None of this happens
 in the copy, so within minutes of its time everything would expire and become Unknown. Therefore:
 
-- A heartbeat timer with a deadline after the time of the copy never fires in it: its source is heard for ever. A timer
+- A heartbeat timer with a deadline after the time of the copy never fires in it: its source is heard forever. A timer
   with an earlier deadline fires, because its source was already silent. A source that is first watched in the copy is
-  heard for ever, too.
+  heard forever, too.
 - A lease that is valid when the copy is taken never expires, and a valid score stays valid.
 
 Only a change makes a source silent: an outage reports at once what silence leads to after its grace period.
@@ -44,7 +44,7 @@ class StillTimer(TimerService):
         self._since = since
 
     def apply(self, state: TimerPartition, topic: Topic, key: str, event: Model | None) -> None:
-        """Apply a timer, or the firing of one. A heartbeat's timer that is not overdue waits for ever."""
+        """Apply a timer, or the firing of one. A heartbeat's timer that is not overdue waits forever."""
         if (
             topic is TIMERS
             and isinstance(event, SetTimer)

@@ -97,7 +97,7 @@ def words(  # noqa: C901, PLR0911, PLR0912 - one case for each event
             said = "may get its NoExecute taint" if event.granted else "withdrawn: may have no NoExecute taint"
             return f"{target(event.target)} in zone {event.zone} {said}{_why(event.reason)}"
         case EvictionAsked():
-            what = "is under way" if event.requested else f"asks, due at {clock(event.due_time)}"
+            what = "is in progress" if event.requested else f"waits for a grant, due at {clock(event.due_time)}"
             return f"{workload(event.workload)} off {target(event.target)} {what}"
         case EvictionAnswered():
             said = "granted" if event.granted else f"held by {', '.join(event.held_by)}"
@@ -106,7 +106,7 @@ def words(  # noqa: C901, PLR0911, PLR0912 - one case for each event
             said = "counts" if event.granted else f"held by {', '.join(event.held_by)}"
             return f"{workload(event.workload)} off {target(event.target)} {said}"
         case BudgetCounted():
-            counts = f"{event.in_progress} under way, {event.in_window} in the window, {event.held} held"
+            counts = f"{event.in_progress} in progress, {event.in_window} in the window, {event.held} held"
             return f"{event.budget.replace('//', '/')} allows {event.allowed}: {counts}"
         case ResourceDeclared():
             return f"{event.key.replace('//', '/')} declared, version {event.version}"

@@ -404,7 +404,7 @@ class Eviction(Service[EvictionPartition]):
                 taints=_taints_of(found),
                 due=_due_time(found, look.time),
                 held_by=(_UPSTREAM_LAG,),
-                message="the taint-manager has something about the target to work through",
+                message="the taint-manager has not processed all records about the target",
             )
 
     def _due(self, state: EvictionPartition, look: TargetView, workload: str, found: Verdict) -> None:
@@ -415,17 +415,17 @@ class Eviction(Service[EvictionPartition]):
         if task is not None and held and task.asked:
             paused = self._paused(state, look.target, target, workload)
             if look.answer is not None and paused:
-                message = f"held by {', '.join(paused)}, which came after the leave to go; asks again"
+                message = f"held by {', '.join(paused)}, declared after the eviction was granted; waits for a new grant"
                 self._ask_anew(look, workload, task, message, held_by=paused)
             elif (look.target, workload) not in state.asked:
                 # An answer to the request from before the restart may be old, and others may have been granted since.
-                self._ask_anew(look, workload, task, "asks anew after a restart")
+                self._ask_anew(look, workload, task, "waits for a new grant after a restart")
             elif state.is_asked_otherwise((look.target, workload)):
-                self._ask_anew(look, workload, task, "its labels or its zone are others now; asks anew")
+                self._ask_anew(look, workload, task, "its labels or its zone have changed; waits for a new grant")
             elif look.answer is None:
                 look.ask(workload, due=task.deadline or look.time, revision=task.asked)
             elif look.stale:
-                self._ask_anew(look, workload, task, "the leave to go is old; asks anew")
+                self._ask_anew(look, workload, task, "the grant has expired; waits for a new one")
             else:
                 self._request(state, look, workload, found)
         elif self._may_wait(state, look.target, target, workload):
@@ -436,7 +436,7 @@ class Eviction(Service[EvictionPartition]):
                 workload,
                 taints=_taints_of(found),
                 due=due,
-                message=f"{found.reason}; asks whether anything holds it",
+                message=f"{found.reason}; waits for a grant",
                 asked=revision,
             )
             look.move_timer(workload, binding.generation, None)

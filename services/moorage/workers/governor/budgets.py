@@ -354,7 +354,7 @@ class BudgetBook:
         rate = self._counters.rate
         limited = request.queue is not None and rate in request.queue.counters
         message = "; ".join(
-            f"goes in spite of {counter.name}: its patience of {_seconds(counter.patience)} s is over"
+            f"is granted despite {counter.name}: its patience of {_seconds(counter.patience)} s is over"
             for counter in request.overrun
             if counter.blocks()
         )

@@ -58,8 +58,8 @@ class BudgetCounter(Counter):
         at_a_time, in_window = self.limits()
         where = f" in {self.part}" if self.part else ""
         if self.progress >= at_a_time:
-            return f"{self.progress} of {at_a_time} evictions at a time{where} are under way"
-        return f"{len(self.window)} of {in_window} evictions in {self.budget.window} s{where} are spent"
+            return f"{self.progress} of {at_a_time} evictions at a time{where} are in progress"
+        return f"{len(self.window)} of {in_window} evictions in {self.budget.window} s{where} were granted"
 
 
 class DisruptionCounter(Counter):

@@ -78,7 +78,7 @@ def _() -> list[Change]:
     return [(Governor, "apply", without)]
 
 
-@bug("slot-twice", "Each eviction under way counts twice for its budgets.", "budgets")
+@bug("slot-twice", "Each eviction in progress counts twice for its budgets.", "budgets")
 def _() -> list[Change]:
     def double(self: Any, counted: Any, *, under_way: bool, leaving: bool) -> None:
         if under_way and not counted.under_way:
@@ -89,7 +89,7 @@ def _() -> list[Change]:
     return [(InFlight, "_set", double)]
 
 
-@bug("slot-never-ends", "An eviction under way counts for ever.", "budgets")
+@bug("slot-never-ends", "An eviction in progress counts forever.", "budgets")
 def _() -> list[Change]:
     return [(InFlight, "_end", lambda _self, _key, _put: None)]
 
@@ -99,7 +99,7 @@ def _() -> list[Change]:
     return [(InFlight, "grant", lambda *_given: None)]
 
 
-@bug("slots-forgotten", "After a restart the governor does not know which evictions are under way.", "budgets")
+@bug("slots-forgotten", "After a restart the governor does not know which evictions are in progress.", "budgets")
 def _() -> list[Change]:
     fold = BudgetBook.apply
 
@@ -110,7 +110,7 @@ def _() -> list[Change]:
     return [(BudgetBook, "apply", without)]
 
 
-@bug("concurrency-off-by-one", "A budget lets one more be under way than it may.", "budgets")
+@bug("concurrency-off-by-one", "A budget lets one more be in progress than it may.", "budgets")
 def _() -> list[Change]:
     def allowed(self: Any) -> int:
         at_a_time, in_window = self.limits()

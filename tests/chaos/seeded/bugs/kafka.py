@@ -179,7 +179,7 @@ def _() -> list[Change]:
     return [(GlobalReader, "_sink", sink)]
 
 
-@bug("view-behind", "The global view is one record behind for ever.")
+@bug("view-behind", "The global view is one record behind forever.")
 def _() -> list[Change]:
     def sink(self: Any, topic: Any) -> Any:
         take = _SINK(self, topic)

@@ -321,5 +321,5 @@ class DesiredTaints:
 
     def _waits_for_zone(self, *, withdrawn: bool) -> str:
         if withdrawn and self.grant is not None:
-            return self.grant.reason or f"zone {self.zone} does not let it"
-        return f"waits for zone {self.zone} to let it"
+            return self.grant.reason or f"zone {self.zone} does not grant it"
+        return f"waits for a grant in zone {self.zone}"
