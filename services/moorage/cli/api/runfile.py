@@ -6,7 +6,6 @@ ends. A process id would not do: after a restart of a container or a machine, an
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -16,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
+from moorage.runtime import file_lock
 from moorage.runtime.environment import state_folder
 
 _TRIES: Final = 10
@@ -63,7 +63,7 @@ def claimed(folder: Path | None = None) -> Iterator[None]:
     """
     target = path(folder)
     target.parent.mkdir(parents=True, exist_ok=True)
-    lock = _lock(_lock_file(folder), fcntl.LOCK_EX, tries=_TRIES)
+    lock = _claim(_lock_file(folder))
     if lock is None:
         raise ClaimedError
     try:
@@ -85,9 +85,7 @@ def write(running: Running, folder: Path | None = None) -> None:
 def read(folder: Path | None = None) -> Running | None:
     """Return the running `moorage up`. None if there is none, or it is still starting, or the file is unreadable."""
     try:
-        lock = _lock(_lock_file(folder), fcntl.LOCK_SH)
-        if lock is not None:
-            os.close(lock)
+        if not file_lock.held(_lock_file(folder)):
             return None
         return Running(**json.loads(path(folder).read_text()))
     except (OSError, ValueError, TypeError):
@@ -98,23 +96,11 @@ def _lock_file(folder: Path | None) -> Path:
     return path(folder).with_suffix(".lock")
 
 
-def _lock(file: Path, kind: int, *, tries: int = 1) -> int | None:
-    """Return an open file that holds a lock. None if another process holds one.
-
-    Only a claim creates the file: a reader leaves nothing behind.
-    """
-    create = os.O_CREAT if kind == fcntl.LOCK_EX else 0
-    found = os.open(file, os.O_RDWR | os.O_CLOEXEC | create, 0o600)
-    for left in reversed(range(tries)):
-        try:
-            fcntl.flock(found, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if left:
-                time.sleep(_PAUSE)
-        except OSError:
-            os.close(found)
-            raise
-        else:
-            return found
-    os.close(found)
+def _claim(file: Path) -> int | None:
+    """Return an open file that holds the lock. None if another process has claimed it."""
+    for left in reversed(range(_TRIES)):
+        lock = file_lock.take(file)
+        if lock is not None or not left:
+            return lock
+        time.sleep(_PAUSE)
     return None

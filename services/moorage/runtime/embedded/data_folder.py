@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from moorage.runtime import file_lock
 from moorage.runtime.embedded import config
 
 _TAIL_BYTES = 20_000
@@ -56,26 +56,11 @@ class DataDir:
         Returns:
             An open file. The lock lasts until the last process that has the file open, such as the JVM, is gone.
         """
-        file = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(file)
-            return None
-        except OSError:
-            os.close(file)
-            raise
-        return file
+        return file_lock.take(self._lock_file)
 
     def held(self) -> bool:
         """Return whether a broker holds the folder, which may be starting or stopping. Leaves no file behind."""
-        if not self._lock_file.exists():
-            return False
-        file = self.lock()
-        if file is None:
-            return True
-        os.close(file)
-        return False
+        return file_lock.held(self._lock_file)
 
     def state(self) -> BrokerState | None:
         """Return the state that was stored last; None when there is none, or when it cannot be read."""
