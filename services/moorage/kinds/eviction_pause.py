@@ -41,10 +41,7 @@ class PauseIndex(Index):
         from moorage.kinds.status.records import ObjectId
 
         old, new = _pauses(before), _pauses(after)
-        for pause in old - new:
-            self.held.discard(pause, key)
-        for pause in new - old:
-            self.held.add(pause, key)
+        self.held.move(key, old, new)
         return [ObjectId("EvictionPause", "", pause.removeprefix(_PAUSE)) for pause in old ^ new]
 
 

@@ -35,14 +35,11 @@ class OwnerIndex(Index):
 
     def _placed(self, key: str, before: WorkloadPlaced | None, after: WorkloadPlaced | None) -> Iterable[ObjectId]:
         old, new = (
-            placed.owner.key if placed is not None and placed.owner != placed.workload else ""
+            {placed.owner.key} if placed is not None and placed.owner != placed.workload else set[str]()
             for placed in (before, after)
         )
-        if old and old != new:
-            self.made_by.discard(old, key)
-        if new:
-            self.made_by.add(new, key)
-        return [ObjectId.of(owner) for owner in {old, new} - {""}]
+        self.made_by.move(key, old, new)
+        return map(ObjectId.of, old | new)
 
 
 class Counts(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -49,3 +50,14 @@ class Groups(dict[str, set[str]]):
             found.discard(item)
             if not found:
                 del self[group]
+
+    def keep(self, group: str, item: str, *, there: bool) -> None:
+        """Add an item to a group or remove it."""
+        (self.add if there else self.discard)(group, item)
+
+    def move(self, item: str, before: AbstractSet[str], after: AbstractSet[str]) -> None:
+        """Move an item from the groups in which it was to those in which it is now."""
+        for group in before - after:
+            self.discard(group, item)
+        for group in after - before:
+            self.add(group, item)

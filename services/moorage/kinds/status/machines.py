@@ -83,7 +83,7 @@ class MachineIndex(Index):
         """Record whether a node of a machine set is ready, and return whether that has changed."""
         before = key in self.ready_machines.get(uid, ())
         now = node_ready(ObjectId.of(key).name, records) == ConditionStatus.TRUE
-        (self.ready_machines.add if now else self.ready_machines.discard)(uid, key)
+        self.ready_machines.keep(uid, key, there=now)
         return now != before
 
     def _shown(self, uid: str) -> Iterable[ObjectId]:

@@ -63,9 +63,9 @@ class ManagedIndex(Index):
         if kind == SET:
             return self._set(name, after)
         if kind == SET_BINDING:
-            _keep(self._bound, name, namespace, there=after is not None)
+            self._bound.keep(name, namespace, there=after is not None)
         elif kind == ADD_ON:
-            _keep(self._add_ons, namespace, name, there=after is not None)
+            self._add_ons.keep(namespace, name, there=after is not None)
         return ()
 
     def _cluster(
@@ -82,7 +82,7 @@ class ManagedIndex(Index):
         old, new = (frozenset[str]() if labels is None else self.sets.of(labels) for labels in (before, after))
         for labels, there in ((before, False), (after, True)):
             if labels is not None:
-                _keep(self._naming, named_set(labels), name, there=there)
+                self._naming.keep(named_set(labels), name, there=there)
         for group in old - new:
             self._members[group].discard(name)
         for group in new - old:
@@ -114,8 +114,3 @@ def merged_labels(declared: ResourceDeclared, tainted: TargetTainted | None) -> 
     if tainted is None or not tainted.labels or tainted.target_uid not in {"", declared.uid}:
         return own
     return {**own, **tainted.labels}
-
-
-def _keep(groups: Groups, group: str, item: str, *, there: bool) -> None:
-    """Add an item to a group or remove it."""
-    (groups.add if there else groups.discard)(group, item)

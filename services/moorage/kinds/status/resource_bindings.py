@@ -42,10 +42,10 @@ class PolicyIndex(Index):
         """See `Index`."""
         if topic == "resources":
             return map(ObjectId.of, self.placements.get(key, ()))
-        if before is not None and before.policy:
-            self.placements.discard(before.policy, key)
-        if after is not None and after.policy:
-            self.placements.add(after.policy, key)
+        old, new = (
+            {placed.policy} if placed is not None and placed.policy else set[str]() for placed in (before, after)
+        )
+        self.placements.move(key, old, new)
         return ()
 
 
