@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -51,14 +52,15 @@ def test_the_nightly_workflow_gives_make_soak_options_that_it_has(tmp_path: Path
     turns = job["strategy"]["matrix"]["include"]
     assert turns
     for turn in turns:
-        line = command.replace("${{ matrix.soak }}", turn["soak"]).replace("make soak", "printf %s")
-        shell = ["bash", "-ec", line.replace("PYTHON=python ", "").replace("SOAK=", "")]
-        options = subprocess.run(
-            shell, env={"GITHUB_RUN_NUMBER": "7"}, capture_output=True, text=True, check=True
-        ).stdout.split()
+        shell = ["bash", "-ec", f"{command.replace('${{ matrix.soak }}', turn['soak'])} --dry-run"]
+        made = subprocess.run(
+            shell, cwd=ROOT, env={**os.environ, "GITHUB_RUN_NUMBER": "7"}, capture_output=True, text=True, check=True
+        )
+        options = made.stdout.rpartition("ops/soak ")[2].partition("\n")[0].split()
         # With `--check` it reads its options and runs nothing.
         soak = [sys.executable, str(ROOT / "ops" / "soak"), *options, "--check", str(tmp_path)]
         assert subprocess.run(soak, check=False).returncode == 0, options
+        assert "--folder" in options, "this is what is uploaded"
 
 
 def test_the_container_for_developers_is_set_up_as_a_clone_is() -> None:

@@ -36,7 +36,7 @@ REQUESTS = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(REQUESTS | JSON, st.booleans())
 def test_any_request_is_answered(request: Any, as_upstream: bool) -> None:  # noqa: FBT001 - hypothesis passes by position
     answer = evaluate(request, as_upstream=as_upstream)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.conformance import generate_ocm
 
@@ -38,7 +38,6 @@ def mangled(request: Any, path: list[int], value: Any) -> Any:
     return made
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from([generate_ocm.schedule, generate_ocm.taint_controller, generate_ocm.taint_webhook]),
     st.integers(0, 200),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.records import decide
 from tests.unit.contract.strategies import instances
@@ -28,7 +28,7 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("model", [WorkloadRef, TargetRef, EvictionDecided, SetTimer], ids=lambda model: model.__name__)
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_a_trusted_model_is_the_checked_one(model: type[Model], data: st.DataObject) -> None:
     checked = data.draw(instances(model))

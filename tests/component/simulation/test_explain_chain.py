@@ -40,7 +40,7 @@ def story() -> tuple[Kept, ...]:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_whatever_is_missing_the_chain_ends_and_says_so(data: st.DataObject) -> None:
     every = story()
     last = data.draw(st.sampled_from([one for one in every if one.topic in {PLACEMENTS, TAINTS}]))

@@ -119,7 +119,7 @@ def verdicts_of(
 
 
 @given(clusters(), SPEC, st.sets(st.sampled_from(NAMES)), st.sets(st.sampled_from(NAMES)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_cluster_is_selected_if_and_only_if_its_verdict_says_so(
     some: list[ManagedClusterFacts], spec: dict[str, Any], decided: set[str], others: set[str]
 ) -> None:

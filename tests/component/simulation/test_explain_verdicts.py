@@ -36,7 +36,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @given(NODES, shapes(), BOUND, st.booleans(), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_node_fits_if_and_only_if_all_filters_pass_and_the_best_is_chosen(
     nodes: tuple[NodeFacts, ...],
     pod: PodShape,
@@ -325,7 +325,7 @@ def request(placement: Mapping[str, Any], **changes: Any) -> ClusterRequest:
     st.dictionaries(st.sampled_from(["c1", "c2"]), st.integers(1, 2)),
     st.sampled_from([frozenset(), frozenset({"c3"})]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_cluster_fits_if_and_only_if_all_filters_pass(
     clusters: list[ClusterInfo],
     placement: dict[str, Any],

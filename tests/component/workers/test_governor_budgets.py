@@ -1040,7 +1040,7 @@ class World:
         assert self.model.open() == []
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.integers(0, 2**32))
 def test_the_book_decides_as_a_model_that_remembers_nothing(seed: int) -> None:
     world = World(random.Random(seed))  # noqa: S311 - the random choices must be repeatable

@@ -241,7 +241,7 @@ def history(flow: Flow) -> dict[tuple[str, str, int], list[Step]]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lives, st.integers(0, 2**32))
 def test_services_that_crash_decide_as_the_model(life: Sequence[tuple[str, object, object]], seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - the order of things, drawn again from its seed
@@ -263,7 +263,7 @@ def test_services_that_crash_decide_as_the_model(life: Sequence[tuple[str, objec
             revisions[record.name] = record.event.revision
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(lives)
 def test_the_same_topics_give_the_same_bytes(life: Sequence[tuple[str, object, object]]) -> None:
     flow = make_flow()
@@ -281,7 +281,7 @@ def test_the_same_topics_give_the_same_bytes(life: Sequence[tuple[str, object, o
             assert told(again, topic, service.name) == told(flow, topic, service.name)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(lives, st.integers(0, 2**32))
 def test_however_the_topics_interleave_nothing_is_lost_early_or_double(
     life: Sequence[tuple[str, object, object]], seed: int

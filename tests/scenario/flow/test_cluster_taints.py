@@ -725,7 +725,7 @@ class Pair:
     seed=0,
     faults=0.0,
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     actions=st.lists(ACTIONS, min_size=8, max_size=40),
     holds=st.sampled_from(((0, 0), (3, 0), (0, 4), (2, 5))),

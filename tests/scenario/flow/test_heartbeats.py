@@ -364,7 +364,7 @@ def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
     return draw(st.lists(step, min_size=1, max_size=25))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(stories(), st.integers(0, 2**32), st.sampled_from([None, *Crash]))
 def test_a_condition_is_unknown_exactly_when_its_source_is_silent(
     story: list[tuple[Any, ...]], seed: int, crash: Crash | None

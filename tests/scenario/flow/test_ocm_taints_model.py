@@ -144,7 +144,7 @@ class Pair:
     seed=0,
     faults=0.0,
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     actions=st.lists(ACTIONS, min_size=6, max_size=40),
     seed=st.integers(0, 1000),

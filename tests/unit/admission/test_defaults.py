@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.core.admission.defaults import (
@@ -200,7 +200,6 @@ TOLERATION = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(
     st.lists(TOLERATION, max_size=4),
     st.lists(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), max_size=3),

@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.core.apimachinery.quantities import QuantityError, is_extended, parse_quantity, whole, whole_amounts
@@ -118,7 +118,6 @@ def test_amounts_name_the_resource_that_is_wrong() -> None:
         whole_amounts({"memory": ["1"]}, "r")
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(
     st.decimals(min_value=0, max_value=10**9, places=6, allow_nan=False),
     st.sampled_from(["", "m", "k", "M", "Ki", "Gi"]),

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
 from pydantic import ValidationError
@@ -35,7 +35,7 @@ REPORT = {
 
 
 @EVENTS
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_round_trip_and_schema(topic: Topic, data: st.DataObject) -> None:
     event = data.draw(instances(topic.event))
@@ -47,7 +47,7 @@ def test_round_trip_and_schema(topic: Topic, data: st.DataObject) -> None:
 
 
 @EVENTS
-@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_a_reader_by_the_schema_survives_a_new_field_in_what_moorage_writes(topic: Topic, data: st.DataObject) -> None:
     newer = {**json.loads(data.draw(instances(topic.event)).model_dump_json()), "addedLater": 1}

@@ -668,7 +668,7 @@ class Play:
                         assert count <= 1 + Fraction(str(highest)) * seconds, (zone, begin, end)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(rules, st.lists(st.tuples(operations, st.booleans()), min_size=10, max_size=60))
 def test_random_outages_are_decided_as_by_the_model(
     chosen: ZoneRules, life: list[tuple[tuple[str, object], bool]]

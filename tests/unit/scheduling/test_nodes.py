@@ -168,7 +168,7 @@ def check(
 
 
 @given(NODES, shapes(), BOUND, st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_columns_decide_as_plain_python_does(
     nodes: tuple[NodeFacts, ...],
     shape: PodShape,
@@ -181,7 +181,7 @@ def test_the_columns_decide_as_plain_python_does(
 
 
 @given(shapes(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_fleet_that_changes_answers_as_one_made_new(shape: PodShape, data: st.DataObject) -> None:
     fleet = Fleet()
     scheduler = NodeScheduler(fleet)
@@ -354,7 +354,7 @@ def test_plugins_are_found_in_the_order_of_kube_scheduler() -> None:
 
 
 @given(NODES, shapes(), BOUND, st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_scores_that_are_not_relative_rest_on_no_other_candidate(
     nodes: tuple[NodeFacts, ...],
     pod: PodShape,

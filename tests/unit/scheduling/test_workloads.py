@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.core.apimachinery.names import check_dns_label, check_dns_subdomain
@@ -68,7 +68,6 @@ def test_what_is_wrong_is_named(wrong: dict[str, Any], field: str) -> None:
     assert caught.value.field == field
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(
     st.sampled_from(["Deployment", "ReplicaSet", "DaemonSet", "Job"]),
     st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?", fullmatch=True).filter(

@@ -45,7 +45,7 @@ def agree(
             )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     STEPS,
     STEPS,

@@ -178,7 +178,7 @@ class Both:
     st.lists(NAMES, unique=True, max_size=3),
     st.lists(OFFSETS, min_size=1, max_size=2),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_every_state_is_decided_as_the_rules_say(
     steps: list[Change], asked: list[PlacementSpec], decided: list[str], times: list[datetime]
 ) -> None:
@@ -192,7 +192,7 @@ def test_every_state_is_decided_as_the_rules_say(
 
 
 @given(st.lists(changes, max_size=15), specs, st.lists(NAMES, unique=True, max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_fleet_that_grew_answers_as_one_that_is_made_anew(
     steps: list[Change], spec: PlacementSpec, decided: list[str]
 ) -> None:
@@ -218,7 +218,7 @@ def test_a_fleet_that_grew_answers_as_one_that_is_made_anew(
 
 
 @given(st.lists(changes, max_size=12), clusters, specs, st.lists(NAMES, unique=True, max_size=3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_change_that_touches_no_column_of_a_placement_changes_no_decision(
     steps: list[Change], last: ManagedClusterFacts, spec: PlacementSpec, decided: list[str]
 ) -> None:
