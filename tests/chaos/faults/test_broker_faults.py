@@ -120,24 +120,37 @@ def fired(seen: Iterable[Seen]) -> int:
     return sum(one.topic is TIMER_FIRED for one in seen)
 
 
-async def test_the_broker_is_killed_while_deadlines_run(own_broker: EmbeddedBroker, tmp_path: Path) -> None:
-    hosts, patience = ["h0", "h1", "h2"], timedelta(seconds=15)
-    async with running(own_broker.bootstrap, PREFIX, tmp_path, copies_of_each(1)) as fleet:
+async def killed_twice(broker: EmbeddedBroker, prefix: str, folder: Path, patience: timedelta) -> bool:
+    """Kill the broker while decisions are written and while deadlines come, and check what was decided.
+
+    Returns whether both came in this order. On a machine that is too slow, the deadlines come during the first outage.
+    """
+    hosts = ["h0", "h1", "h2"]
+    async with running(broker.bootstrap, prefix, folder, copies_of_each(1)) as fleet:
         await settle_in(fleet, hosts, patience)
         await taint(fleet, hosts)
-        # Once while the decisions are being written, and once more while the deadlines come.
-        await own_broker.kill()
-        await own_broker.start()
+        await broker.kill()
+        await broker.start()
         seen = await everything_when(fleet, lambda found: len(tainted(found)) == len(hosts), 100)
-        assert fired(seen) == 0, "the first kill came too late to show anything"
+        in_order = fired(seen) == 0
         began = min(tainted(seen).values())
         await stand_by((began + patience - datetime.now(UTC)).total_seconds() + 0.1)
-        await own_broker.kill()
-        await own_broker.start()
+        await broker.kill()
+        await broker.start()
         await until_completed(fleet, hosts, 100)
         await fleet.ready_again(30)
         assert not fleet.crashes, "an outage of the broker must be outlived"
         check_decisions(await everything(fleet), hosts, patience)
+    return in_order
+
+
+async def test_the_broker_is_killed_while_deadlines_run(own_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    for seconds in (15, 45):
+        folder = tmp_path / str(seconds)
+        folder.mkdir()
+        if await killed_twice(own_broker, f"{PREFIX}{seconds}", folder, timedelta(seconds=seconds)):
+            return
+    pytest.fail("the deadlines came during the first outage, although they were 45 s away")
 
 
 async def test_the_broker_hangs_longer_than_sessions_and_transactions_last(
