@@ -153,7 +153,8 @@ class Reader:
         except TimeoutError:
             wanting = "\n".join(console.missing(step.output, terminal.lines))
             pytest.fail(f"{where}: {step.terminal} lacks\n{wanting}\nand has\n" + "\n".join(terminal.lines))
-        terminal.lines.clear()
+        # What the next step shows may have come already.
+        terminal.lines[:] = console.later(step.output, terminal.lines)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -98,17 +98,28 @@ def holds(expected: Sequence[str], actual: Sequence[str]) -> bool:
 
 def missing(expected: Iterable[str], actual: Iterable[str]) -> list[str]:
     """The lines on a page without a counterpart in other lines, in any order. Each line is the counterpart of one."""
-    left = [normal(line) for line in actual]
-    wanting = []
+    return [line for line, place in _paired(expected, actual) if place is None]
+
+
+def later(expected: Iterable[str], actual: Sequence[str]) -> list[str]:
+    """The lines after the last one that is the counterpart of a line on a page."""
+    places = [place for _, place in _paired(expected, actual) if place is not None]
+    return list(actual[max(places, default=-1) + 1 :])
+
+
+def _paired(expected: Iterable[str], actual: Iterable[str]) -> list[tuple[str, int | None]]:
+    """The lines on a page, each with the place of its counterpart in other lines."""
+    left = dict(enumerate(map(normal, actual)))
+    pairs = list[tuple[str, int | None]]()
     for line in expected:
         if line == _ELLIPSIS:
             continue
-        found = next((one for one in left if re.fullmatch(_pattern(line), one)), None)
-        if found is None:
-            wanting.append(line)
-        else:
-            left.remove(found)
-    return wanting
+        pattern = re.compile(_pattern(line))
+        place = next((place for place, one in left.items() if pattern.fullmatch(one)), None)
+        if place is not None:
+            del left[place]
+        pairs.append((line, place))
+    return pairs
 
 
 def _pattern(line: str) -> str:

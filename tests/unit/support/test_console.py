@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.console import Step, blocks, holds, missing, normal, steps
+from tests.support.console import Step, blocks, holds, later, missing, normal, steps
 
 PAGE = """\
 Text.
@@ -92,3 +92,16 @@ def test_output_is_in_order_and_whole_unless_lines_are_left_out(
 def test_events_may_come_in_any_order_and_each_stands_for_one() -> None:
     assert missing(["b", "a", "…"], ["a", "x", "b"]) == []
     assert missing(["a", "a"], ["a", "b"]) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "after"),
+    [
+        (["a", "b"], ["b", "a", "c"], ["c"]),
+        (["a"], ["x", "a", "a"], ["a"]),
+        (["a", "…"], ["x", "a", "y"], ["y"]),
+        (["a"], ["x"], ["x"]),
+    ],
+)
+def test_lines_after_those_on_a_page_are_left(expected: list[str], actual: list[str], after: list[str]) -> None:
+    assert later(expected, actual) == after
