@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -19,116 +20,97 @@ _FEW: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class CodeColumn(Column):
-    """The value of one label as an integer (`ManagedFleet.code`). -1 if the label is absent."""
+class _CodeColumn(Column):
+    """The value of one key as an integer (`ManagedFleet.code`). -1 if the key is absent."""
 
     key: str
+
+    @staticmethod
+    @abstractmethod
+    def texts(facts: ManagedClusterFacts) -> Mapping[str, str]:
+        """The labels or the claims of a cluster."""
+
+    def empty(self, capacity: int) -> Values:
+        """Absent."""
+        return np.full(capacity, _ABSENT, dtype=np.int32)
+
+    def answer(self, fleet: ColumnSource, row: int) -> int:
+        """The code of the value."""
+        value = self.texts(fleet.at(row)).get(self.key)
+        return _ABSENT if value is None else fleet.code(value)
+
+    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
+        """Whether the value is the same as before."""
+        return self.texts(before).get(self.key) == self.texts(after).get(self.key)
+
+
+class CodeColumn(_CodeColumn):
+    """The value of one label as an integer."""
 
     aspects: ClassVar[Aspect] = Aspect.LABELS | Aspect.LIFE
 
-    def empty(self, capacity: int) -> Values:
-        """Absent."""
-        return np.full(capacity, _ABSENT, dtype=np.int32)
-
-    def answer(self, fleet: ColumnSource, row: int) -> int:
-        """The code of the label's value."""
-        value = _labels(fleet.at(row)).get(self.key)
-        return _ABSENT if value is None else fleet.code(value)
-
-    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
-        """Whether the value is the same as before."""
-        return _labels(before).get(self.key) == _labels(after).get(self.key)
+    @staticmethod
+    def texts(facts: ManagedClusterFacts) -> Mapping[str, str]:
+        """The labels."""
+        return facts.labels
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimCodeColumn(Column):
-    """The value of one claim as an integer. -1 if the claim is absent."""
-
-    key: str
+class ClaimCodeColumn(_CodeColumn):
+    """The value of one claim as an integer."""
 
     aspects: ClassVar[Aspect] = Aspect.CLAIMS | Aspect.LIFE
 
-    def empty(self, capacity: int) -> Values:
-        """Absent."""
-        return np.full(capacity, _ABSENT, dtype=np.int32)
-
-    def answer(self, fleet: ColumnSource, row: int) -> int:
-        """The code of the claim's value."""
-        value = _claims(fleet.at(row)).get(self.key)
-        return _ABSENT if value is None else fleet.code(value)
-
-    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
-        """Whether the value is the same as before."""
-        return _claims(before).get(self.key) == _claims(after).get(self.key)
+    @staticmethod
+    def texts(facts: ManagedClusterFacts) -> Mapping[str, str]:
+        """The claims."""
+        return facts.claims
 
 
 @dataclass(frozen=True, slots=True)
-class LabelColumn(Column):
+class _SelectorColumn(Column):
+    """Whether a cluster's labels or claims match a selector."""
+
+    terms: LabelTerms
+
+    codes: ClassVar[type[_CodeColumn]]
+    """The columns of the selector's keys."""
+
+    def empty(self, capacity: int) -> Values:
+        """False."""
+        return np.zeros(capacity, dtype=np.bool_)
+
+    def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
+        """Evaluate the rows. Many rows are evaluated together."""
+        if rows.size > _FEW:
+            values[rows] = _hold(self.terms, self.codes, fleet)[rows]
+        else:
+            Column.fill(self, fleet, values, rows)
+
+    def answer(self, fleet: ColumnSource, row: int) -> bool:
+        """Whether they match."""
+        return self.terms.hold(self.codes.texts(fleet.at(row)))
+
+    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
+        """Whether the selector's keys have the same values as before."""
+        was, now = self.codes.texts(before), self.codes.texts(after)
+        return all(was.get(key) == now.get(key) for key, _, _ in self.terms.requirements)
+
+
+class LabelColumn(_SelectorColumn):
     """Whether a cluster's labels match a selector."""
 
-    terms: LabelTerms
-
-    aspects: ClassVar[Aspect] = Aspect.LABELS | Aspect.LIFE
-
-    def empty(self, capacity: int) -> Values:
-        """False."""
-        return np.zeros(capacity, dtype=np.bool_)
-
-    def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
-        """Evaluate the rows. Many rows are evaluated together."""
-        if rows.size > _FEW:
-            values[rows] = _hold(self.terms, CodeColumn, fleet)[rows]
-        else:
-            Column.fill(self, fleet, values, rows)
-
-    def answer(self, fleet: ColumnSource, row: int) -> bool:
-        """Whether the labels match."""
-        return self.terms.hold(_labels(fleet.at(row)))
-
-    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
-        """Whether the selector's keys have the same values as before."""
-        was, now = _labels(before), _labels(after)
-        return all(was.get(key) == now.get(key) for key, _, _ in self.terms.requirements)
+    aspects: ClassVar[Aspect] = CodeColumn.aspects
+    codes = CodeColumn
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimColumn(Column):
+class ClaimColumn(_SelectorColumn):
     """Whether a cluster's claims match a selector."""
 
-    terms: LabelTerms
-
-    aspects: ClassVar[Aspect] = Aspect.CLAIMS | Aspect.LIFE
-
-    def empty(self, capacity: int) -> Values:
-        """False."""
-        return np.zeros(capacity, dtype=np.bool_)
-
-    def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
-        """Evaluate the rows. Many rows are evaluated together."""
-        if rows.size > _FEW:
-            values[rows] = _hold(self.terms, ClaimCodeColumn, fleet)[rows]
-        else:
-            Column.fill(self, fleet, values, rows)
-
-    def answer(self, fleet: ColumnSource, row: int) -> bool:
-        """Whether the claims match."""
-        return self.terms.hold(_claims(fleet.at(row)))
-
-    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
-        """Whether the selector's keys have the same values as before."""
-        was, now = _claims(before), _claims(after)
-        return all(was.get(key) == now.get(key) for key, _, _ in self.terms.requirements)
+    aspects: ClassVar[Aspect] = ClaimCodeColumn.aspects
+    codes = ClaimCodeColumn
 
 
-def _labels(facts: ManagedClusterFacts) -> Mapping[str, str]:
-    return facts.labels
-
-
-def _claims(facts: ManagedClusterFacts) -> Mapping[str, str]:
-    return facts.claims
-
-
-def _hold(terms: LabelTerms, kind: type[CodeColumn | ClaimCodeColumn], fleet: ColumnSource) -> Mask:
+def _hold(terms: LabelTerms, kind: type[_CodeColumn], fleet: ColumnSource) -> Mask:
     """`LabelTerms.hold` for all clusters at once."""
     good = np.ones(fleet.capacity, dtype=np.bool_)
     for key, operator, values in terms.requirements:
