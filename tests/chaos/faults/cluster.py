@@ -31,6 +31,7 @@ from aiokafka.protocol.types import Array, Int16, Int32, Schema, String
 from tests.chaos.faults.proxy import Proxy
 
 from moorage.cli.local.stack import free_ports
+from moorage.runtime import shared_files
 from moorage.runtime.embedded import answers, config, jars
 from moorage.runtime.embedded.warmup import SUPERVISOR
 
@@ -310,9 +311,9 @@ class Node:
         (self.folder / config.LOGGING_FILE).write_text(config.LOGGING)
 
     def _format(self, data: Path, cluster_id: str) -> None:
-        config.write_whole(data / "bootstrap.checkpoint", self._distribution.checkpoint)
+        shared_files.write_whole(data / "bootstrap.checkpoint", self._distribution.checkpoint)
         identity = f"version=1\nnode.id={self.number}\ncluster.id={cluster_id}\ndirectory.id={config.kafka_uuid()}\n"
-        config.write_whole(data / "meta.properties", identity.encode())
+        shared_files.write_whole(data / "meta.properties", identity.encode())
 
 
 class Cluster:

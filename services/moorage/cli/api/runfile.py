@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
 
-from moorage.runtime import file_lock
+from moorage.runtime import shared_files
 from moorage.runtime.environment import state_folder
-
-_TRIES: Final = 10
-_PAUSE: Final = 0.02
-"""Seconds between two tries to take the lock. A reader of the file holds it for less."""
 
 
 class ClaimedError(Exception):
@@ -63,7 +57,7 @@ def claimed(folder: Path | None = None) -> Iterator[None]:
     """
     target = path(folder)
     target.parent.mkdir(parents=True, exist_ok=True)
-    lock = _claim(_lock_file(folder))
+    lock = shared_files.lock(_lock_file(folder))
     if lock is None:
         raise ClaimedError
     try:
@@ -76,16 +70,13 @@ def claimed(folder: Path | None = None) -> Iterator[None]:
 
 def write(running: Running, folder: Path | None = None) -> None:
     """Write the file atomically, so that other commands see the old or the new one. It must be claimed."""
-    target = path(folder)
-    fresh = target.with_suffix(f".{os.getpid()}")
-    fresh.write_text(json.dumps(asdict(running), indent=2) + "\n")
-    fresh.replace(target)
+    shared_files.write_whole(path(folder), f"{json.dumps(asdict(running), indent=2)}\n".encode())
 
 
 def read(folder: Path | None = None) -> Running | None:
     """Return the running `moorage up`. None if there is none, or it is still starting, or the file is unreadable."""
     try:
-        if not file_lock.held(_lock_file(folder)):
+        if not shared_files.is_locked(_lock_file(folder)):
             return None
         return Running(**json.loads(path(folder).read_text()))
     except (OSError, ValueError, TypeError):
@@ -94,13 +85,3 @@ def read(folder: Path | None = None) -> Running | None:
 
 def _lock_file(folder: Path | None) -> Path:
     return path(folder).with_suffix(".lock")
-
-
-def _claim(file: Path) -> int | None:
-    """Return an open file that holds the lock. None if another process has claimed it."""
-    for left in reversed(range(_TRIES)):
-        lock = file_lock.take(file)
-        if lock is not None or not left:
-            return lock
-        time.sleep(_PAUSE)
-    return None

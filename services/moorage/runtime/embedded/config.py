@@ -7,6 +7,8 @@ import os
 import uuid
 from pathlib import Path
 
+from moorage.runtime.shared_files import write_whole
+
 NODE_ID = 1
 # Names inside the data folder, which is the JVM's working directory.
 LOGS = "data"
@@ -156,13 +158,3 @@ def format_storage(logs: Path, checkpoint: bytes) -> None:
     write_whole(logs / "bootstrap.checkpoint", checkpoint)
     identity = f"version=1\nnode.id={NODE_ID}\ncluster.id={kafka_uuid()}\ndirectory.id={kafka_uuid()}\n"
     write_whole(logs / "meta.properties", identity.encode())
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader, or the next start after a crash, sees either all of it or nothing."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)

@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from moorage.runtime import file_lock
+from moorage.runtime import shared_files
 from moorage.runtime.embedded import config
 
 _TAIL_BYTES = 20_000
@@ -56,11 +56,11 @@ class DataDir:
         Returns:
             An open file. The lock lasts until the last process that has the file open, such as the JVM, is gone.
         """
-        return file_lock.take(self._lock_file)
+        return shared_files.lock(self._lock_file)
 
     def held(self) -> bool:
         """Return whether a broker holds the folder, which may be starting or stopping. Leaves no file behind."""
-        return file_lock.held(self._lock_file)
+        return shared_files.is_locked(self._lock_file)
 
     def state(self) -> BrokerState | None:
         """Return the state that was stored last; None when there is none, or when it cannot be read."""
@@ -71,7 +71,7 @@ class DataDir:
 
     def remember(self, state: BrokerState) -> None:
         """Store the state for the next start and for `moorage kafka status`."""
-        config.write_whole(self._state_file, json.dumps(asdict(state)).encode())
+        shared_files.write_whole(self._state_file, json.dumps(asdict(state)).encode())
 
     def log_size(self) -> int:
         """Return the present size of the broker's log, to find later where new lines begin."""

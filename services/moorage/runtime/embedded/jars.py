@@ -18,6 +18,7 @@ from typing import Any
 
 import requests
 
+from moorage.runtime import shared_files
 from moorage.runtime.embedded import config, warmup
 from moorage.runtime.embedded.errors import EmbeddedKafkaError
 from moorage.runtime.embedded.folders import cache_dir
@@ -164,13 +165,13 @@ def _fetch(home: Path, program: Path, stop: threading.Event) -> Distribution:
                 raise _no_jars(again) from again
         class_path = os.pathsep.join(map(str, jars))
         checkpoint = _first_checkpoint(program, class_path)
-    config.write_whole(home / "bootstrap.checkpoint", checkpoint)
+    shared_files.write_whole(home / "bootstrap.checkpoint", checkpoint)
     memory = {
         "layout": _LAYOUT,
         "coordinates": COORDINATES,
         "jars": {str(jar.relative_to(home)): jar.stat().st_size for jar in jars},
     }
-    config.write_whole(home / "classpath.json", json.dumps(memory, indent=1).encode())
+    shared_files.write_whole(home / "classpath.json", json.dumps(memory, indent=1).encode())
     return Distribution(java=program, class_path=class_path, checkpoint=checkpoint)
 
 
