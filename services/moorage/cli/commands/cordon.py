@@ -14,6 +14,7 @@ from moorage.cli.api.client import JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import ServedKind
 
 _Names = Annotated[
@@ -85,7 +86,7 @@ def _named(words: Sequence[str], selector: str) -> tuple[ServedKind, dict[Served
 
 def _decide_node(found: JsonObject, *, unschedulable: bool) -> tuple[JsonObject | None, str]:
     word = _word(unschedulable=unschedulable)
-    if bool((found.get("spec") or {}).get("unschedulable")) == unschedulable:
+    if bool(at(found, "spec", "unschedulable")) == unschedulable:
         return None, f"already {word}"
     return {"spec": {"unschedulable": unschedulable or None}}, word
 
@@ -96,7 +97,7 @@ def _decide_cluster(found: JsonObject, *, unschedulable: bool) -> tuple[JsonObje
 
     word = _word(unschedulable=unschedulable)
     cordoned = {"key": UNSCHEDULABLE, "effect": TaintEffect.NO_SCHEDULE.value}
-    taints = (found.get("spec") or {}).get("taints") or []
+    taints = at(found, "spec", "taints") or []
     others = [one for one in taints if (one.get("key"), one.get("effect")) != tuple(cordoned.values())]
     if (len(others) < len(taints)) == unschedulable:
         return None, f"already {word}"

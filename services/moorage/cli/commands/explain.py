@@ -155,8 +155,8 @@ def _left(client: Client, asked: Question) -> str:
     """Return how a pod that no longer exists left its node. Empty if it was not evicted, or nobody remembers it."""
     pod = {"kind": asked.kind, "namespace": asked.namespace, "name": asked.name}
     listed = client.list(kinds.find("evictions"), asked.namespace).get("items") or []
-    over = [one["status"] for one in listed if one["status"].get("workload") == pod]
-    over = [one for one in over if one.get("state") == "Completed"]
+    decided = (one["status"] for one in listed)
+    over = [one for one in decided if one.get("workload") == pod and one.get("state") == "Completed"]
     if not over:
         return ""
     last = max(over, key=lambda one: str(one.get("decidedTime")))

@@ -12,6 +12,7 @@ from moorage.cli.api.client import JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
+from moorage.core.apimachinery.unstructured import at
 from moorage.core.taints.dialects.table import DIALECTS
 from moorage.core.taints.kubectl_syntax import TaintSpecError, TaintSpecs, apply_specs, parse_taints
 from moorage.kinds.kind import ServedKind
@@ -109,7 +110,7 @@ def not_removed(changed: targets.Changed, wanted: TaintSpecs) -> list[str]:
 
 
 def _taints(found: JsonObject) -> tuple[Taint, ...]:
-    return tuple(Taint.model_validate(one) for one in (found.get("spec") or {}).get("taints") or [])
+    return tuple(Taint.model_validate(one) for one in at(found, "spec", "taints") or [])
 
 
 def _there(wanted: TaintSpecs, effect: str) -> tuple[Taint, ...]:

@@ -30,6 +30,7 @@ from moorage.cli.errors import CliError
 from moorage.cli.local import services
 from moorage.cli.local.examples import examples
 from moorage.cli.local.stack import Stack
+from moorage.core.apimachinery.unstructured import at
 from moorage.core.conditions.heartbeats import BY_HAND
 from moorage.core.taints.dialects.kubernetes import NOT_READY
 from moorage.core.taints.eviction_verdict import EvictAt, verdict
@@ -391,7 +392,7 @@ def _with_taints(specs: tuple[str, ...]) -> Callable[[JsonObject], tuple[JsonObj
     added = [taint.model_dump(exclude={"time_added"}) for taint in parse_taints(specs).add]
 
     def decide(found: JsonObject) -> tuple[JsonObject, str]:
-        before = (found.get("spec") or {}).get("taints") or []
+        before = at(found, "spec", "taints") or []
         return {"spec": {"taints": [*before, *added]}}, "tainted"
 
     return decide

@@ -38,8 +38,10 @@ def shown(object_id: ObjectId, records: Records) -> Document | None:
 
 def evicted_uid(object_id: ObjectId, records: Records) -> str:
     """The uid of the bare pod of that name if its placement says that it was evicted. Empty otherwise."""
+    if object_id.kind != POD:
+        return ""
     resource, placed = records.resources.get(object_id.key), records.placements.get(object_id.key)
-    if object_id.kind != POD or resource is None or placed is None:
+    if resource is None or placed is None:
         return ""
     gone = placed.state is PlacementState.EVICTED and placed.uid == resource.uid
     return resource.uid if gone else ""
