@@ -101,6 +101,7 @@ async def test_why_a_replica_is_where_it_is(live: Live) -> None:
 
     await until(moved)
     (second,) = await pod()
+    await until_completed(live, first)
     before = await ends(live)
     told = await both(live, "pod", second, "--all")
     (behind,) = [one for one in told["chains"] if one["about"] == "the decision"]
@@ -138,6 +139,16 @@ async def refused(live: Live, pod: str) -> None:
     assert done.err == 'Error from server (NotFound): pods "gone" not found\n'
     done = await live.here("explain", "pod", pod, "--cluster", "c", code=2)
     assert done.err == f"error: --cluster: no policy places pod {pod} on clusters\n"
+
+
+async def until_completed(live: Live, pod: str) -> None:
+    """Return when the eviction of a pod is over."""
+
+    async def over() -> bool:
+        items = (await live.here("get", "evictions", "-o", "json")).json["items"]
+        return {one["status"]["state"] for one in items if one["status"]["workload"]["name"] == pod} == {"Completed"}
+
+    await until(over, message=f"the eviction of {pod} is not over")
 
 
 async def ends(live: Live) -> dict[tuple[str, int], int]:

@@ -55,7 +55,8 @@ class Outage:
             now = (event.state, event.waiting)
             new = self.states[-1:] != [now]
             self.states.append(now)
-            return new
+            # Which states come in between depends on how many reports are read together.
+            return new and now in {(ZoneState.PARTIAL_DISRUPTION, len(self.nodes)), (ZoneState.NORMAL, 0)}
         if isinstance(event, TargetTainted) and event.target.key in self.nodes:
             return self._tainted(event)
         if isinstance(event, NoExecuteGranted) and event.target.key in self.nodes and event.granted:
