@@ -319,12 +319,69 @@ def test_a_timer_is_set_when_a_source_first_speaks_and_not_moved() -> None:
     assert (timer.owner, timer.subject, timer.deadline, timer.generation) == ("condition-ingest", "probe", at(40), 1)
     assert timer.id == "heartbeat|Node/n1|uid-n1-1|Ready|1|probe"
     assert timer.correlation_id == f"at-{T0}"
-    assert [emit.topic.short for emit in heard(mine, now=at(10), observed=at(10))] == ["conditions"]
+    assert heard(mine, now=at(10), observed=at(10)) == [], "nothing has changed"
+    assert [emit.topic.short for emit in heard(mine, now=at(20), observed=at(20))] == ["conditions"]
+
+
+def written_times(service: ConditionIngest, *batch: tuple[float, ConditionReported]) -> list[float]:
+    """The times, of these, at which a report was written to `conditions`."""
+    mine, found = state(), []
+    for seconds, event in batch:
+        given = event.model_copy(update={"observed_time": at(seconds)})
+        emits = take(service, mine, [came(given, id=f"at-{seconds}")], at(seconds))
+        found += [seconds for emit in emits if emit.topic is CONDITIONS]
+    return found
+
+
+def test_what_changes_is_written_at_once() -> None:
+    same, other = report("True", message="fine"), report("True", message="fine, but hot")
+    reason = same.model_copy(update={"reason": "KubeletReady"})
+    source = same.model_copy(update={"source": "probe/b"})
+    batch = ((0, same), (1, same), (2, other), (3, other), (4, reason), (5, source), (6, source), (7, report("False")))
+    assert written_times(LISTENING, *batch) == [0, 2, 4, 5, 7]
+
+
+def test_reports_by_hand_are_all_written() -> None:
+    by_hand = report("True").model_copy(update={"source": "cli/alice"})
+    assert written_times(LISTENING, (0, by_hand), (1, by_hand)) == [0, 1]
+
+
+def test_a_source_without_a_grace_period_is_written_every_five_minutes() -> None:
+    same = report("True")
+    assert written_times(SERVICE, *((10 * number, same) for number in range(61))) == [0, 300, 600]
+
+
+def test_a_source_that_says_it_does_not_know_is_not_written_each_time() -> None:
+    assert written_times(LISTENING, *((10 * number, report("Unknown")) for number in range(5))) == [0, 20, 40]
+
+
+def test_a_short_grace_period_has_every_heartbeat_written() -> None:
+    hasty = condition_ingest.service(SETTINGS.model_copy(update={"node_monitor_grace_period": 1.9}))
+    assert written_times(hasty, *((number / 2, report("True")) for number in range(4))) == [0, 0.5, 1, 1.5]
+
+
+def test_a_clock_that_is_set_back_has_the_heartbeat_written() -> None:
+    mine = state()
+    heard(mine, now=at(10), observed=at(10))
+    emits = heard(mine, now=at(5), observed=at(11))
+    assert [emit.topic for emit in emits] == [CONDITIONS]
+
+
+def test_heartbeats_that_are_not_written_keep_the_order_of_reports() -> None:
+    mine = state()
+    heard(mine, observed=at(0))
+    heard(mine, now=at(10), observed=at(10))
+    late = came(report("True", observed=at(9)), id="late")
+    assert take(LISTENING, mine, [late], at(11)) == [], "an older report does not count"
+    again = came(report("True", observed=at(10)), id=f"at-{at(10)}")
+    before = mine.conditions["Node/n1"]["Ready"]
+    take(LISTENING, mine, [again], at(12))
+    assert mine.conditions["Node/n1"]["Ready"] == before, "and no report counts twice"
 
 
 def test_one_batch_has_one_time() -> None:
     mine = state()
-    batch = [came(report(observed=at(n)), id=str(n)) for n in range(3)]
+    batch = [came(report(observed=at(n), message=str(n)), id=str(n)) for n in range(3)]
     emits = take(LISTENING, mine, batch, at(20))
     conditions = [emit.event for emit in emits if isinstance(emit.event, ConditionChanged)]
     assert [(c.accepted_time, c.status_since) for c in conditions] == [(at(20), at(20))] * 3
@@ -559,8 +616,7 @@ def test_only_a_heartbeat_of_who_is_watched_does_not_ask_for_the_present_targets
         LISTENING.process(mine, [written(report("True"), 1)], at(1))
     take(LISTENING, mine, [written(report("True"), 1)], at(1))
     beat = written(report("True", observed=at(10)), 10, id="e2")
-    (emit,) = LISTENING.process(mine, [beat], at(10))
-    assert emit.topic is CONDITIONS
+    assert LISTENING.process(mine, [beat], at(10)) == []
     again = report("True", observed=at(20))
     for other in (
         written(report("False", observed=at(20)), 20, id="e3"),

@@ -7,8 +7,9 @@ Keeps:
     The conditions of each target (changelog `conditions`) and of the workloads there (`workload-conditions`), a timer
     for each source that reports on a target (`timers`), and the uid of each declared target.
 Emits:
-    `conditions`, `workload-conditions`: one record for each report that counts, and tombstones for the conditions of
-    deleted targets. Conditions whose source has fallen silent become Unknown.
+    `conditions`: a record for each report that changes something, and now and then for one that does not; tombstones
+    for the conditions of deleted targets. Conditions whose source has fallen silent become Unknown.
+    `workload-conditions`: a record for each report that counts, and tombstones.
     `timers`: see `moorage.core.conditions.heartbeats`.
     `dead-letters`: the reports that are refused, with the reason and the original.
     `condition-reports`: a report that was written to the wrong partition, once, for the partition of its target; and,
@@ -18,6 +19,11 @@ Heartbeats do not move a timer. When it fires, either the source has reported in
 again, or the source seems to be silent. In that case reports may still be waiting in the partition, because this
 service may have been down for longer than the grace period. So the request for another check is written to the same
 partition, after all waiting reports. The source counts as silent only when that request has been read.
+
+A heartbeat that changes nothing is remembered here, and written only now and then
+(`moorage.core.conditions.heartbeats`). This is the one part of the state that a restore does not bring back. After a
+restore a source counts as heard as late as its records allow, until it is heard again. Reports about workloads are all
+written, because a workload's health counts for its present binding only if it was reported after that binding.
 
 Whether a workload is bound to the target that its deployer names is not checked, because the deployer may be ahead of
 the topics that this service reads. Workloads have no heartbeats.
@@ -42,6 +48,7 @@ from moorage.core.conditions.reports import (
     Accepted,
     Refusal,
     check_key,
+    check_order,
     check_size,
     check_time,
     check_workload,
@@ -187,13 +194,21 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         if workload is not None:
             table, name = state.workloads, f"{workload.key}|{report.type}"
         known = table.get(target, {}).get(name)
+        uid, source = state.targets[target], source_of(report, _sender(meta))
+        if check_order(report, report_id=meta.id, target_uid=uid, known=known) is not None:
+            return
+        beats = workload is None  # workloads have no heartbeats
+        if beats and known is not None and self._listener.may_stay_unrecorded(state, report, source, known, step.now):
+            state.conditions[target][name] = known.with_report(report, meta.id, step.now)
+            return
         verdict = judge(
             report,
             report_id=meta.id,
-            source=_sender(meta),
-            target_uid=state.targets[target],
+            source=source,
+            target_uid=uid,
             known=known,
             now=step.now,
+            unrecorded=self._listener.coarseness(state, report.target, source) if beats else timedelta(),
         )
         if not isinstance(verdict, Accepted):
             return
@@ -202,6 +217,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             step.write(WORKLOAD_CONDITIONS, workload_condition_key(workload, target, report.type), target, condition)
             return
         step.write(CONDITIONS, condition_key(target, report.type), target, condition)
+        state.hear(target, name)
         if known is not None and known.source != condition.source and known.target_uid == condition.target_uid:
             self._listener.taken_over(step, known, report.target)
         watch = state.watches.get(target, {}).get(condition.source)

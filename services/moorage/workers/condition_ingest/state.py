@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -62,6 +62,11 @@ class ConditionIngestPartition:
 
     orphans: set[str] = field(default_factory=set)
     """The keys under which there is state of a target that is not, or no longer, declared."""
+
+    def hear(self, target: str, name: str) -> None:
+        """Note that this process has read the report on which a condition rests, so that its times are exact."""
+        known = self.conditions[target]
+        known[name] = replace(known[name], heard=True)
 
     def look(self, target: str) -> None:
         """Check whether the state under a target's key belongs to a target that is no longer declared."""

@@ -134,10 +134,27 @@ def nobody_is_silenced_who_spoke(run: Run) -> Iterator[Violation]:
 
 
 def _spoke(run: Run) -> dict[tuple[str, str], list[Seen]]:
-    """The reports that counted, by target and source."""
+    """The reports that counted, by target and source.
+
+    A report counted if a condition names it. One that no condition names is a heartbeat that was not recorded, if it
+    was not refused and is newer than all before it.
+    """
     spoke: dict[tuple[str, str], list[Seen]] = defaultdict(list)
     counted = {str(seen.data.get("reportId") or "") for seen in run.of("conditions")}
+    refused = {
+        (str(seen.data["topic"]), int(seen.data["partition"]), int(seen.data["offset"]))
+        for seen in run.of("dead-letters")
+        if "offset" in seen.data
+    }
+    newest: dict[tuple[str, str], float] = {}
     for seen in run.of("condition-reports"):
-        if seen.id in counted and isinstance(seen.data.get("target"), dict):
-            spoke[name_of(seen.data["target"]), str(seen.data.get("source") or seen.source)].append(seen)
+        observed = when(seen.data, "observedTime")
+        if not isinstance(seen.data.get("target"), dict) or seen.data.get("workload") is not None or observed is None:
+            continue
+        about = (name_of(seen.data["target"]), str(seen.data.get("type")))
+        place = (seen.entry.topic, seen.entry.partition, seen.entry.offset)
+        if seen.id in counted or (place not in refused and observed > newest.get(about, 0.0)):
+            spoke[about[0], str(seen.data.get("source") or seen.source)].append(seen)
+        if place not in refused:
+            newest[about] = max(observed, newest.get(about, 0.0))
     return spoke
