@@ -24,11 +24,13 @@ from moorage_schemas.condition import (
     WorkloadConditionChanged,
 )
 from moorage_schemas.dead_letter import DeadLettered, RefusalReason
+from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import (
+    BINDINGS,
     CONDITION_REPORTS,
     CONDITIONS,
     DEAD_LETTERS,
@@ -531,6 +533,86 @@ def test_a_workload_on_an_unknown_target_is_refused() -> None:
     (emit,) = LISTENING.process(mine, [came(about_a_pod())], T0, fresh=True)
     assert isinstance(emit.event, DeadLettered)
     assert emit.event.reason is RefusalReason.UNKNOWN_TARGET
+
+
+def binding(*, present: bool = True, name: str = "web-0") -> tuple[str, WorkloadBound | None]:
+    pod, node = POD.model_copy(update={"name": name}), TargetRef(kind=TargetKind.NODE, name="n1")
+    bound = WorkloadBound(
+        workload=pod, uid="u", owner=pod, target=node, generation=1, tolerations=(), bound_time=T0, requests={}
+    )
+    return f"{pod.key}|{node.key}", bound if present else None
+
+
+def removed(mine: ConditionIngestPartition, seconds: float) -> list[str]:
+    """The keys for which `wake` writes a tombstone."""
+    found = LISTENING.wake(mine, at(seconds))
+    assert {emit.event for emit in found} <= {None}
+    assert {emit.topic.short for emit in found} <= {"workload-conditions"}
+    return [emit.key for emit in found]
+
+
+HEALTHY = "Pod/shop/web-0|Node/n1|Healthy"
+
+
+def test_what_is_known_of_a_workload_goes_ten_minutes_after_it_has_left() -> None:
+    mine = state()
+    LISTENING.apply(mine, BINDINGS, *binding())
+    take(LISTENING, mine, [came(about_a_pod(), id="a"), came(about_a_pod(type="Warm"), id="b")], at(0))
+    assert LISTENING.next_wake(mine) is None, "it is bound"
+    LISTENING.apply(mine, BINDINGS, *binding(present=False))
+    take(LISTENING, mine, [came(about_a_pod(observed=at(100)), id="c")], at(100))
+    assert LISTENING.next_wake(mine) == at(600)
+    assert removed(mine, 599) == []
+    assert removed(mine, 600) == ["Pod/shop/web-0|Node/n1|Warm"]
+    assert LISTENING.next_wake(mine) == at(700), "the other one was reported later"
+    LISTENING.apply(mine, BINDINGS, *binding())
+    assert removed(mine, 700) == [], "it is bound again"
+    LISTENING.apply(mine, BINDINGS, *binding(present=False))
+    assert removed(mine, 701) == [HEALTHY]
+    assert (mine.workloads, mine.unbound, mine.queued, mine.bound) == ({}, [], set(), {})
+    assert LISTENING.next_wake(mine) is None
+
+
+def test_a_workload_that_is_reported_and_never_bound_is_queued_once() -> None:
+    mine = state()
+    for seconds in range(0, 1200, 10):
+        take(LISTENING, mine, [came(about_a_pod(observed=at(seconds)), id=f"r{seconds}")], at(seconds))
+        assert removed(mine, seconds) == []
+        assert len(mine.unbound) == len(mine.queued) == 1
+    assert removed(mine, 1189 + 600) == []
+    assert removed(mine, 1190 + 600) == [HEALTHY]
+
+
+def test_a_restore_finds_what_is_not_bound_whatever_it_reads_first() -> None:
+    first = state()
+    emits = take(LISTENING, first, [came(about_a_pod(workload=pod(n)), id=f"p{n}") for n in range(1200)], at(0))
+    restored = state()
+    for emit in emits:
+        LISTENING.apply(restored, emit.topic, emit.key, emit.event)
+    for number in range(0, 1200, 2):
+        LISTENING.apply(restored, BINDINGS, *binding(name=f"web-{number}"))
+    found = [removed(restored, 600) for _ in range(3)]
+    assert max(map(len, found)) <= 500, "it works in portions"
+    assert sorted(key for keys in found for key in keys) == sorted(
+        f"Pod/shop/web-{number}|Node/n1|Healthy" for number in range(1, 1200, 2)
+    )
+    assert LISTENING.next_wake(restored) is None
+    assert len(restored.workloads["Node/n1"]) == 600
+
+
+def pod(number: int) -> WorkloadRef:
+    return POD.model_copy(update={"name": f"web-{number}"})
+
+
+def test_many_types_of_conditions_of_a_workload_go_with_it() -> None:
+    mine = state()
+    LISTENING.apply(mine, BINDINGS, *binding())
+    batch = [came(about_a_pod(type=f"Type{number}"), id=f"t{number}") for number in range(40)]
+    take(LISTENING, mine, batch, at(0))
+    LISTENING.apply(mine, BINDINGS, *binding(present=False))
+    assert len(removed(mine, 600)) == 40
+    assert mine.workloads == {}
+    assert len(mine.types) < 40
 
 
 def test_what_is_known_of_workloads_and_the_timers_go_with_the_target() -> None:

@@ -2,14 +2,16 @@
 
 Consumes:
     `condition-reports`, which any program may write; every record is checked before it counts.
-    `timer-fired`, for its own timers. Follows `resources` to know which targets exist.
+    `timer-fired`, for its own timers. Follows `resources` to know which targets exist, and `bindings` to remove the
+    conditions of workloads that have left.
 Keeps:
     The conditions of each target (changelog `conditions`) and of the workloads there (`workload-conditions`), a timer
     for each source that reports on a target (`timers`), and the uid of each declared target.
 Emits:
     `conditions`: a record for each report that changes something, and now and then for one that does not; tombstones
     for the conditions of deleted targets. Conditions whose source has fallen silent become Unknown.
-    `workload-conditions`: a record for each report that counts, and tombstones.
+    `workload-conditions`: a record for each report that counts, and tombstones for those of deleted targets and of
+    workloads that have not been bound there for ten minutes.
     `timers`: see `moorage.core.conditions.heartbeats`.
     `dead-letters`: the reports that are refused, with the reason and the original.
     `condition-reports`: a report that was written to the wrong partition, once, for the partition of its target; and,
@@ -25,8 +27,9 @@ A heartbeat that changes nothing is remembered here, and written only now and th
 restore a source counts as heard as late as its records allow, until it is heard again. Reports about workloads are all
 written, because a workload's health counts for its present binding only if it was reported after that binding.
 
-Whether a workload is bound to the target that its deployer names is not checked, because the deployer may be ahead of
-the topics that this service reads. Workloads have no heartbeats.
+Whether a workload is bound to the target that its deployer names is not checked when a report is read, because the
+deployer may be ahead of the topics that this service reads. A condition is removed ten minutes after its last report if
+the workload is not bound there. Otherwise each pod that ever ran would leave one. Workloads have no heartbeats.
 
 A report belongs to the target that was declared when the report was written to Kafka. A report that was written before
 the present target of its name was declared is refused. The present targets are read before a report is checked, so that
@@ -70,6 +73,7 @@ from moorage_schemas.keys import ConditionKey, condition_key, workload_condition
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.timer import TimerFired
 from moorage_schemas.topics import (
+    BINDINGS,
     CONDITION_REPORTS,
     CONDITIONS,
     RESOURCES,
@@ -81,6 +85,7 @@ from moorage_schemas.topics import (
 )
 
 _SOURCE_CHARACTERS = 253
+_UNBOUND_AT_ONCE = 500
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
@@ -92,7 +97,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     sources: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS, TIMER_FIRED)
     changelogs: ClassVar[tuple[Topic, ...]] = (CONDITIONS, WORKLOAD_CONDITIONS, TIMERS)
     outputs: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS,)
-    follows: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
+    follows: ClassVar[tuple[Topic, ...]] = (RESOURCES, BINDINGS)
     refuses: ClassVar[frozenset[Topic]] = frozenset({CONDITION_REPORTS})
 
     def __init__(self, settings: Settings) -> None:
@@ -227,7 +232,10 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     # Deleted targets, and repairs.
 
     def wake(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
-        """Remove the conditions and timers of deleted targets, and apply grace periods that have changed."""
+        """Remove the conditions and timers of deleted targets, and apply grace periods that have changed.
+
+        Remove the conditions of workloads that are not bound any more.
+        """
         emits: list[Emit] = []
         for target in sorted(state.orphans):
             uid = state.targets.get(target)
@@ -253,14 +261,24 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         for target in sorted(state.moved):
             self._listener.hasten(state, TargetRef.parse(target), now, emits)
         state.moved.clear()
+        for target, name in state.unbound_at(now, _UNBOUND_AT_ONCE):
+            held = state.workloads[target][name]
+            key = _workload_key(target, name)
+            cause = self._gone(target, event_id("workload-gone", key, held.target_uid, held.generation, held.report_id))
+            Round(state, now, emits, cause).write(WORKLOAD_CONDITIONS, key, target, None)
         return emits
 
     def _gone(self, target: str, identity: str) -> Meta:
         return Meta(id=identity, source=self._source, type=RESOURCES.event_type, subject=target)
 
     def next_wake(self, state: ConditionIngestPartition) -> datetime | None:
-        """Return a time in the past when a target was deleted or has another grace period; None otherwise."""
-        return _AT_ONCE if state.orphans or state.moved else None
+        """Return a time in the past when a target was deleted or has another grace period.
+
+        Otherwise, return when the condition of a workload that is not bound may be removed. None if there is none.
+        """
+        if state.orphans or state.moved:
+            return _AT_ONCE
+        return state.unbound[0][0] if state.unbound else None
 
     def reconcile(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
         """Remove the state of deleted targets. Watch every source that reports and is not watched."""
