@@ -13,7 +13,7 @@ from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAsked, EvictionSlot
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import Audited, DeadLettered
-from moorage_schemas.eviction import EvictionDecided
+from moorage_schemas.eviction import EvictionDecided, GenerationFloor
 from moorage_schemas.journal import StepsTaken
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
@@ -198,6 +198,14 @@ EVICTIONS = Topic(
     writer="eviction",
     segments=LASTING,
 )
+GENERATION_FLOORS = Topic(
+    "generation-floors",
+    "partition of evictions",
+    "that partition",
+    GenerationFloor,
+    Cleanup.COMPACT,
+    writer="eviction",
+)
 WORKLOAD_CONDITIONS = Topic(
     "workload-conditions",
     "workload|target|type",
@@ -262,6 +270,7 @@ TOPICS: tuple[Topic, ...] = (
     TIMERS,
     TIMER_FIRED,
     EVICTIONS,
+    GENERATION_FLOORS,
     WORKLOAD_CONDITIONS,
     ZONE_MEMBERS,
     ZONES,

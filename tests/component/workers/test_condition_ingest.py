@@ -12,6 +12,7 @@ from tests.support.records import T0, at, record
 from tests.support.worlds.flow import Flow
 from tests.support.worlds.world import World
 
+from moorage.runtime.portions import CHECKS
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh
 from moorage.runtime.settings import Settings
 from moorage.workers import condition_ingest
@@ -585,19 +586,19 @@ def test_a_workload_that_is_reported_and_never_bound_is_queued_once() -> None:
 
 def test_a_restore_finds_what_is_not_bound_whatever_it_reads_first() -> None:
     first = state()
-    emits = take(LISTENING, first, [came(about_a_pod(workload=pod(n)), id=f"p{n}") for n in range(1200)], at(0))
+    emits = take(LISTENING, first, [came(about_a_pod(workload=pod(n)), id=f"p{n}") for n in range(2400)], at(0))
     restored = state()
     for emit in emits:
         LISTENING.apply(restored, emit.topic, emit.key, emit.event)
-    for number in range(0, 1200, 2):
+    for number in range(0, 2400, 2):
         LISTENING.apply(restored, BINDINGS, *binding(name=f"web-{number}"))
     found = [removed(restored, 600) for _ in range(3)]
-    assert max(map(len, found)) <= 500, "it works in portions"
+    assert [len(keys) for keys in found] == [CHECKS / 2, CHECKS / 2, 200], "it works in portions"
     assert sorted(key for keys in found for key in keys) == sorted(
-        f"Pod/shop/web-{number}|Node/n1|Healthy" for number in range(1, 1200, 2)
+        f"Pod/shop/web-{number}|Node/n1|Healthy" for number in range(1, 2400, 2)
     )
     assert LISTENING.next_wake(restored) is None
-    assert len(restored.workloads["Node/n1"]) == 600
+    assert len(restored.workloads["Node/n1"]) == 1200
 
 
 def pod(number: int) -> WorkloadRef:

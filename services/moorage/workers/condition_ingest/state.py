@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from moorage.core.apimachinery.unstructured import part
 from moorage.core.conditions.heartbeats import HeartbeatWatch, own_grace, watched
 from moorage.core.conditions.reports import Held, newer_condition
+from moorage.runtime.portions import PendingChecks
 from moorage.runtime.service import Emit
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
@@ -82,6 +83,9 @@ class ConditionIngestPartition:
 
     orphans: set[str] = field(default_factory=set)
     """The keys under which there is state of a target that is not, or no longer, declared."""
+
+    round: PendingChecks = field(default_factory=PendingChecks)
+    """The targets that the reconciler's present round has still to reach."""
 
     def hear(self, target: str, name: str) -> None:
         """Note that this process has read the report on which a condition rests, so that its times are exact."""
