@@ -99,7 +99,9 @@ class Fleet:
         """Increases when a node is added, removed or changed. It does not change when pods take or release
         resources."""
 
-        self._comings = 0  # nodes added and removed: only these change the order of the names
+        self.comings = 0
+        """Increases when a node is added or removed. Only this changes the rows of nodes and the order of names."""
+
         self.evicting: dict[str, tuple[Taint, ...]] = {}
         """The `NoExecute` taints of each node that has some."""
 
@@ -240,11 +242,11 @@ class Fleet:
 
     def ranks(self) -> npt.NDArray[np.int64]:
         """The position of each row in the order of the nodes' names."""
-        if self._ranks[0] != self._comings:
+        if self._ranks[0] != self.comings:
             order = sorted(range(self.rows), key=self._names.__getitem__)
             ranks = np.empty(self.rows, dtype=np.int64)
             ranks[order] = np.arange(self.rows)
-            self._ranks = (self._comings, ranks)
+            self._ranks = (self.comings, ranks)
         return self._ranks[1]
 
     def put(self, facts: NodeFacts) -> bool:
@@ -273,7 +275,7 @@ class Fleet:
             offered[row] = min(facts.allocatable.get(resource, _unsaid(resource)), UNLIMITED)
             self._free[resource][row] = offered[row] - self._taken[resource][row]
         if before is None:
-            self._comings += 1
+            self.comings += 1
             self._recount(facts.name, row)
         self.version += 1
         return True
@@ -289,7 +291,7 @@ class Fleet:
         del self._facts[name]
         self.evicting.pop(name, None)
         self._alive[row] = False
-        self._comings += 1
+        self.comings += 1
         self.version += 1
 
     def take(self, name: str, requests: Iterable[tuple[str, int]], sign: int = 1) -> None:

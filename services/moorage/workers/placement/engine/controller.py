@@ -13,8 +13,9 @@ from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 
-PORTION: Final = 500
-"""The approximate number of records that are written in one call. The rest waits for the next call."""
+PORTION: Final = 200
+"""The approximate number of records that are written in one call. The rest waits for the next call. A pod has two
+records and takes about half a millisecond on 5,000 nodes, so a call stays well below 100 ms."""
 
 
 class Controller(ABC):

@@ -110,8 +110,8 @@ class BindingState:
 
     def would_claim(self, event: ResourceDeclared) -> bool:
         """Return whether a known policy places a declared resource."""
-        about = resource_of(event).claimable
-        return claim(about, self.view.policies_for(about.api_version, about.kind, about.namespace)) is not None
+        policies = self.view.policies_for(str(event.object.get("apiVersion", "")), event.kind, event.namespace)
+        return bool(policies) and claim(resource_of(event).claimable, policies) is not None
 
     def concerned(self, key: str) -> bool:
         """Return whether a resource is, or was until now, placed on clusters."""

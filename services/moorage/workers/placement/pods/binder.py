@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from moorage.core.scheduling.nodes.plugin import PodRequest
@@ -67,6 +68,7 @@ class Slot:
     """The only node that it may go to; None for any."""
 
 
+@lru_cache(maxsize=16_384)
 def node_ref(name: str) -> TargetRef:
     """Return the reference of a node."""
     return TargetRef(kind=TargetKind.NODE, name=name)

@@ -33,6 +33,7 @@ class PodController(Controller):
 
     resources: ClassVar[tuple[str, ...]] = OWNERS
     decisions: ClassVar[tuple[str, ...]] = PODS
+    at_once: ClassVar[int | None] = 1000
 
     def __init__(self, claimed: Callable[[str], bool], claimable: Callable[[ResourceDeclared], bool]) -> None:
         super().__init__()

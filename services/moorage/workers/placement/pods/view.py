@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-import numpy as np
-
 from moorage.core.apimachinery.quantities import PODS
 from moorage.core.scheduling.nodes.fleet import Fleet, Rows
 from moorage.core.scheduling.nodes.scheduler import NodeScheduler
@@ -19,6 +17,7 @@ from moorage.runtime.service import Input
 from moorage.workers.placement.engine.evictions import EvictionTable, Requested
 from moorage.workers.placement.engine.overlay import Overlay
 from moorage.workers.placement.pods.nodes import NodeTable
+from moorage.workers.placement.pods.replica_rows import ReplicaRows
 from moorage.workers.placement.pods.reservation import Reservation, reservation_of
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import BindingKey, TargetKey
@@ -68,6 +67,7 @@ class PodView:
         self._bindings: Overlay[Reservation] = Overlay(lambda found, assumed: found.age >= assumed.age)
         self._at_node: dict[str, set[str]] = {}
         self._of_owner: dict[str, dict[str, str]] = {}
+        self._replicas = ReplicaRows(self.fleet)
         self._rules: dict[str, DedicatedNodes] = {}
         self._listeners: list[PodListener] = []
 
@@ -219,7 +219,7 @@ class PodView:
         self._account(key, before, reservation)
 
     def _account(self, key: str, before: Reservation | None, now: Reservation | None) -> None:
-        if before is now:
+        if before is now or (before is not None and now is not None and before.takes_as(now)):
             return
         if before is not None:
             self.fleet.take(before.node, before.requests, -1)
@@ -228,10 +228,12 @@ class PodView:
             del owned[key]
             if not owned:
                 del self._of_owner[before.owner]
+            self._replicas.remove(before.owner, before.node)
         if now is not None:
             self.fleet.take(now.node, now.requests)
             self._at_node.setdefault(now.node, set()).add(key)
             self._of_owner.setdefault(now.owner, {})[key] = now.node
+            self._replicas.add(now.owner, now.node)
 
     # Queries.
 
@@ -245,9 +247,7 @@ class PodView:
 
     def replica_rows(self, owner: str) -> Rows:
         """Return the rows of the nodes on which an owner has pods, one entry for each pod."""
-        fleet = self.fleet
-        names = self._of_owner.get(owner, {}).values()
-        return np.array([fleet.row_of(name) for name in names if name in fleet], dtype=np.intp)
+        return self._replicas.of(owner, self._of_owner.get(owner, {}).values())
 
     def requested(self, workload: str, uid: str, node: str, generation: int) -> Requested | None:
         """Return the eviction that requests the end of exactly this binding; None when there is none."""
