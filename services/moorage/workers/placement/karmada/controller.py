@@ -123,7 +123,7 @@ class BindingController(Controller):
         if not self.begun:
             self.begun = True
             for key in self.keys():
-                self.work.add(Work(key, None))
+                self.work.add_once(Work(key, None))
             self._kind_versions = dict(view.kind_versions)
         else:
             if self._policy_version != view.policy_version:
@@ -131,7 +131,7 @@ class BindingController(Controller):
                     self.work.add(Work(key, view.policy_by))
             opened = self._openings != view.openings
             for key in sorted(state.last if opened else state.waiting if self._rooms != view.rooms else ()):
-                self.work.add(Work(key, view.opened_by))
+                self.work.add_once(Work(key, view.opened_by))
         self._policy_version, self._openings, self._rooms = view.policy_version, view.openings, view.rooms
         for (owner, _), end in state.ends.take_due(now):
             self.work.add(Work(owner, timed_cause(owner, end)))

@@ -10,7 +10,7 @@ from typing import Final
 from moorage.core.scheduling.nodes.plugin import PodRequest
 from moorage.core.scheduling.nodes.pod_shape import PodShape
 from moorage.core.scheduling.nodes.scheduler import Decision
-from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.engine.outbox import DECISION, Outbox
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.pods.decision import PodDecision
@@ -231,6 +231,7 @@ class Binder:
         known = failed.get(shape.key) if slot.only is None else None
         if known is not None and known[0] == self.view.openings:
             return known[1]
+        self.outbox.effort += DECISION
         decision = self.view.scheduler.decide(self.request(owner, shape), only=slot.only)
         if decision.target is None and slot.only is None:
             if len(failed) >= _REMEMBERED:
