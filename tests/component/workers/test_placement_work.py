@@ -11,7 +11,7 @@ from tests.component.workers import test_placement as nodes
 from tests.component.workers import test_placement_clusters as clusters
 from tests.support.worlds.flow import START
 
-from moorage.runtime.service import Emit
+from moorage.runtime.service import Emit, Input
 from moorage.workers.placement.engine.controller import EFFORT, PORTION
 from moorage.workers.placement.engine.outbox import DECISION, Outbox
 from moorage.workers.placement.engine.work_queue import Work, WorkQueue
@@ -19,6 +19,7 @@ from moorage.workers.placement.karmada.controller import BindingController
 from moorage.workers.placement.pods import reconcile
 from moorage.workers.placement.pods.controller import PodController
 from moorage.workers.placement.pods.state import PodState
+from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
 from moorage_schemas.topics import BINDINGS, RESOURCES, TAINTS
@@ -48,7 +49,7 @@ def taint(bench: nodes.Bench, name: str, generation: int, *effects: str) -> None
         TaintRecord(key=f"k-{effect.lower()}", effect=effect, time_added=START, origins=(TaintOrigin.EXPLICIT,))
         for effect in effects
     )
-    target = nodes.TargetRef(kind=nodes.TargetKind.NODE, name=name)
+    target = TargetRef(kind=TargetKind.NODE, name=name)
     event = TargetTainted(target=target, target_uid=f"uid-{name}", generation=generation, taints=records)
     bench.fold(TAINTS, target.key, event)
 
@@ -250,7 +251,7 @@ def test_the_index_of_daemon_pods_is_empty_when_they_are_gone() -> None:
     assert isinstance(bench.states[0].pods, PodController)
     for number in range(2):
         key = f"DaemonSet/default/d{number}"
-        record = nodes.Input(RESOURCES, 0, 10_000 + number, key, None, nodes.meta(10_000 + number))
+        record = Input(RESOURCES, 0, 10_000 + number, key, None, nodes.meta(10_000 + number))
         bench.service.process(bench.states[0], [record], START, fresh=True)
     drain(bench)
     assert state.places == 0
