@@ -20,6 +20,7 @@ import argparse
 import asyncio
 import itertools
 import logging
+import signal
 import sys
 import tempfile
 import time
@@ -201,7 +202,7 @@ async def ours(
     try:
         await service.ready(READY_WITHIN)
         if options.profile:
-            command = [options.py_spy, "record", "-o", options.profile, "-f", "raw", "-r", "200"]
+            command = [options.py_spy, "record", "-o", options.profile, "-f", "raw", "-r", "100"]
             profiler = await asyncio.create_subprocess_exec(*command, "-p", str(service.process.pid))
         busy, client.readable = service.cpu_seconds(), 0.0
         writing = asyncio.create_task(client.write(writes))
@@ -210,7 +211,7 @@ async def ours(
         cpu = service.cpu_seconds() - busy
     finally:
         if profiler is not None:
-            profiler.terminate()
+            profiler.send_signal(signal.SIGINT)
             await profiler.wait()
         await service.stop()
         await client.stop()

@@ -39,7 +39,10 @@ class BindingState:
         """Fold in a resource that is declared, or deleted (None)."""
         known = self.resources.pop(key, None)
         if known is not None:
-            del self._of_kind[known.claimable.api_version, known.claimable.kind][key]
+            scope = (known.claimable.api_version, known.claimable.kind)
+            del self._of_kind[scope][key]
+            if not self._of_kind[scope]:
+                del self._of_kind[scope]
         if event is not None:
             resource = self.resources[key] = resource_of(event)
             about = resource.claimable

@@ -84,6 +84,9 @@ class Column(ABC):
     lazy: ClassVar[bool] = False
     """Whether values are expensive to compute. A changed row is then only reset to `empty`."""
 
+    coded: ClassVar[bool] = False
+    """Whether values are codes of the fleet (`ColumnSource.code`). Such a column cannot be held."""
+
     @abstractmethod
     def empty(self, capacity: int) -> Values:
         """The values for rows without a cluster."""

@@ -30,6 +30,9 @@ _ORDERED: Final = 4096
 """Up to this many clusters, each new one is inserted into the sort order at once. An insertion into a longer order
 takes longer than its share of one sort."""
 
+_CODES: Final = 4096
+"""The number of texts that may have codes in any case."""
+
 _OPENED: Final = 16
 """The number of different scores of add-ons whose columns are kept before a placement asks for them."""
 
@@ -352,8 +355,13 @@ class ManagedFleet:
             order.by_row[row] = place
 
     def code(self, text: str) -> int:
-        """An integer that stands for a text, always the same for the same text. 0 or more."""
+        """An integer that stands for a text. 0 or more. It is the same for the same text until a cluster changes."""
         return self._codes.setdefault(text, len(self._codes))
+
+    @property
+    def texts_coded(self) -> int:
+        """The number of texts that have a code."""
+        return len(self._codes)
 
     # --- columns
 
@@ -401,6 +409,7 @@ class ManagedFleet:
     ) -> Touched:
         """Update the columns that depend on the change. `before` has the previous facts of a cluster that stays."""
         self.version += 1
+        self._forget_codes()
         after = self._facts[row]
         touched = set()
         bits = aspects.value
@@ -413,6 +422,13 @@ class ManagedFleet:
             elif _rewrite(kept, row, kept.blank if after is None else column.answer(self, row)):
                 touched.add(column)
         return Touched(name, row, aspects, frozenset(touched), was, bool(self._live[row]))
+
+    def _forget_codes(self) -> None:
+        """Drop the codes of all texts, and the columns of codes, when most texts are those of earlier clusters."""
+        if len(self._codes) > max(_CODES, 4 * self._count):
+            self._codes.clear()
+            for column in [column for column in self._columns if column.coded]:
+                del self._columns[column]
 
     def _grow(self, capacity: int) -> None:
         more = np.zeros(capacity - self.capacity, dtype=np.bool_)
