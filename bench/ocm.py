@@ -125,7 +125,7 @@ class Run:
     first: float
     last: float
     cpu: float
-    """The CPU time of the whole run in seconds. For the peer it includes creating the objects."""
+    """The CPU time of the whole run in seconds. For the peer it includes its set-up, which is subtracted later."""
 
     decisions: list[tuple[str, ...]] = field(default_factory=list)
     totals: dict[int, dict[str, int]] = field(default_factory=dict)
@@ -191,11 +191,11 @@ def run_peer(oracle: Path, placements: int, options: argparse.Namespace) -> Run:
     return Run(total, first, last, busy)
 
 
-def peer_setup(oracle: Path, options: argparse.Namespace) -> float:
-    """The seconds that the peer's process takes apart from its decisions, with one placement."""
+def peer_setup(oracle: Path, options: argparse.Namespace) -> tuple[float, float]:
+    """The seconds, and the CPU time, that the peer's process takes apart from its decisions, with one placement."""
     start = time.perf_counter()
     run = run_peer(oracle, 1, options)
-    return time.perf_counter() - start - run.total
+    return time.perf_counter() - start - run.total, run.cpu - run.total
 
 
 def _children() -> float:
@@ -252,11 +252,13 @@ def measure(oracle: Path | None, placements: int, options: argparse.Namespace) -
         ours.append(run_ours(clusters, scores, specs, sample))
         if oracle is not None and asked:
             peers.append(run_peer(oracle, placements, options))
+    setups = [peer_setup(oracle, options) for _ in range(3)] if oracle is not None else []
+    setup = statistics.median(seconds for seconds, _ in setups) if setups else None
     mine = statistics.median(run.total for run in ours)
     theirs = statistics.median(run.total for run in peers) if peers else None
     my_cpu = statistics.median(run.cpu for run in ours)
-    their_cpu = statistics.median(run.cpu for run in peers) if peers else None
-    setup = statistics.median(peer_setup(oracle, options) for _ in range(3)) if oracle is not None else None
+    set_up = statistics.median(busy for _, busy in setups) if setups else 0.0
+    their_cpu = statistics.median(run.cpu for run in peers) - set_up if peers else None
     different = differences(oracle, ours[0], clusters, scores, specs) if oracle is not None else []
     return {
         "placements": placements,
