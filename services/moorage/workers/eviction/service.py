@@ -32,7 +32,7 @@ with times in records, never with the governor's clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final
@@ -40,6 +40,7 @@ from typing import ClassVar, Final
 from moorage.core.disruption.budgets import LEAVE_LASTS, Subject
 from moorage.core.taints.dialects.table import DIALECTS
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict
+from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
 from moorage.runtime.settings import Settings
 from moorage.workers.eviction.guards import GuardView
@@ -48,6 +49,7 @@ from moorage.workers.eviction.state import (
     NODES_ONLY,
     OWNER,
     Binding,
+    BindingRow,
     BoundTarget,
     EvictionPartition,
     Pending,
@@ -127,6 +129,7 @@ class Eviction(Service[EvictionPartition]):
     changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS)
     outputs: ClassVar[tuple[Topic, ...]] = (EVICTION_ASKS,)
     globals: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
+    rows: ClassVar[Mapping[Topic, RowReader]] = {BINDINGS: RowReader(WorkloadBound, shared=("tolerations", "labels"))}
 
     def __init__(self, settings: Settings | None = None) -> None:
         settings = settings or Settings()
@@ -151,6 +154,10 @@ class Eviction(Service[EvictionPartition]):
     def apply(self, state: EvictionPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in taints, a binding, a task or a timer."""
         state.fold(topic, key, event)
+
+    def apply_row(self, state: EvictionPartition, topic: Topic, key: str, row: BindingRow) -> None:  # noqa: ARG002 - only bindings have rows
+        """Fold in a binding."""
+        state.bind(key, row, row.tolerations)
 
     def process(
         self,
