@@ -254,11 +254,19 @@ class Service(ABC, Generic[S]):
     def apply(self, state: S, topic: Topic, key: str, event: Model | None) -> None:
         """Fold one record of a table into the state. This is idempotent, and the only way to change the state."""
 
-    def apply_row(self, state: S, topic: Topic, key: str, row: Any) -> None:
-        """Fold one record of a topic of `rows` into the state, with the same effect as `apply`."""
-        raise NotImplementedError(
-            f"{self.name} has rows of {topic.short}, and does not apply them to {state!r}: {key} {row}"
-        )
+    def apply_row(self, state: S, topic: Topic, key: str, row: Any) -> bool:  # noqa: ARG002 - for services with rows
+        """Fold one record of a topic of `rows` into the state, with the same effect as `apply`.
+
+        Args:
+            state: the state of the partition.
+            topic: the topic of the record.
+            key: its key.
+            row: the row, which has the fields and the properties of the model.
+
+        Returns:
+            False, without any effect, when the record is to be given to `apply` as a model.
+        """
+        return False
 
     @abstractmethod
     def process(self, state: S, batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:

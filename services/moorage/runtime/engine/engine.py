@@ -256,9 +256,8 @@ class PartitionEngine(Generic[S]):
         row_of = None if reader is None else self._form.rows(topic, reader)
         for record in records:
             try:
-                if row_of is not None and (row := row_of(record)) is not None:
-                    service.apply_row(state, topic, record.key.decode(), row)
-                else:
+                row = None if row_of is None else row_of(record)
+                if row is None or not service.apply_row(state, topic, record.key.decode(), row):
                     service.apply(state, topic, *table(topic, record))
             except Exception:
                 metrics.TABLE_RECORDS_SKIPPED.labels(service.name).inc()

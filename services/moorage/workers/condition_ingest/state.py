@@ -77,16 +77,21 @@ class ConditionIngestPartition:
 
     def apply(self, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a condition, a timer, or a declared target."""
+        if topic is CONDITIONS or topic is WORKLOAD_CONDITIONS:
+            self.apply_condition(topic, key, event if isinstance(event, ConditionChanged) else None)
+        elif topic is TIMERS:
+            self.apply_timer(key, event if isinstance(event, SetTimer) else None)
+        else:
+            self._apply_resource(key, event)
+
+    def apply_condition(self, topic: Topic, key: str, event: ConditionChanged | None) -> None:
+        """Fold in a condition of a target, or of a workload there."""
         if topic is CONDITIONS:
             target, condition_type = ConditionKey.parse(key)
             self._fold(self.conditions, target, condition_type, event)
-        elif topic is WORKLOAD_CONDITIONS:
+        else:
             workload, target, condition_type = WorkloadConditionKey.parse(key)
             self._fold(self.workloads, target, f"{workload}|{condition_type}", event)
-        elif topic is TIMERS:
-            self._apply_timer(key, event)
-        else:
-            self._apply_resource(key, event)
 
     def _apply_resource(self, key: str, event: Model | None) -> None:
         target = target_of_resource(key)
@@ -111,12 +116,13 @@ class ConditionIngestPartition:
             self.graces.pop(target.key, None)
         self.look(target.key)
 
-    def _apply_timer(self, key: str, event: Model | None) -> None:
+    def apply_timer(self, key: str, event: SetTimer | None) -> None:
+        """Fold in one of this service's own timers."""
         who = watched(key)
         if who is None:
             return
         known = self.watches.get(who.target, {}).get(who.source)
-        if isinstance(event, SetTimer):
+        if event is not None:
             if event.owner != OWNER or (known is not None and known.id == key and known.generation >= event.generation):
                 return
             watch = HeartbeatWatch(key, sys.intern(who.uid), event.generation, event.deadline)
@@ -127,8 +133,8 @@ class ConditionIngestPartition:
                 del self.watches[who.target]
         self._check(who.target)
 
-    def _fold(self, table: Table, target: str, name: str, event: Model | None) -> None:
-        if isinstance(event, ConditionChanged):
+    def _fold(self, table: Table, target: str, name: str, event: ConditionChanged | None) -> None:
+        if event is not None:
             known = table.setdefault(target, {})
             if newer_condition(event, known.get(name)):
                 known[sys.intern(name)] = Held.of(event, sys.intern)

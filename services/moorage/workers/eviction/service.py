@@ -35,7 +35,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from moorage.core.disruption.budgets import LEAVE_LASTS, Subject
 from moorage.core.taints.dialects.table import DIALECTS
@@ -49,7 +49,6 @@ from moorage.workers.eviction.state import (
     NODES_ONLY,
     OWNER,
     Binding,
-    BindingRow,
     BoundTarget,
     EvictionPartition,
     Pending,
@@ -61,13 +60,13 @@ from moorage.workers.eviction.target_view import TargetView
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.envelope import Meta, event_id
-from moorage_schemas.eviction import EvictionState
+from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import BindingKey, eviction_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import target_of_resource
 from moorage_schemas.taint import Taint, TargetTainted
-from moorage_schemas.timer import TimerFired
+from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.topics import (
     BINDINGS,
     CONDITIONS,
@@ -129,7 +128,11 @@ class Eviction(Service[EvictionPartition]):
     changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS)
     outputs: ClassVar[tuple[Topic, ...]] = (EVICTION_ASKS,)
     globals: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
-    rows: ClassVar[Mapping[Topic, RowReader]] = {BINDINGS: RowReader(WorkloadBound, shared=("tolerations", "labels"))}
+    rows: ClassVar[Mapping[Topic, RowReader]] = {
+        BINDINGS: RowReader(WorkloadBound, shared=("tolerations", "labels")),
+        EVICTIONS: RowReader(EvictionDecided, shared=("held_by", "taints")),
+        TIMERS: RowReader(SetTimer),
+    }
 
     def __init__(self, settings: Settings | None = None) -> None:
         settings = settings or Settings()
@@ -155,9 +158,15 @@ class Eviction(Service[EvictionPartition]):
         """Fold in taints, a binding, a task or a timer."""
         state.fold(topic, key, event)
 
-    def apply_row(self, state: EvictionPartition, topic: Topic, key: str, row: BindingRow) -> None:  # noqa: ARG002 - only bindings have rows
-        """Fold in a binding."""
-        state.bind(key, row, row.tolerations)
+    def apply_row(self, state: EvictionPartition, topic: Topic, key: str, row: Any) -> bool:
+        """Fold in a binding, a task or a timer."""
+        if topic is BINDINGS:
+            state.bind(key, row, row.tolerations)
+        elif topic is EVICTIONS:
+            state.apply_eviction(key, row)
+        else:
+            state.apply_timer(key, row)
+        return True
 
     def process(
         self,

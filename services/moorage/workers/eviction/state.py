@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from sys import intern
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
@@ -47,46 +47,6 @@ class Traits:
 
 PLAIN: Final = Traits(MappingProxyType({}), "")
 """The traits of work without labels."""
-
-
-class Reference(Protocol):
-    """A reference to an object."""
-
-    @property
-    def key(self) -> str:
-        """The key of the object."""
-
-
-class BindingRow(Protocol):
-    """The part of a `WorkloadBound` that matters here, as an event or as a row."""
-
-    @property
-    def uid(self) -> str:
-        """See `WorkloadBound`."""
-
-    @property
-    def owner(self) -> Reference:
-        """See `WorkloadBound`."""
-
-    @property
-    def generation(self) -> int:
-        """See `WorkloadBound`."""
-
-    @property
-    def revision(self) -> int:
-        """See `WorkloadBound`."""
-
-    @property
-    def tolerations(self) -> Tolerations:
-        """See `WorkloadBound`."""
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """See `WorkloadBound`."""
-
-    @property
-    def purge_mode(self) -> str:
-        """See `WorkloadBound`."""
 
 
 class Binding(Struct, frozen=True, gc=False):
@@ -303,12 +263,12 @@ class EvictionPartition:
             target.bindings.pop(workload, None)
             self._tidy(target_key, target)
 
-    def bind(self, key: str, event: BindingRow, tolerations: Tolerations) -> None:
+    def bind(self, key: str, event: WorkloadBound, tolerations: Tolerations) -> None:
         """Fold in a binding that has not ended. This runs for every binding of a restore.
 
         Args:
             key: the key of its record.
-            event: the event, or its row.
+            event: the event or its row, which has the same fields.
             tolerations: the tolerations of the event; one object for all bindings with equal ones.
         """
         workload, _, target_key = key.partition("|")
@@ -369,7 +329,7 @@ class EvictionPartition:
         key = tuple([(t.key, t.operator, t.value, t.effect, t.toleration_seconds) for t in tolerations])
         return self.pool.setdefault(key, tolerations)
 
-    def _traits(self, event: BindingRow) -> Traits:
+    def _traits(self, event: WorkloadBound) -> Traits:
         key = (event.purge_mode, *event.labels.items())
         known = self.traits.get(key)
         if known is None:
@@ -386,7 +346,7 @@ def newer_taints(event: TargetTainted, known: BoundTarget) -> bool:
     return known.generation == 0 or known.uid != event.target_uid or event.generation > known.generation
 
 
-def newer_binding(event: BindingRow, known: Binding | None) -> bool:
+def newer_binding(event: WorkloadBound, known: Binding | None) -> bool:
     """Return whether a binding supersedes the known one.
 
     A workload that was created again under its name begins with new generations. The tombstone in between may have been
