@@ -72,14 +72,14 @@ def node(number: int) -> TargetRef:
     return TargetRef(kind=TargetKind.NODE, name=f"node-{number // PODS_A_NODE}")
 
 
-def bindings(count: int) -> Iterator[Written]:
+def bound_pods(count: int) -> Iterator[WorkloadBound]:
     """Bindings with the tolerations that admission adds, two for 300 s each, and two requests."""
     tolerations = tuple(
         Toleration(key=f"node.kubernetes.io/{key}", operator="Exists", effect="NoExecute", toleration_seconds=300)
         for key in ("not-ready", "unreachable")
     )
     for number in range(count):
-        bound = WorkloadBound(
+        yield WorkloadBound(
             workload=pod(number),
             uid=f"{number:032x}",
             owner=owner(number),
@@ -89,6 +89,11 @@ def bindings(count: int) -> Iterator[Written]:
             requests={"cpu": 250, "memory": 268_435_456},
             bound_time=NOW,
         )
+
+
+def bindings(count: int) -> Iterator[Written]:
+    """Bindings."""
+    for bound in bound_pods(count):
         yield Written(binding_key(bound.workload, bound.target), bound.target.key, bound)
 
 

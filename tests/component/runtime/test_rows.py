@@ -430,26 +430,21 @@ def histories(draw: st.DrawFn, topic: Topic) -> list[tuple[SimpleNamespace, bool
 
 def content(found: Any) -> Any:
     """What a state contains, as values that can be compared."""
-    if isinstance(found, (Model, dict, tuple)):
-        return (
-            fields(found)
-            if isinstance(found, Model)
-            else (
-                {key: content(part) for key, part in found.items()}
-                if isinstance(found, dict)
-                else [*map(content, found)]
-            )
-        )
     if isinstance(found, PlacementPartition):
-        return [content(part) for part in (found.pods.state.last, found.pods.state.pending)]
-    if isinstance(found, EvictionPartition):
-        return [content(part) for part in (found.targets, found.timers)]
-    if isinstance(found, (list, set)):
-        return sorted(map(repr, map(content, found)))
-    names_ = [name for kind in type(found).__mro__ for name in getattr(kind, "__slots__", ())]
-    names_ += getattr(found, "__dict__", {})
-    if type(found).__module__.startswith("moorage.") and names_ and not isinstance(found, StrEnum):
-        return {name: content(getattr(found, name)) for name in names_}
+        found = (found.pods.state.last, found.pods.state.pending)
+    elif isinstance(found, EvictionPartition):
+        found = (found.targets, found.timers, found.over)
+    if isinstance(found, dict):
+        return {key: content(part) for key, part in found.items()}
+    if isinstance(found, (list, set, tuple)):
+        parts = [repr(content(part)) for part in found]
+        return sorted(parts) if isinstance(found, set) else parts
+    if isinstance(found, Model):
+        return fields(found)
+    slots = [name for kind in type(found).__mro__ for name in getattr(kind, "__slots__", ())]
+    attributes = [*slots, *getattr(found, "__dict__", ())]
+    if type(found).__module__.startswith("moorage.") and not isinstance(found, StrEnum):
+        return {name: content(getattr(found, name)) for name in attributes}
     return found
 
 
@@ -518,6 +513,6 @@ def test_the_timers_that_are_kept_are_models() -> None:
         subject="s",
     )
     engine.fold(TIMERS, [consumed(TIMERS, 0, b"t", event.model_dump_json().encode())])
-    (due,) = engine.state.table.due(datetime(2026, 1, 2, tzinfo=UTC))
+    (due,) = engine.state.table.take_due(datetime(2026, 1, 2, tzinfo=UTC))
     assert due.timer == event
     assert due.timer.model_dump_json() == event.model_dump_json()

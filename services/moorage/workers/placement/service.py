@@ -7,10 +7,10 @@ Keeps:
     The resources (source table `resources`) and the last decision on each of their pods, or on a whole resource that a
     policy places on clusters, or on an OCM placement and each of its PlacementDecisions (changelog `placements`). For
     all partitions of the process together, the global view: nodes, clusters and managed clusters (`resources`,
-    `taints`), what is bound to them (`bindings`), evictions that are requested (`evictions`), `DedicatedNodes` rules,
-    propagation policies, what is healthy on clusters (`workload-conditions`), sets of managed clusters, their bindings
-    and the scores of add-ons (`resources`), and how often each managed cluster is selected (the PlacementDecisions of
-    `placements`).
+    `taints`), what is bound to them (`bindings`), evictions that are requested (`evictions`, `generation-floors`),
+    `DedicatedNodes` rules, propagation policies, what is healthy on clusters (`workload-conditions`), sets of managed
+    clusters, their bindings and the scores of add-ons (`resources`), and how often each managed cluster is selected
+    (the PlacementDecisions of `placements`).
 Emits:
     `placements`: placed, pending or evicted, with all reasons; a tombstone when the workload no longer exists. For an
     OCM placement, the PlacementDecisions that change, with the clusters to add and to remove, and then its own record,
@@ -39,7 +39,16 @@ from moorage.workers.placement.view import FleetView
 from moorage_schemas.base import Model
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, RESOURCES, TAINTS, WORKLOAD_CONDITIONS, Topic
+from moorage_schemas.topics import (
+    BINDINGS,
+    EVICTIONS,
+    GENERATION_FLOORS,
+    PLACEMENTS,
+    RESOURCES,
+    TAINTS,
+    WORKLOAD_CONDITIONS,
+    Topic,
+)
 
 AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The time of work that is due at once."""
@@ -54,7 +63,15 @@ class PlacementService(Service[PlacementPartition]):
     source_tables: ClassVar[frozenset[Topic]] = frozenset({RESOURCES})
     changelogs: ClassVar[tuple[Topic, ...]] = (PLACEMENTS,)
     outputs: ClassVar[tuple[Topic, ...]] = (BINDINGS,)
-    globals: ClassVar[tuple[Topic, ...]] = (RESOURCES, TAINTS, BINDINGS, EVICTIONS, WORKLOAD_CONDITIONS, PLACEMENTS)
+    globals: ClassVar[tuple[Topic, ...]] = (
+        RESOURCES,
+        TAINTS,
+        BINDINGS,
+        EVICTIONS,
+        GENERATION_FLOORS,
+        WORKLOAD_CONDITIONS,
+        PLACEMENTS,
+    )
     rows: ClassVar[Mapping[Topic, RowReader]] = {
         PLACEMENTS: RowReader(WorkloadPlaced, shared=("leaving", "conditions"))
     }

@@ -9,7 +9,8 @@ from moorage.runtime.service import GlobalView, Input
 from moorage.workers.placement.karmada.view import ClusterView
 from moorage.workers.placement.ocm.view import ManagedView
 from moorage.workers.placement.pods.view import PodView
-from moorage_schemas.topics import Topic
+from moorage_schemas.eviction import GenerationFloor
+from moorage_schemas.topics import GENERATION_FLOORS, Topic
 
 
 class AttachedPartition(Protocol):
@@ -32,10 +33,16 @@ class FleetView(GlobalView):
 
     def wants(self, topic: Topic, key: str) -> bool:
         """Return whether one of the parts uses a record."""
-        return any(part.concerns(topic, key) for part in (self.pods, self.karmada, self.ocm))
+        return topic is GENERATION_FLOORS or any(
+            part.concerns(topic, key) for part in (self.pods, self.karmada, self.ocm)
+        )
 
     def apply(self, record: Input) -> None:
         """Fold in a record. A record that is not newer changes nothing."""
+        if isinstance(record.event, GenerationFloor):
+            for evictions in (self.pods.evictions, self.karmada.evictions):
+                evictions.raise_floor(record.event.generation)
+            return
         for part in (self.pods, self.karmada, self.ocm):
             if part.concerns(record.topic, record.key):
                 part.apply(record)

@@ -30,8 +30,8 @@ evaluation.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
-from typing import ClassVar
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar, Final
 
 from moorage.core.conditions.reports import newer_condition
 from moorage.core.taints.desired.addons import AddOns, Named
@@ -39,6 +39,7 @@ from moorage.core.taints.desired.cluster_affinity import ClusterFacts
 from moorage.core.taints.desired.hold import Holds
 from moorage.core.taints.desired.incidents import member_of, zone_sees_change
 from moorage.core.taints.desired.reconcile import ReconciledTaints, TaintRules, newer_taints, reconcile_taints
+from moorage.runtime.portions import CHECKS, RECORDS
 from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.taint_manager.addon_signs import Sign, changes_nothing, fold, missing
@@ -58,6 +59,7 @@ _NODE = f"{TargetKind.NODE.value}/"
 _CLUSTER = f"{TargetKind.CLUSTER.value}/"
 _NO_ADDONS = AddOns()
 _NEEDS = Needs((CONDITIONS, RESOURCES, ZONE_GRANTS))
+_AT_ONCE: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class TaintManager(Service[TaintManagerPartition]):
@@ -110,7 +112,7 @@ class TaintManager(Service[TaintManagerPartition]):
             target = sign.target if sign is not None else _target_key(record)
             time = record.meta.time or now
             if target is not None:
-                if not state.looked:
+                if not state.looked or target in state.unseen:
                     self._resume(state, target, min(time, now))
                 if target in state.waits:
                     emits += self._settle(state, target, min(time, now))
@@ -140,33 +142,36 @@ class TaintManager(Service[TaintManagerPartition]):
         emits: list[Emit] = []
         if not state.looked:
             state.looked = True
-            emits += self._look_at_all(state, now)
-        if state.view is not None and state.cursor is not None:
-            for change in state.view.unseen(state.cursor):
-                state.cursor.policies = change.policies
-                time = min(change.meta.time or now, now)
-                for target in sorted(key for key in state.resources if key.startswith(_CLUSTER)):
-                    if change.touched and change.touches(ClusterFacts.of(state.resources[target].object)):
-                        emits += self._settle(state, target, time)
-                        emits += self._decide(state, target, change.meta, time, None, evaluate=change.evaluate)
-        while (due := state.deadlines.first()) is not None and due[1] <= now:
+            self._begin_looking(state)
+        self._look_at_all(state, now, emits)
+        self._follow_policies(state, now, emits)
+        for _ in range(CHECKS):
+            due = state.deadlines.first()
+            if due is None or due[1] > now or len(emits) >= RECORDS:
+                break
             emits += self._settle(state, due[0], now)
         return emits
 
     def next_wake(self, state: TaintManagerPartition) -> datetime | None:
-        """Return when the first wait ends."""
-        return state.deadlines.next()
+        """Return a past time while targets are left to check; otherwise when the first wait ends."""
+        return _AT_ONCE if state.unseen or state.change is not None else state.deadlines.next()
 
     def reconcile(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
-        """Compute all targets again, without evaluating policies, and repair what differs.
+        """Compute all targets again, in portions, without evaluating policies, and repair what differs.
 
         This includes the labels of add-ons when the deletion of the add-on, or of its lease, was compacted away unread.
         """
         emits: list[Emit] = []
-        for target in sorted(state.resources.keys() | state.taints.keys()):
+        if not state.round:
+            state.round.begin(sorted(state.resources.keys() | state.taints.keys()))
+        for target in state.round.portion(emits):
             cause = self._own_cause(state, "reconcile", target, now)
             emits += self._decide(state, target, cause, now, None, gone=missing(state, target))
         return emits
+
+    def is_reconciling(self, state: TaintManagerPartition) -> bool:
+        """Return whether targets are left to compute again."""
+        return bool(state.round)
 
     def drop(self, state: TaintManagerPartition) -> None:
         """Stop following policies, because the partition is taken away."""
@@ -174,8 +179,8 @@ class TaintManager(Service[TaintManagerPartition]):
             state.view.leave(state.cursor)
             state.cursor = None
 
-    def _look_at_all(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
-        """Check all targets after a restore, because waits are not recorded, and policies and holds may have changed.
+    def _begin_looking(self, state: TaintManagerPartition) -> None:
+        """Begin to check all targets after a restore: waits are not recorded, and policies and holds may have changed.
 
         Targets with taints that an earlier hold keeps, or delays, are checked even if there is no hold now. The removal
         of a taint that a hold keeps must not wait for the reconciler, because a deadline may be earlier.
@@ -187,19 +192,49 @@ class TaintManager(Service[TaintManagerPartition]):
         damped = self._rules.holds != Holds()
         if state.view is not None and state.cursor is not None:
             state.view.catch_up(state.cursor)
-        emits: list[Emit] = []
-        for target in sorted(state.resources):
+        found = []
+        for target in state.resources:
             cluster, known = target.startswith(_CLUSTER), state.taints.get(target)
             unheard = known is None or (target.startswith(_NODE) and not known.zone)
             labelled = known is not None and bool(known.labels)
             waits = known is not None and (bool(known.held) or known.settles_at is not None)
-            if not (cluster or damped or unheard or labelled or waits):
-                continue
+            if cluster or damped or unheard or labelled or waits:
+                found.append(target)
+        state.unseen.begin(sorted(found))
+
+    def _look_at_all(self, state: TaintManagerPartition, now: datetime, emits: list[Emit]) -> None:
+        """Check a portion of the targets that were not checked since the restore."""
+        for target in state.unseen.portion(emits):
+            if target not in state.resources:
+                continue  # its deletion was decided on when it was read
             self._resume(state, target, now)
             emits += self._settle(state, target, now)
             cause = self._own_cause(state, "restart", target, now)
-            emits += self._decide(state, target, cause, now, None, evaluate=cluster)
-        return emits
+            emits += self._decide(state, target, cause, now, None, evaluate=target.startswith(_CLUSTER))
+
+    def _follow_policies(self, state: TaintManagerPartition, now: datetime, emits: list[Emit]) -> None:
+        """Apply a portion of the policies' changes, one after another, each to every cluster that it concerns."""
+        if state.view is None or state.cursor is None:
+            return
+        checks = CHECKS
+        while len(emits) < RECORDS and checks > 0:
+            change = state.change
+            if change is None:
+                change = state.change = state.view.next_unseen(state.cursor)
+                if change is None:
+                    return
+                state.cursor.policies = change.policies
+                if change.touched:
+                    state.changing.begin(sorted(key for key in state.resources if key.startswith(_CLUSTER)))
+            time = min(change.meta.time or now, now)
+            for target in state.changing.portion(emits, checks=checks):
+                checks -= 1
+                resource = state.resources.get(target)
+                if resource is not None and change.touches(ClusterFacts.of(resource.object)):
+                    emits += self._settle(state, target, time)
+                    emits += self._decide(state, target, change.meta, time, None, evaluate=change.evaluate)
+            if not state.changing:
+                state.change = None
 
     def _resume(self, state: TaintManagerPartition, target: str, now: datetime) -> None:
         """After a restart, note until when held taints are held, and until when add-ons count as available.
