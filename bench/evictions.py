@@ -34,12 +34,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs fr
 from bench import harness, processes, restore
 
 from moorage.runtime.settings import Settings
+from moorage.workers import eviction
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.eviction import EvictionDecided, EvictionState
-from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.keys import binding_key
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
-from moorage_schemas.topics import EVICTIONS, TAINTS, partition_of
+from moorage_schemas.topics import BINDINGS, EVICTIONS, TAINTS, partition_of
 
 BATCH = 500
 KARMADA_PER_S = 82
@@ -49,14 +50,15 @@ Record = tuple[int, bytes, bytes, list[tuple[str, bytes]]]
 """Partition, key, value, headers."""
 
 
-def bindings(pods: int, nodes: int) -> Iterator[WorkloadBound]:
+def bindings(pods: int, nodes: int) -> Iterator[restore.Written]:
     """Pods of Deployments with ten replicas each, spread over the nodes, with the tolerations that admission adds."""
-    for number, bound in enumerate(restore.bindings(pods)):
+    for number, bound in enumerate(restore.bound_pods(pods)):
         namespace = f"team-{number // 10 % 50}"
         pod = bound.workload.model_copy(update={"namespace": namespace})
         owner = bound.owner.model_copy(update={"namespace": namespace})
         node = TargetRef(kind=TargetKind.NODE, name=f"node-{number % nodes}")
-        yield bound.model_copy(update={"workload": pod, "owner": owner, "target": node})
+        moved = bound.model_copy(update={"workload": pod, "owner": owner, "target": node})
+        yield restore.Written(binding_key(pod, node), node.key, moved)
 
 
 def taint_records(nodes: int, partitions: int) -> list[Record]:
@@ -120,8 +122,8 @@ async def ours(settings: Settings, pods: int, nodes: int, folder: Path) -> tuple
     Raises:
         RuntimeError: an eviction is missing, duplicate or wrong.
     """
-    await restore.fill(settings, bindings(pods, nodes))
-    await restore.commit_ends(settings)
+    await restore.fill(settings, BINDINGS, bindings(pods, nodes))
+    await restore.commit_ends(settings, eviction.service(settings))
     service = await processes.start_service("eviction", settings, folder)
     try:
         await service.ready(READY_WITHIN)

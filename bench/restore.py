@@ -1,12 +1,13 @@
-"""Measures the restore of the eviction service from many bindings, compared with a bare reader of the same topic.
+"""Measures the restore of a service from a table with many records, compared with a bare reader of the same topic.
 
-The last line is JSON.
+The last line is JSON. `--service` chooses the service and its table: eviction with `bindings`, `timer` with `timers`,
+placement with `placements`, condition-ingest with `conditions`, and governor with its global view of `bindings`.
 
-Ours: a worker of the real eviction service starts with committed offsets at the end of `bindings`, so it restores all
-of them before it is ready. The result is the seconds from its start until it is ready, including the group and the
-producers. `bytes_per_binding` is the growth of the process's memory for each binding. The limit: an aiokafka consumer
-reads the same partitions read_committed from beginning to end, and ignores the records. Both run in turn. Memory is
-measured in our first round.
+Ours: a worker of the real service starts with committed offsets at the ends of its topics, so it restores all of them
+before it is ready. The result is the seconds from its start until it is ready, including the group and the producers.
+`bytes_a_record` is the growth of the process's memory for each record. The limit: an aiokafka consumer reads the same
+partitions read_committed from beginning to end, and ignores the records. Both run in turn. Memory is measured in our
+first round.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import gc
 import logging
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
@@ -28,69 +29,183 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs fr
 from bench import harness
 
 from moorage.runtime.kafka.worker import Worker
+from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
-from moorage.workers.eviction.service import Eviction
+from moorage.workers import condition_ingest, eviction, governor, placement, timer
+from moorage_schemas.base import Model
+from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id, to_headers
-from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.keys import binding_key, condition_key, eviction_key
+from moorage_schemas.placement import PlacementState, TargetScore, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.taint import Toleration
-from moorage_schemas.topics import BINDINGS, partition_of
+from moorage_schemas.timer import SetTimer
+from moorage_schemas.topics import BINDINGS, CONDITIONS, PLACEMENTS, TIMERS, Topic, partition_of
 
 PODS_A_NODE = 100
+CONDITIONS_A_NODE = 5
 READY_WITHIN = 900.0
 
+NOW: Final = datetime.now(UTC)
 
-def bindings(count: int) -> Iterator[WorkloadBound]:
+
+class Written(NamedTuple):
+    """A record of the table."""
+
+    key: str
+    partition_key: str
+    event: Model
+
+
+def pod(number: int) -> WorkloadRef:
+    """One of the pods."""
+    return WorkloadRef(kind="Pod", namespace=f"team-{number % 50}", name=f"web-{number}")
+
+
+def owner(number: int) -> WorkloadRef:
+    """The owner of a pod. Each has ten pods."""
+    return WorkloadRef(kind="Deployment", namespace=f"team-{number % 50}", name=f"web-{number // 10}")
+
+
+def node(number: int) -> TargetRef:
+    """The node of a pod."""
+    return TargetRef(kind=TargetKind.NODE, name=f"node-{number // PODS_A_NODE}")
+
+
+def bound_pods(count: int) -> Iterator[WorkloadBound]:
     """Bindings with the tolerations that admission adds, two for 300 s each, and two requests."""
-    now = datetime.now(UTC)
     tolerations = tuple(
         Toleration(key=f"node.kubernetes.io/{key}", operator="Exists", effect="NoExecute", toleration_seconds=300)
         for key in ("not-ready", "unreachable")
     )
     for number in range(count):
-        pod = WorkloadRef(kind="Pod", namespace=f"team-{number % 50}", name=f"web-{number}")
         yield WorkloadBound(
-            workload=pod,
+            workload=pod(number),
             uid=f"{number:032x}",
-            owner=WorkloadRef(kind="Deployment", namespace=pod.namespace, name=f"web-{number // 10}"),
-            target=TargetRef(kind=TargetKind.NODE, name=f"node-{number // PODS_A_NODE}"),
+            owner=owner(number),
+            target=node(number),
             generation=1,
             tolerations=tolerations,
             requests={"cpu": 250, "memory": 268_435_456},
-            bound_time=now,
+            bound_time=NOW,
         )
 
 
-async def fill(settings: Settings, bound: Iterable[WorkloadBound]) -> None:
-    """Write the bindings."""
-    name = BINDINGS.name(settings.topic_prefix)
+def bindings(count: int) -> Iterator[Written]:
+    """Bindings."""
+    for bound in bound_pods(count):
+        yield Written(binding_key(bound.workload, bound.target), bound.target.key, bound)
+
+
+def timers(count: int) -> Iterator[Written]:
+    """Timers of evictions that are not due during the run."""
+    for number in range(count):
+        target = node(number)
+        one = SetTimer(
+            id=f"evict|{eviction_key(pod(number), target, 1)}",
+            target=target,
+            owner="eviction",
+            generation=1,
+            deadline=NOW + timedelta(days=1, milliseconds=number),
+            subject=pod(number).key,
+            correlation_id=event_id("report", number),
+        )
+        yield Written(one.id, target.key, one)
+
+
+def placements(count: int) -> Iterator[Written]:
+    """Pods that are placed, with the scores of their ten best nodes."""
+    scores = tuple(
+        TargetScore(target=f"node-{place}", total=100 - place, scores={"LeastAllocated": 90, "NodeAffinity": 10})
+        for place in range(10)
+    )
+    for number in range(count):
+        placed = WorkloadPlaced(
+            workload=pod(number),
+            uid=f"{number:032x}",
+            owner=owner(number),
+            owner_uid=f"{number // 10:032x}",
+            template_hash=f"{number // 10:08x}",
+            index=number % 10,
+            generation=1,
+            state=PlacementState.PLACED,
+            target=node(number),
+            binding_generation=1,
+            reason="Scheduled",
+            message=f"placed on node-{number // PODS_A_NODE}",
+            targets_considered=1000,
+            scores=scores,
+            decided_time=NOW,
+        )
+        yield Written(placed.workload.key, placed.owner.key, placed)
+
+
+def conditions(count: int) -> Iterator[Written]:
+    """Conditions of nodes, as a kubelet reports them."""
+    for number in range(count):
+        target = TargetRef(kind=TargetKind.NODE, name=f"node-{number // CONDITIONS_A_NODE}")
+        changed = ConditionChanged(
+            target=target,
+            target_uid=f"uid-{number // CONDITIONS_A_NODE}",
+            type=("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")[number % 5],
+            status=ConditionStatus.TRUE,
+            reason="KubeletReady",
+            message="kubelet is posting ready status",
+            source="probe/kubelet",
+            last_transition_time=NOW,
+            last_heartbeat_time=NOW + timedelta(microseconds=number),
+            generation=1,
+            report_id=event_id("report", number),
+            accepted_time=NOW,
+            status_since=NOW,
+        )
+        yield Written(condition_key(target, changed.type), target.key, changed)
+
+
+class Case(NamedTuple):
+    """A service, and the table that it restores."""
+
+    service: Callable[[Settings], Service[Any]]
+    topic: Topic
+    records: Callable[[int], Iterator[Written]]
+
+
+CASES: Final = {
+    "eviction": Case(eviction.service, BINDINGS, bindings),
+    "timer": Case(timer.service, TIMERS, timers),
+    "placement": Case(placement.service, PLACEMENTS, placements),
+    "condition-ingest": Case(condition_ingest.service, CONDITIONS, conditions),
+    "governor": Case(governor.service, BINDINGS, bindings),
+}
+
+
+async def fill(settings: Settings, topic: Topic, records: Iterable[Written]) -> None:
+    """Write the records."""
+    name = topic.name(settings.topic_prefix)
     async with AIOKafkaProducer(
         bootstrap_servers=settings.bootstrap_servers, linger_ms=5, max_batch_size=200_000
     ) as producer:
-        for number, binding in enumerate(bound):
+        for number, written in enumerate(records):
             meta = Meta(
-                id=event_id("binding", number),
-                source="moorage/placement",
-                type=BINDINGS.event_type,
-                time=binding.bound_time,
+                id=event_id(topic.short, number), source=f"moorage/{topic.writer}", type=topic.event_type, time=NOW
             )
             await producer.send(
                 name,
-                binding.model_dump_json().encode(),
-                key=f"{binding.workload.key}|{binding.target.key}".encode(),
-                partition=partition_of(binding.target.key, settings.partitions),
+                written.event.model_dump_json().encode(),
+                key=written.key.encode(),
+                partition=partition_of(written.partition_key, settings.partitions),
                 headers=to_headers(meta),
             )
             if number % 100_000 == 0:
                 harness.note(f"written: {number:,}")
 
 
-async def commit_ends(settings: Settings) -> None:
+async def commit_ends(settings: Settings, service: Service[Any]) -> None:
     """Commit offsets as if the group had processed everything."""
-    places = places_of(settings)
+    places = [place for topic in service.sources for place in places_of(settings, topic)]
     consumer = AIOKafkaConsumer(
         bootstrap_servers=settings.bootstrap_servers,
-        group_id=f"{settings.topic_prefix}.{Eviction.name}",
+        group_id=f"{settings.topic_prefix}.{service.name}",
         enable_auto_commit=False,
     )
     await consumer.start()
@@ -99,17 +214,17 @@ async def commit_ends(settings: Settings) -> None:
     await consumer.stop()
 
 
-def places_of(settings: Settings) -> list[TopicPartition]:
-    """The partitions of `bindings`."""
-    name = BINDINGS.name(settings.topic_prefix)
+def places_of(settings: Settings, topic: Topic) -> list[TopicPartition]:
+    """The partitions of a topic."""
+    name = topic.name(settings.topic_prefix)
     return [TopicPartition(name, partition) for partition in range(settings.partitions)]
 
 
-async def ours(settings: Settings) -> tuple[float, int]:
+async def ours(settings: Settings, service: Service[Any]) -> tuple[float, int]:
     """The seconds until the worker is ready, and the growth of the process in bytes."""
     gc.collect()
     before = harness.memory()
-    worker: Worker[Any] = Worker(Eviction(), settings, partitions=settings.partitions)
+    worker: Worker[Any] = Worker(service, settings, partitions=settings.partitions)
     began = time.perf_counter()
     await worker.start()
     await worker.wait_ready(READY_WITHIN)
@@ -120,9 +235,9 @@ async def ours(settings: Settings) -> tuple[float, int]:
     return seconds, grown
 
 
-async def bare(settings: Settings, count: int) -> float:
+async def bare(settings: Settings, topic: Topic, count: int) -> float:
     """The seconds to read the topic."""
-    places = places_of(settings)
+    places = places_of(settings, topic)
     began = time.perf_counter()
     consumer = AIOKafkaConsumer(
         bootstrap_servers=settings.bootstrap_servers, isolation_level="read_committed", enable_auto_commit=False
@@ -141,35 +256,38 @@ async def bare(settings: Settings, count: int) -> float:
 async def main() -> dict[str, Any]:
     """Run both in turn and compare their medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bindings", type=int, default=1_000_000)
+    parser.add_argument("--service", choices=sorted(CASES), default="eviction")
+    parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--partitions", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    case = CASES[options.service]
     async with harness.kafka() as bootstrap:
         settings = await harness.fleet(bootstrap, partitions=options.partitions)
-        await fill(settings, bindings(options.bindings))
-        await commit_ends(settings)
+        await fill(settings, case.topic, case.records(options.records))
+        await commit_ends(settings, case.service(settings))
         our_seconds, bare_seconds, grown = [], [], 0
         for round_ in range(options.rounds):
-            seconds, bytes_ = await ours(settings)
+            bare_seconds.append(await bare(settings, case.topic, options.records))
+            seconds, bytes_ = await ours(settings, case.service(settings))
             grown = grown or bytes_
             our_seconds.append(seconds)
-            bare_seconds.append(await bare(settings, options.bindings))
             harness.note(f"round {round_ + 1}: ours {seconds:.1f} s, bare reader {bare_seconds[-1]:.1f} s")
             await asyncio.sleep(0)
     median_ours, median_bare = harness.median(our_seconds), harness.median(bare_seconds)
     return {
         "bench": "restore",
-        "what": "seconds to restore the eviction service from its bindings / bare aiokafka reader of the same topic",
-        "bindings": options.bindings,
+        "what": f"seconds to restore {options.service} from {case.topic.short} / bare aiokafka reader of the topic",
+        "service": options.service,
+        "records": options.records,
         "partitions": options.partitions,
         "rounds": options.rounds,
         "ours_s": round(median_ours, 2),
         "limit_s": round(median_bare, 2),
         "ratio": round(median_ours / median_bare, 2),
-        "bindings_per_s": round(options.bindings / median_ours),
-        "bytes_per_binding": round(grown / options.bindings),
+        "records_per_s": round(options.records / median_ours),
+        "bytes_a_record": round(grown / options.records),
     }
 
 

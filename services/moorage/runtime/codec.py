@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import orjson
 from pydantic import ValidationError
 
 from moorage.runtime.errors import EncodeError
+from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, Input, Malformed, RawRecord
 from moorage_schemas.base import Model
 from moorage_schemas.dead_letter import RefusalReason
@@ -108,7 +110,10 @@ def _written(record: Any) -> datetime | None:
 
 
 def _headers_size(record: Any) -> int:
-    return len(record.key or b"") + sum(len(name) + len(value or b"") for name, value in record.headers)
+    size = len(record.key or b"")
+    for name, value in record.headers:  # a plain loop, because this runs for every report
+        size += len(name) + (len(value) if value else 0)
+    return size
 
 
 def _refusal(topic: Topic, record: Any, error: Exception) -> Malformed:
@@ -168,9 +173,8 @@ def decode_table(topic: Topic, record: Any) -> tuple[str, Model | None]:
     if record.value is None:
         return key, None
     # A record that was refused when it was read must not count after a restore, so the type is checked here, too.
-    ours = (_event_types.get(topic.short) or _event_type(topic)).encode()
     try:
-        if any(name == "ce_type" and found == ours for name, found in record.headers):
+        if _type_header(topic) in record.headers:
             return key, topic.event.model_validate_json(record.value, extra="ignore")
     except ValidationError:
         pass
@@ -178,6 +182,17 @@ def decode_table(topic: Topic, record: Any) -> tuple[str, Model | None]:
     if isinstance(decoded, Malformed):
         raise ValueError(decoded.message)  # noqa: TRY004 - the record's value is wrong, not a type here
     return key, decoded.event
+
+
+def row_decoder(topic: Topic, reader: RowReader) -> Callable[[Any], Any | None]:
+    """Return a function that returns the row of a record, or None when the record is to be read with `decode_table`."""
+    header, read = _type_header(topic), reader.read
+
+    def decode(record: Any) -> Any | None:
+        value = record.value
+        return None if value is None or record.key is None or header not in record.headers else read(value)
+
+    return decode
 
 
 def raw_record(record: Any) -> RawRecord:
@@ -218,7 +233,7 @@ def sources_value(positions: Mapping[str, int]) -> bytes:
 
 def parse_sources(value: bytes) -> dict[str, int]:
     """Parse the value of `SOURCES_HEADER`. Invalid parts are left out."""
-    found = {}
+    found: dict[str, int] = {}
     for part in value.decode("latin-1").split(","):
         short, equals, offset = part.partition("=")
         if equals and offset.isdecimal():
@@ -244,7 +259,7 @@ def positions_before(headers: Sequence[tuple[str, bytes]], source: str) -> dict[
     return parse_sources(found[SOURCES_HEADER]) | parse_sources(found[BEFORE_HEADER])
 
 
-def state_positions(headers: Sequence[tuple[str, bytes]], source: str) -> dict[str, int] | None:
+def state_positions(headers: Sequence[tuple[str, bytes]], source: str) -> Mapping[str, int] | None:
     """Return the source positions that a state record rests on; None when it has none, or another service wrote it."""
     positions = None
     ours = False
@@ -253,7 +268,12 @@ def state_positions(headers: Sequence[tuple[str, bytes]], source: str) -> dict[s
             positions = value
         elif name == "ce_source":
             ours = value == source.encode()
-    return parse_sources(positions) if ours and positions is not None else None
+    return _parsed_sources(positions) if ours and positions is not None else None
+
+
+@lru_cache(maxsize=64)  # the records of one transaction share their positions
+def _parsed_sources(value: bytes) -> Mapping[str, int]:
+    return MappingProxyType(parse_sources(value))
 
 
 def _meta(found: dict[str, bytes]) -> Meta:
@@ -293,6 +313,15 @@ _event_types: dict[str, str] = {}
 
 def _event_type(topic: Topic) -> str:
     return _event_types.setdefault(topic.short, topic.event_type)
+
+
+_type_headers: dict[str, tuple[str, bytes]] = {}
+
+
+def _type_header(topic: Topic) -> tuple[str, bytes]:
+    """Return the header that tells that a record is an event of its topic."""
+    found = _type_headers.get(topic.short)
+    return found or _type_headers.setdefault(topic.short, ("ce_type", topic.event_type.encode()))
 
 
 def _tombstone(topic: Topic, record: Any, key: str, *, third_party: bool) -> Input | Malformed:

@@ -12,8 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar, Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, TypeVar
 
+from moorage.runtime.row_reader import RowReader
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.topics import Topic
@@ -240,6 +242,10 @@ class Service(ABC, Generic[S]):
     refuses: ClassVar[frozenset[Topic]] = frozenset()
     """Sources whose records go to `refuse` when they cannot be decoded, because third parties write them."""
 
+    rows: ClassVar[Mapping[Topic, RowReader]] = MappingProxyType({})
+    """Tables with so many records that their models would take most of the time of a restore. Their records go to
+    `apply_row` as rows, and only those that are no rows go to `apply`."""
+
     @abstractmethod
     def new_state(self, partition: int) -> S:
         """Return an empty state for a partition."""
@@ -247,6 +253,20 @@ class Service(ABC, Generic[S]):
     @abstractmethod
     def apply(self, state: S, topic: Topic, key: str, event: Model | None) -> None:
         """Fold one record of a table into the state. This is idempotent, and the only way to change the state."""
+
+    def apply_row(self, state: S, topic: Topic, key: str, row: Any) -> bool:  # noqa: ARG002 - for services with rows
+        """Fold one record of a topic of `rows` into the state, with the same effect as `apply`.
+
+        Args:
+            state: the state of the partition.
+            topic: the topic of the record.
+            key: its key.
+            row: the row, which has the fields and the properties of the model.
+
+        Returns:
+            False, without any effect, when the record is to be given to `apply` as a model.
+        """
+        return False
 
     @abstractmethod
     def process(self, state: S, batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:

@@ -257,18 +257,19 @@ class PartitionEngine(Generic[S]):
 
         Otherwise the partition could never start again.
         """
-        if records:
-            self._book.folded(topic, records)
-        service, state = self.service, self._state
-        is_changelog = topic in service.changelogs
+        if not records:
+            return
+        self._book.folded(topic, records)
+        if topic in self.service.changelogs:
+            self._note_carried(records)
+        service, state, table = self.service, self._state, self._form.table
+        reader = service.rows.get(topic)
+        row_of = None if reader is None else self._form.rows(topic, reader)
         for record in records:
-            if is_changelog and (found := self._form.positions(record, self._own)):
-                for short, position in found.items():
-                    if position > self._carried.get(short, 0):
-                        self._carried[short] = position
             try:
-                key, event = self._form.table(topic, record)
-                service.apply(state, topic, key, event)
+                row = None if row_of is None else row_of(record)
+                if row is None or not service.apply_row(state, topic, record.key.decode(), row):
+                    service.apply(state, topic, *table(topic, record))
             except Exception:
                 metrics.TABLE_RECORDS_SKIPPED.labels(service.name).inc()
                 log.exception(
@@ -279,8 +280,19 @@ class PartitionEngine(Generic[S]):
                     offset=record.offset,
                     key=record.key,
                 )
-        if records:
-            self._last[topic.short] = records[-1]
+        self._last[topic.short] = records[-1]
+
+    def _note_carried(self, records: Sequence[Any]) -> None:
+        """Note the highest positions that state records rest on."""
+        positions, own, carried = self._form.positions, self._own, self._carried
+        last: Mapping[str, int] | None = None
+        for record in records:
+            found = positions(record, own)
+            if found and found is not last:  # the records of one transaction share their positions
+                last = found
+                for short, position in found.items():
+                    if position > carried.get(short, 0):
+                        carried[short] = position
 
     def forget(self) -> None:
         """Discard the state and the queue."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from moorage.runtime import codec
+from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, Input, Malformed, RawRecord
 from moorage_schemas.base import Model
 from moorage_schemas.topics import Topic
@@ -24,6 +25,12 @@ class RecordFormat(Protocol):
 
         Raises:
             ValueError: the record cannot be decoded.
+        """
+
+    def rows(self, topic: Topic, reader: RowReader) -> Callable[[Any], Any | None] | None:
+        """Return the function that returns the row of a record, or None when it is to be read with `table`.
+
+        Returns None when the format has no rows.
         """
 
     def positions(self, record: Any, source: str) -> Mapping[str, int] | None:
@@ -59,6 +66,10 @@ class KafkaFormat:
             ValueError: the record cannot be decoded.
         """
         return codec.decode_table(topic, record)
+
+    def rows(self, topic: Topic, reader: RowReader) -> Callable[[Any], Any | None]:
+        """Return the function that returns the row of a record, or None when it is to be read with `table`."""
+        return codec.row_decoder(topic, reader)
 
     def positions(self, record: Any, source: str) -> Mapping[str, int] | None:
         """Return the positions, by short name, that a state record of this writer rests on; None when it has none."""

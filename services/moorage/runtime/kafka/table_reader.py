@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 Sink = Callable[[Sequence[Any]], None]
 """Takes consumed records of one partition, in order. It must not block. After it raises, it gets no more records."""
 
-_CHUNK = 2000  # records that are taken before other tasks get their turn
+_CHUNK = 4000  # records that are taken before other tasks get their turn
 # A read that ends at a transaction's marker returns no records, so positions are checked this often:
 _WAITED_MS = 10  # while a caller waits for one
 _LIMITED_MS = 100  # while a tail has a limit
@@ -324,7 +324,9 @@ class TableReader:
                 polled.cancel()
 
     def _take(self, tail: Tail, records: list[Any]) -> None:
-        wanted = [record for record in records if record.offset >= tail.position]
+        wanted = records
+        if wanted[0].offset < tail.position:
+            wanted = [record for record in records if record.offset >= tail.position]
         if tail.limit is not None and wanted and wanted[-1].offset >= tail.limit:
             wanted = [record for record in wanted if record.offset < tail.limit]
             tail.position = tail.limit

@@ -28,6 +28,7 @@ from moorage.runtime.engine.requests import (
     Turn,
     Written,
 )
+from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import (
     Emit,
     Freshness,
@@ -79,6 +80,10 @@ class MemoryFormat:
             TypeError: the record is not an event of Moorage.
         """
         return record.name, record.event
+
+    def rows(self, topic: Topic, reader: RowReader) -> None:  # noqa: ARG002 - as above
+        """Return None, because the events exist already."""
+        return
 
     def positions(self, record: Record, source: str) -> Mapping[str, int] | None:  # noqa: ARG002 - there are never any
         """Return None, because every offset is committed with the records that rest on it."""

@@ -41,11 +41,11 @@ batch and `now` give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from heapq import nsmallest
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from moorage.core.conditions.heartbeats import GracePeriods, grace_period, parse_source_grace_periods
 from moorage.core.conditions.reports import (
@@ -63,17 +63,19 @@ from moorage.core.conditions.reports import (
 )
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.portions import CHECKS, RECORDS
+from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, RawRecord, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
 from moorage.workers.condition_ingest.state import OWNER, ConditionIngestPartition, Round
 from moorage_schemas.base import Model
-from moorage_schemas.condition import ConditionReported
+from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import Meta, event_id
-from moorage_schemas.keys import ConditionKey, condition_key, workload_condition_key
+from moorage_schemas.keys import BindingKey, ConditionKey, condition_key, workload_condition_key
+from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef
-from moorage_schemas.timer import TimerFired
+from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.topics import (
     BINDINGS,
     CONDITION_REPORTS,
@@ -99,6 +101,12 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     changelogs: ClassVar[tuple[Topic, ...]] = (CONDITIONS, WORKLOAD_CONDITIONS, TIMERS)
     outputs: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS,)
     follows: ClassVar[tuple[Topic, ...]] = (RESOURCES, BINDINGS)
+    rows: ClassVar[Mapping[Topic, RowReader]] = {
+        CONDITIONS: RowReader(ConditionChanged),
+        WORKLOAD_CONDITIONS: RowReader(WorkloadConditionChanged),
+        TIMERS: RowReader(SetTimer),
+        BINDINGS: RowReader(WorkloadBound),
+    }
     refuses: ClassVar[frozenset[Topic]] = frozenset({CONDITION_REPORTS})
 
     def __init__(self, settings: Settings) -> None:
@@ -115,6 +123,16 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     def apply(self, state: ConditionIngestPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a condition, a timer, or a declared target."""
         state.apply(topic, key, event)
+
+    def apply_row(self, state: ConditionIngestPartition, topic: Topic, key: str, row: Any) -> bool:
+        """Fold in a condition, a timer, or a binding, of which only the key is needed."""
+        if topic is TIMERS:
+            state.apply_timer(key, row)
+        elif topic is BINDINGS:
+            state.apply_binding(BindingKey.parse(key), bound=True)
+        else:
+            state.apply_condition(topic, key, row)
+        return True
 
     def process(
         self, state: ConditionIngestPartition, batch: Sequence[Input], now: datetime, *, fresh: bool = False

@@ -106,21 +106,26 @@ class ConditionIngestPartition:
 
     def apply(self, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a condition, a timer, or a declared target."""
+        if topic is CONDITIONS or topic is WORKLOAD_CONDITIONS:
+            self.apply_condition(topic, key, event if isinstance(event, ConditionChanged) else None)
+        elif topic is TIMERS:
+            self.apply_timer(key, event if isinstance(event, SetTimer) else None)
+        elif topic is BINDINGS:
+            self.apply_binding(BindingKey.parse(key), bound=event is not None)
+        else:
+            self._apply_resource(key, event)
+
+    def apply_condition(self, topic: Topic, key: str, event: ConditionChanged | None) -> None:
+        """Fold in a condition of a target, or of a workload there."""
         if topic is CONDITIONS:
             target, condition_type = ConditionKey.parse(key)
             self._fold(self.conditions, target, condition_type, event)
-        elif topic is WORKLOAD_CONDITIONS:
+        else:
             workload, target, condition_type = WorkloadConditionKey.parse(key)
             name = f"{workload}|{condition_type}"
             self._fold(self.workloads, target, name, event)
-            if isinstance(event, ConditionChanged):
+            if event is not None:
                 self._see(target, name)
-        elif topic is TIMERS:
-            self._apply_timer(key, event)
-        elif topic is BINDINGS:
-            self._apply_binding(BindingKey.parse(key), event)
-        else:
-            self._apply_resource(key, event)
 
     def _apply_resource(self, key: str, event: Model | None) -> None:
         target = target_of_resource(key)
@@ -145,13 +150,14 @@ class ConditionIngestPartition:
             self.graces.pop(target.key, None)
         self.look(target.key)
 
-    def _apply_binding(self, key: BindingKey, event: Model | None) -> None:
-        bound = self.bound.setdefault(key.target, set())
-        if event is not None:
-            bound.add(key.workload)
+    def apply_binding(self, key: BindingKey, *, bound: bool) -> None:
+        """Fold in a binding, or its end."""
+        known = self.bound.setdefault(key.target, set())
+        if bound:
+            known.add(key.workload)
             return
-        bound.discard(key.workload)
-        if not bound:
+        known.discard(key.workload)
+        if not known:
             del self.bound[key.target]
         if len(self.types) <= _FEW:
             names = [f"{key.workload}|{condition_type}" for condition_type in self.types]
@@ -200,12 +206,13 @@ class ConditionIngestPartition:
                 found.append((target, name))
         return found
 
-    def _apply_timer(self, key: str, event: Model | None) -> None:
+    def apply_timer(self, key: str, event: SetTimer | None) -> None:
+        """Fold in one of this service's own timers."""
         who = watched(key)
         if who is None:
             return
         known = self.watches.get(who.target, {}).get(who.source)
-        if isinstance(event, SetTimer):
+        if event is not None:
             if event.owner != OWNER or (known is not None and known.id == key and known.generation >= event.generation):
                 return
             watch = HeartbeatWatch(key, sys.intern(who.uid), event.generation, event.deadline)
@@ -216,8 +223,8 @@ class ConditionIngestPartition:
                 del self.watches[who.target]
         self._check(who.target)
 
-    def _fold(self, table: Table, target: str, name: str, event: Model | None) -> None:
-        if isinstance(event, ConditionChanged):
+    def _fold(self, table: Table, target: str, name: str, event: ConditionChanged | None) -> None:
+        if event is not None:
             known = table.setdefault(target, {})
             if newer_condition(event, known.get(name)):
                 known[sys.intern(name)] = Held.of(event, sys.intern)

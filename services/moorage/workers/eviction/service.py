@@ -34,16 +34,17 @@ with times in records, never with the governor's clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from moorage.core.disruption.budgets import LEAVE_LASTS, Subject
 from moorage.core.taints.dialects.table import DIALECTS
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict
 from moorage.runtime.portions import CHECKS, RECORDS, PendingChecks
+from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
 from moorage.runtime.settings import Settings
 from moorage.workers.eviction.guards import GuardView
@@ -64,13 +65,13 @@ from moorage.workers.eviction.target_view import TargetView
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.envelope import Meta, event_id
-from moorage_schemas.eviction import EvictionState, GenerationFloor
+from moorage_schemas.eviction import EvictionDecided, EvictionState, GenerationFloor
 from moorage_schemas.keys import BindingKey, EvictionKey
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import target_of_resource
 from moorage_schemas.taint import Taint, TargetTainted
-from moorage_schemas.timer import TimerFired
+from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.topics import (
     BINDINGS,
     CONDITIONS,
@@ -132,6 +133,11 @@ class Eviction(Service[EvictionPartition]):
     changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS, GENERATION_FLOORS)
     outputs: ClassVar[tuple[Topic, ...]] = (EVICTION_ASKS,)
     globals: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
+    rows: ClassVar[Mapping[Topic, RowReader]] = {
+        BINDINGS: RowReader(WorkloadBound, shared=("tolerations", "labels")),
+        EVICTIONS: RowReader(EvictionDecided, shared=("held_by", "taints")),
+        TIMERS: RowReader(SetTimer),
+    }
 
     def __init__(self, settings: Settings | None = None) -> None:
         settings = settings or Settings()
@@ -157,6 +163,16 @@ class Eviction(Service[EvictionPartition]):
     def apply(self, state: EvictionPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in taints, a binding, a task or a timer."""
         state.fold(topic, key, event)
+
+    def apply_row(self, state: EvictionPartition, topic: Topic, key: str, row: Any) -> bool:
+        """Fold in a binding, a task or a timer."""
+        if topic is BINDINGS:
+            state.bind(key, row, row.tolerations)
+        elif topic is EVICTIONS:
+            state.apply_eviction(key, row)
+        else:
+            state.apply_timer(key, row)
+        return True
 
     def process(
         self,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from sys import intern
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct
 
 from moorage.core.disruption.guard_index import Guards
 from moorage.core.taints.dialects.kubernetes import KUBERNETES, EffectRules
@@ -51,9 +53,11 @@ PLAIN: Final = Traits(MappingProxyType({}), "")
 """The traits of work without labels."""
 
 
-@dataclass(slots=True, frozen=True)
-class Binding:
-    """A workload on a target, without what the keys of the tables contain already."""
+class Binding(Struct, frozen=True, gc=False):
+    """A workload on a target, without what the keys of the tables contain already.
+
+    It refers to nothing that refers back to it, so the garbage collector need not visit a million of them.
+    """
 
     uid: str
     owner: str
@@ -287,7 +291,7 @@ class EvictionPartition:
             return
         target.uid = event.target_uid
         target.generation = event.generation
-        target.zone = sys.intern(event.zone)
+        target.zone = intern(event.zone)
         target.settles_at = event.settles_at
         dialect = self.dialects.get(event.target.kind.value)
         evicting = dialect.evicting if dialect is not None else frozenset()
@@ -295,24 +299,36 @@ class EvictionPartition:
 
     def apply_binding(self, key: str, event: WorkloadBound | None) -> None:
         """Fold in a binding."""
-        workload, target_key = BindingKey.parse(key)
-        if event is None:
-            if (target := self.targets.get(target_key)) is not None:
-                target.bindings.pop(workload, None)
-                self._tidy(target_key, target)
+        if event is not None:
+            self.bind(key, event, self._pooled(event.tolerations))
             return
+        workload, target_key = BindingKey.parse(key)
+        if (target := self.targets.get(target_key)) is not None:
+            target.bindings.pop(workload, None)
+            self._tidy(target_key, target)
+
+    def bind(self, key: str, event: WorkloadBound, tolerations: Tolerations) -> None:
+        """Fold in a binding that has not ended. This runs for every binding of a restore.
+
+        Args:
+            key: the key of its record.
+            event: the event or its row, which has the same fields.
+            tolerations: the tolerations of the event; one object for all bindings with equal ones.
+        """
+        workload, _, target_key = key.partition("|")
         target = self.targets.get(target_key)
         if target is None:
             target = self.targets[target_key] = BoundTarget()
-        if newer_binding(event, target.bindings.get(workload)):
+        known = target.bindings.get(workload)
+        if known is None or newer_binding(event, known):
             owner = event.owner.key
             target.bindings[workload] = Binding(
-                uid=event.uid,
-                owner="" if owner == workload else sys.intern(owner),
-                generation=event.generation,
-                revision=event.revision,
-                tolerations=self._pooled(event.tolerations),
-                traits=self._traits(event) if event.labels or event.purge_mode else PLAIN,
+                event.uid,
+                "" if owner == workload else intern(owner),
+                event.generation,
+                event.revision,
+                tolerations,
+                self._traits(event) if event.labels or event.purge_mode else PLAIN,
             )
 
     def apply_eviction(self, key: str, event: EvictionDecided | None) -> None:
@@ -338,7 +354,7 @@ class EvictionPartition:
         owner = event.owner.key
         target.tasks[workload] = Task(
             uid=event.workload_uid,
-            owner="" if owner == workload else sys.intern(owner),
+            owner="" if owner == workload else intern(owner),
             generation=event.generation,
             revision=event.revision,
             state=event.state,

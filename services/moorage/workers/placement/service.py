@@ -24,10 +24,11 @@ rest is found again, because everything is checked when a partition starts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
+from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, GlobalView, Input, NeedFresh, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.placement.engine.controller import by_prefix
@@ -71,6 +72,9 @@ class PlacementService(Service[PlacementPartition]):
         WORKLOAD_CONDITIONS,
         PLACEMENTS,
     )
+    rows: ClassVar[Mapping[Topic, RowReader]] = {
+        PLACEMENTS: RowReader(WorkloadPlaced, shared=("leaving", "conditions"))
+    }
     fresh_globals: ClassVar[frozenset[Topic]] = frozenset({RESOURCES, TAINTS})
 
     def __init__(self, settings: Settings) -> None:
@@ -103,6 +107,14 @@ class PlacementService(Service[PlacementPartition]):
                     controller.declare(key, declared)
         elif (decider := by_prefix(state.controllers, key)) is not None:
             decider.decided(key, event if isinstance(event, WorkloadPlaced) else None)
+
+    def apply_row(self, state: PlacementPartition, topic: Topic, key: str, row: Any) -> bool:  # noqa: ARG002 - only decisions have rows
+        """Fold in a decision on a pod. There are far fewer of the others."""
+        pods = state.pods
+        if by_prefix(state.controllers, key) is not pods:
+            return False
+        pods.decided(key, row)
+        return True
 
     def process(
         self, state: PlacementPartition, batch: Sequence[Input], now: datetime, *, fresh: bool = False

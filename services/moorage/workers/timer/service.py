@@ -10,16 +10,19 @@ Emits:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import ClassVar
+from sys import intern
+from typing import Any, ClassVar
 
 from moorage.core.timers.timer_table import DueTimer, TimerTable
 from moorage.runtime.portions import RECORDS
+from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, Input, Service
 from moorage.runtime.settings import Settings
+from moorage.runtime.trusted_events import target_ref, trusted
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.timer import SetTimer, TimerFired
@@ -43,6 +46,7 @@ class TimerService(Service[TimerPartition]):
     sources: ClassVar[tuple[Topic, ...]] = (TIMERS,)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TIMERS})
     changelogs: ClassVar[tuple[Topic, ...]] = (TIMER_FIRED,)
+    rows: ClassVar[Mapping[Topic, RowReader]] = {TIMERS: RowReader(SetTimer), TIMER_FIRED: RowReader(TimerFired)}
 
     def new_state(self, partition: int) -> TimerPartition:  # noqa: ARG002 - all partitions begin in the same way
         """Return an empty state for a partition."""
@@ -57,6 +61,25 @@ class TimerService(Service[TimerPartition]):
                 state.table.remove(key)
         elif isinstance(event, TimerFired):
             state.table.fired(event)
+
+    def apply_row(self, state: TimerPartition, topic: Topic, key: str, row: Any) -> bool:  # noqa: ARG002 - a timer has its id
+        """Fold in a timer, which is kept as a model, or a record that a timer has fired."""
+        if topic is TIMERS:
+            state.table.set(
+                trusted(
+                    SetTimer,
+                    id=row.id,
+                    target=target_ref(row.target.key),
+                    owner=intern(row.owner),
+                    generation=row.generation,
+                    deadline=row.deadline,
+                    subject=row.subject,
+                    correlation_id=row.correlation_id,
+                )
+            )
+        else:
+            state.table.fired(row)
+        return True
 
     def process(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from sys import intern
 from typing import Final
 
 from moorage.workers.placement.engine.last_decision import LastDecision
@@ -53,16 +54,16 @@ def pod_decision_of(event: WorkloadPlaced) -> PodDecision:
     return PodDecision(
         workload=event.workload.key,
         uid=event.uid,
-        owner=event.owner.key,
-        owner_uid=event.owner_uid,
-        template_hash=event.template_hash,
+        owner=intern(event.owner.key),
+        owner_uid=intern(event.owner_uid),
+        template_hash=intern(event.template_hash),
         index=event.index,
         generation=event.generation,
         state=event.state,
-        node=event.target.name if event.target else "",
+        node=intern(event.target.name) if event.target else "",
         previous=event.previous_target.name if event.previous_target else "",
         binding_generation=event.binding_generation,
-        reason=event.reason,
+        reason=intern(event.reason),
         grounds=tuple((result.filter, result.reason) for result in event.filters),
         message=event.message if event.state is PlacementState.PENDING else "",
         replaces=event.replaces,
