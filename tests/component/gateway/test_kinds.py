@@ -175,13 +175,14 @@ async def test_a_policy_that_has_no_effect_yet_says_so() -> None:
 
 async def test_switches_allow_what_they_are_named_for() -> None:
     settings = Settings(feature_gates="Failover=true", allow_no_execute_taint_policy=True, cloud_provider="external")
-    switches = feature_gates(settings)
-    assert switches == FeatureGates(failover=True, allow_no_execute_taint_policy=True, external_cloud=True)
-    gateway = Fixture(switches=switches)
+    assert feature_gates(settings) == FeatureGates(
+        failover=True, allow_no_execute_taint_policy=True, external_cloud=True
+    )
+    gateway = Fixture(settings=settings)
     answer = await gateway.call("POST", TAINT_POLICIES, taint_policy(HOT))
     assert answer.status_code == 201
     assert "--enable-no-execute-taint-eviction=true" in answer.headers["warning"]
-    quiet = Fixture(switches=FeatureGates(failover=True))
+    quiet = Fixture(settings=Settings(feature_gates="Failover=true"))
     assert "warning" not in (await quiet.call("POST", TAINT_POLICIES, taint_policy(COLD))).headers
 
 
@@ -192,7 +193,7 @@ async def test_taints_of_clusters_that_evict_nothing_yet_are_told_of() -> None:
     assert "--enable-no-execute-taint-eviction=true" in warning
     assert "warning" not in (await gateway.call("POST", CLUSTERS, cluster("member2", taints=[COLD]))).headers
     assert "warning" not in (await gateway.call("POST", NODES, node(taints=[HOT]))).headers
-    everything = Fixture(switches=FeatureGates(failover=True, enable_no_execute_taint_eviction=True))
+    everything = Fixture(settings=Settings(feature_gates="Failover=true", enable_no_execute_taint_eviction=True))
     assert "warning" not in (await everything.call("POST", CLUSTERS, cluster(taints=[HOT]))).headers
 
 
@@ -302,7 +303,7 @@ async def test_other_nodes_get_no_taints_of_a_role() -> None:
 
 
 async def test_a_node_of_an_external_cloud_is_uninitialized_until_it_has_a_provider_id() -> None:
-    gateway = Fixture(switches=FeatureGates(external_cloud=True))
+    gateway = Fixture(settings=Settings(cloud_provider="external"))
     made = await gateway.ok("POST", NODES, node())
     assert made["metadata"]["annotations"] == {"moorage.io/cloud-provider": "external"}
     born = next_taints(None, declared(gateway), {}, NOW)
@@ -322,7 +323,7 @@ async def test_a_node_of_an_external_cloud_is_uninitialized_until_it_has_a_provi
 
 
 async def test_a_node_with_a_provider_id_or_a_word_of_its_own_is_left_alone() -> None:
-    gateway = Fixture(switches=FeatureGates(external_cloud=True))
+    gateway = Fixture(settings=Settings(cloud_provider="external"))
     assert "annotations" not in (await gateway.ok("POST", NODES, node("n1", providerID="cloud://n1")))["metadata"]
     own = node("n2")
     own["metadata"]["annotations"] = {"moorage.io/cloud-provider": "none"}

@@ -90,6 +90,7 @@ _ELSEWHERE: Final = frozenset(
         "http_host",
         "http_port",
         "gateway_port",
+        "query_server",
         "server",
         "log_format",
         "log_level",
