@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from moorage.runtime.configuration import DECIDING, configured, duration_text, overruled, spec_of
+import pytest
+import structlog
+
+from moorage.runtime.configuration import (
+    DECIDING,
+    Configuration,
+    ConfiguredView,
+    Derived,
+    configuration_of,
+    configured,
+    duration_text,
+    overruled,
+    spec_of,
+)
 from moorage.runtime.engine.journal import deciding
+from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
+from moorage_schemas.configuration import ConfigurationChanged
+from moorage_schemas.envelope import Meta
 from moorage_schemas.resources.configuration import MoorageConfigurationSpec
+from moorage_schemas.topics import CONFIGURATION
 
 ODD = Settings(
     feature_gates="Failover=true",
@@ -86,3 +103,71 @@ def test_settings_that_state_something_else_are_named() -> None:
 )
 def test_durations_are_written_as_people_write_them(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
+
+
+def record(generation: int | None, uid: str = "u", **fields: Any) -> Input:
+    """A record of the configuration; without a generation, a tombstone."""
+    event = None
+    if generation is not None:
+        event = ConfigurationChanged(uid=uid, generation=generation, spec=MoorageConfigurationSpec(**fields))
+    meta = Meta(id=f"id-{generation}", source="gateway", type=CONFIGURATION.event_type)
+    return Input(CONFIGURATION, 0, 0, "cluster", event, meta)
+
+
+def test_only_a_newer_configuration_of_the_same_life_counts() -> None:
+    found = Configuration(Settings(taint_add_hold=5))
+    assert (found.settings.taint_add_hold, found.generation, found.cause) == (5, 0, None)
+    found.fold(record(2, taint_add_hold="20s"))
+    found.fold(record(1, taint_add_hold="10s"))
+    assert (found.settings.taint_add_hold, found.generation) == (20, 2)
+    assert found.cause is not None
+    assert found.cause.id == "id-2"
+    found.fold(record(1, uid="later", taint_add_hold="30s"))
+    assert (found.settings.taint_add_hold, found.generation) == (30, 1)
+    found.fold(record(None))
+    assert (found.settings.taint_add_hold, found.generation) == (5, 0)
+
+
+def test_a_configuration_that_breaks_a_rule_changes_nothing() -> None:
+    found = Configuration(Settings())
+    found.fold(record(1, taint_add_hold="20s"))
+    with pytest.raises(ValueError, match="must be a duration"):
+        found.fold(record(2, taint_add_hold="soon"))
+    assert (found.settings.taint_add_hold, found.generation) == (20, 1)
+
+
+def test_a_process_whose_settings_say_otherwise_says_so_once() -> None:
+    with structlog.testing.capture_logs() as logs:
+        found = Configuration(Settings(taint_add_hold=5, clock_skew=60), "governor")
+        found.fold(record(1, taint_add_hold="5s"))
+        found.fold(record(2, taint_add_hold="6s"))
+    assert logs == [
+        {
+            "event": "configuration.overrules_settings",
+            "log_level": "warning",
+            "service": "governor",
+            "fields": ["clockSkew"],
+        }
+    ]
+
+
+def test_what_is_derived_is_the_same_object_until_it_differs() -> None:
+    found = Configuration(Settings())
+    holds = Derived(found, lambda settings: (settings.taint_add_hold, settings.taint_remove_hold))
+    first = holds.value
+    found.fold(record(1, node_eviction_rate=2.0))
+    assert holds.value is first
+    found.fold(record(2, taint_add_hold="20s"))
+    assert holds.value == (20, 0)
+
+
+def test_a_view_wakes_all_partitions_once_for_each_change() -> None:
+    view = ConfiguredView(Configuration(Settings()))
+    assert configuration_of(view) is view.configuration
+    assert configuration_of(None) is None
+    assert view.changed() == ()
+    view.apply(record(1))
+    assert view.changed() is None
+    assert view.changed() == ()
+    view.apply(record(1))
+    assert view.changed() == ()

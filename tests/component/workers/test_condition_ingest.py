@@ -71,8 +71,8 @@ def take(service: ConditionIngest, state: ConditionIngestPartition, batch: list[
         return service.process(state, batch, now, fresh=True)
 
 
-def state(*nodes: str) -> ConditionIngestPartition:
-    found = SERVICE.new_state(HERE)
+def state(*nodes: str, service: condition_ingest.ConditionIngest = SERVICE) -> ConditionIngestPartition:
+    found = service.new_state(HERE)
     for name in nodes or ("n1",):
         found.targets[f"Node/{name}"] = f"uid-{name}-1"
     return found
@@ -312,7 +312,7 @@ def back(emit: Emit) -> Input:
 
 
 def test_a_timer_is_set_when_a_source_first_speaks_and_not_moved() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     first = heard(mine)
     assert [emit.topic.short for emit in first] == ["conditions", "timers"]
     timer = timer_of(first)
@@ -323,7 +323,7 @@ def test_a_timer_is_set_when_a_source_first_speaks_and_not_moved() -> None:
 
 
 def test_one_batch_has_one_time() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     batch = [came(report(observed=at(n)), id=str(n)) for n in range(3)]
     emits = take(LISTENING, mine, batch, at(20))
     conditions = [emit.event for emit in emits if isinstance(emit.event, ConditionChanged)]
@@ -332,11 +332,13 @@ def test_one_batch_has_one_time() -> None:
 
 def test_the_same_batch_gives_the_same_records() -> None:
     batch = [came(report(observed=at(n)), id=str(n)) for n in range(3)]
-    assert take(LISTENING, state(), batch, at(20)) == take(LISTENING, state(), batch, at(20))
+    assert take(LISTENING, state(service=LISTENING), batch, at(20)) == take(
+        LISTENING, state(service=LISTENING), batch, at(20)
+    )
 
 
 def test_silence_goes_through_the_partition_before_it_counts() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     timer = timer_of(heard(mine))
     (ask,) = take(LISTENING, mine, [fired(timer, now=at(40))], at(40))
     assert (ask.topic, ask.key, ask.partition_key) == (CONDITION_REPORTS, "Node/n1", "Node/n1")
@@ -349,7 +351,7 @@ def test_silence_goes_through_the_partition_before_it_counts() -> None:
 
 
 def test_a_report_that_was_waiting_answers_the_question() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     timer = timer_of(heard(mine))
     (ask,) = take(LISTENING, mine, [fired(timer, now=at(40))], at(40))
     heard(mine, now=at(41), observed=at(12))
@@ -360,7 +362,7 @@ def test_a_report_that_was_waiting_answers_the_question() -> None:
 
 
 def test_a_question_that_somebody_else_wrote_does_nothing() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     heard(mine)
     event = report("Unknown", observed=at(60)).model_copy(update={"reason": "HeartbeatStopped", "source": "probe"})
     forged = record(CONDITION_REPORTS, "Node/n1", event, id="mine", partition=HERE, source="moorage/condition-ingest")
@@ -368,7 +370,7 @@ def test_a_question_that_somebody_else_wrote_does_nothing() -> None:
 
 
 def test_a_timer_whose_clock_is_ahead_does_not_make_silence_come_early() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     timer = timer_of(heard(mine))
     again = timer_of(take(LISTENING, mine, [fired(timer, now=at(40))], at(37)))
     assert (again.generation, again.deadline) == (2, at(43)), "three seconds later by the timer's clock"
@@ -376,7 +378,7 @@ def test_a_timer_whose_clock_is_ahead_does_not_make_silence_come_early() -> None
 
 @pytest.mark.parametrize("owner", ["eviction", "condition-ingest-2"])
 def test_timers_of_others_are_ignored(owner: str) -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     timer = timer_of(heard(mine))
     assert take(LISTENING, mine, [fired(timer, now=at(40), owner=owner)], at(40)) == []
     before = dict(mine.watches["Node/n1"])
@@ -388,7 +390,7 @@ def test_timers_of_others_are_ignored(owner: str) -> None:
 
 
 def test_a_target_made_again_is_watched_by_a_timer_of_its_own() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     old = timer_of(heard(mine))
     mine.targets["Node/n1"] = "uid-n1-2"
     emits = heard(mine, now=at(10), observed=at(10))
@@ -400,7 +402,7 @@ def test_a_target_made_again_is_watched_by_a_timer_of_its_own() -> None:
 
 
 def test_a_timer_that_fires_for_a_target_that_is_gone_does_nothing_but_go() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     timer = timer_of(heard(mine))
     LISTENING.apply(mine, RESOURCES, "Node//n1", None)
     assert take(LISTENING, mine, [fired(timer, now=at(40))], at(40)) == []
@@ -414,7 +416,7 @@ def test_a_timer_that_fires_for_a_target_that_is_gone_does_nothing_but_go() -> N
 
 
 def test_a_source_that_says_unknown_has_nothing_to_lose() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     assert [emit.topic.short for emit in heard(mine, status="Unknown")] == ["conditions"]
     timer = timer_of(heard(mine, now=at(5), status="True", observed=at(5)))
     heard(mine, now=at(6), status="Unknown", observed=at(6))
@@ -431,7 +433,7 @@ def about_a_pod(status: str = "False", *, observed: datetime = T0, **fields: Any
 
 
 def test_what_a_deployer_says_of_a_workload_has_a_table_of_its_own_and_no_heartbeats() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     batch = [
         came(about_a_pod(), id="a"),
         came(about_a_pod("True", observed=at(-1)), id="b"),
@@ -463,13 +465,13 @@ def test_what_a_deployer_says_of_a_workload_has_a_table_of_its_own_and_no_heartb
     ids=["key", "time", "name"],
 )
 def test_a_report_about_a_workload_is_checked_like_any_other(bad: Input, reason: RefusalReason, field: str) -> None:
-    (emit,) = take(LISTENING, state(), [bad], T0)
+    (emit,) = take(LISTENING, state(service=LISTENING), [bad], T0)
     assert isinstance(emit.event, DeadLettered)
     assert (emit.event.reason, emit.event.field) == (reason, field)
 
 
 def test_a_workload_on_an_unknown_target_is_refused() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     mine.targets.clear()
     (emit,) = LISTENING.process(mine, [came(about_a_pod())], T0, fresh=True)
     assert isinstance(emit.event, DeadLettered)

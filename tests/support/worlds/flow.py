@@ -110,8 +110,8 @@ class Flow(MemoryStack):
             if service in {None, name} and self._owner(name, p).engine.caught_up:
                 owner, decision = self._owner(name, p), BatchDecision(self.now)
                 owner.engine.reconcile(decision)
-                self._write(owner.service, p, (found := [emit for emit, _ in decision.emits]))
-                repairs += found
+                self._write(owner.service, p, decision)
+                repairs += [emit for emit, _ in decision.emits]
         return repairs
 
     # Faults.

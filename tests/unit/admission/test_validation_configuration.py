@@ -63,8 +63,8 @@ from moorage_schemas.resources.configuration import MoorageConfigurationSpec
         (
             {"sourceGracePeriods": [{"kind": "Node", "source": "a,b", "gracePeriod": "1s"}]},
             (
-                'spec.sourceGracePeriods[0].source: Invalid value: "a,b": must not be empty, and must not contain a comma '
-                "or surrounding space"
+                'spec.sourceGracePeriods[0].source: Invalid value: "a,b": must not be empty, and must not contain a '
+                "comma or surrounding space"
             ),
         ),
         (

@@ -7,7 +7,6 @@ from typing import Final
 
 from moorage.core.conditions.heartbeats import (
     HEARTBEAT_STOPPED,
-    GracePeriods,
     HeartbeatWatch,
     SourceStatus,
     look_again,
@@ -36,12 +35,10 @@ class HeartbeatMonitor:
     """Starts, continues and ends the watch of each source about each target.
 
     Args:
-        grace: how long a source may be silent.
         source: the CloudEvents source of the service's own records.
     """
 
-    def __init__(self, grace: GracePeriods, source: str) -> None:
-        self._grace = grace
+    def __init__(self, source: str) -> None:
         self._source = source
 
     def begin(self, step: Round, watch: HeartbeatWatch | None, condition: ConditionChanged) -> None:
@@ -182,9 +179,22 @@ class HeartbeatMonitor:
             if watch.target_uid == state.targets.get(target.key):
                 self.repair(state, target, source, now, emits)
 
+    def review(self, state: ConditionIngestPartition, target: TargetRef, now: datetime, emits: list[Emit]) -> None:
+        """Watch a target's sources under other grace periods: those that were not watched, and those watched too long.
+
+        A deadline that is too early is left as it is: when its timer fires, the source is checked.
+        """
+        if target.key not in state.targets:
+            return
+        for source in sorted({held.source for held in state.conditions.get(target.key, {}).values()}):
+            watch = state.watches.get(target.key, {}).get(source)
+            if watch is None or watch.deadline is None:
+                self.repair(state, target, source, now, emits)
+        self.hasten(state, target, now, emits)
+
     def _period(self, state: ConditionIngestPartition, target: TargetRef, source: str) -> timedelta | None:
         """Return how long a source may be silent about a target. None means forever."""
-        return self._grace.of(target.kind, source, state.graces.get(target.key))
+        return state.rules.value.graces.of(target.kind, source, state.graces.get(target.key))
 
     def _hear(
         self, step: Round, watch: HeartbeatWatch, target: TargetRef, source: str

@@ -5,7 +5,8 @@ Consumes:
     `timer-fired`, for its own timers. Follows `resources` to know which targets exist.
 Keeps:
     The conditions of each target (changelog `conditions`) and of the workloads there (`workload-conditions`), a timer
-    for each source that reports on a target (`timers`), and the uid of each declared target.
+    for each source that reports on a target (`timers`), and the uid of each declared target. Follows `configuration`:
+    other grace periods apply at once to the sources that are watched.
 Emits:
     `conditions`, `workload-conditions`: one record for each report that counts, and tombstones for the conditions of
     deleted targets. Conditions whose source has fallen silent become Unknown.
@@ -50,11 +51,12 @@ from moorage.core.conditions.reports import (
     source_of,
     unknown_target,
 )
+from moorage.runtime.configuration import Configuration, ConfiguredView, Derived, configuration_of
 from moorage.runtime.engine.dead_letters import dead_letter
-from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, RawRecord, Service
+from moorage.runtime.service import Emit, GlobalView, Input, Malformed, NeedFresh, RawRecord, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
-from moorage.workers.condition_ingest.state import OWNER, ConditionIngestPartition, Round
+from moorage.workers.condition_ingest.state import OWNER, ConditionIngestPartition, ReportRules, Round
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.dead_letter import RefusalReason
@@ -65,6 +67,7 @@ from moorage_schemas.timer import TimerFired
 from moorage_schemas.topics import (
     CONDITION_REPORTS,
     CONDITIONS,
+    CONFIGURATION,
     RESOURCES,
     TIMER_FIRED,
     TIMERS,
@@ -86,18 +89,27 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     changelogs: ClassVar[tuple[Topic, ...]] = (CONDITIONS, WORKLOAD_CONDITIONS, TIMERS)
     outputs: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS,)
     follows: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
+    globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION,)
     refuses: ClassVar[frozenset[Topic]] = frozenset({CONDITION_REPORTS})
 
     def __init__(self, settings: Settings) -> None:
         self._partitions = settings.partitions
-        self._skew = timedelta(seconds=settings.clock_skew)
-        self._max_bytes = settings.report_max_bytes
+        self._settings = settings
         self._source = f"moorage/{self.name}"
-        self._listener = HeartbeatMonitor(grace_periods(settings), self._source)
+        self._listener = HeartbeatMonitor(self._source)
 
     def new_state(self, partition: int) -> ConditionIngestPartition:
         """Return an empty state for a partition."""
-        return ConditionIngestPartition(partition)
+        return ConditionIngestPartition(partition, Derived(Configuration(self._settings), rules_of))
+
+    def new_globals(self) -> ConfiguredView:
+        """Return the view of the configuration."""
+        return ConfiguredView(Configuration(self._settings, self.name))
+
+    def use_globals(self, state: ConditionIngestPartition, view: GlobalView) -> None:
+        """Follow the configuration."""
+        if (configuration := configuration_of(view)) is not None:
+            state.rules = Derived(configuration, rules_of)
 
     def apply(self, state: ConditionIngestPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a condition, a timer, or a declared target."""
@@ -162,10 +174,11 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             step.emits.append(self._dead_letter(record, refusal, step.now))
             return
         target = report.target.key
+        rules = step.state.rules.value
         refused = (
-            check_size(len(record.raw.value or b"") if record.raw is not None else 0, self._max_bytes)
+            check_size(len(record.raw.value or b"") if record.raw is not None else 0, rules.max_bytes)
             or check_key(record.key, target)
-            or check_time(report, step.now, self._skew)
+            or check_time(report, step.now, rules.skew)
             or check_workload(report)
         )
         if refused is None and self._strayed(step.state, record, target):
@@ -213,6 +226,9 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     def wake(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
         """Remove the conditions and timers of deleted targets, and apply grace periods that have changed."""
         emits: list[Emit] = []
+        if state.graces_in_use != (graces := state.rules.value.graces):
+            state.graces_in_use = graces
+            state.moved.update(target for target in state.conditions if target in state.targets)
         for target in sorted(state.orphans):
             uid = state.targets.get(target)
             gone = [
@@ -235,7 +251,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
                     Round(state, now, emits, cause).write(topic, key, target, None)
         state.orphans.clear()
         for target in sorted(state.moved):
-            self._listener.hasten(state, TargetRef.parse(target), now, emits)
+            self._listener.review(state, TargetRef.parse(target), now, emits)
         state.moved.clear()
         return emits
 
@@ -243,7 +259,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         return Meta(id=identity, source=self._source, type=RESOURCES.event_type, subject=target)
 
     def next_wake(self, state: ConditionIngestPartition) -> datetime | None:
-        """Return a time in the past when a target was deleted or has another grace period; None otherwise."""
+        """Return a time in the past when a target was deleted, or has another grace period; None otherwise."""
         return _AT_ONCE if state.orphans or state.moved else None
 
     def reconcile(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
@@ -290,6 +306,11 @@ def _sender(meta: Meta) -> str:
 def _workload_key(target: str, name: str) -> str:
     workload, condition_type = ConditionKey.parse(name)
     return workload_condition_key(workload, target, condition_type)
+
+
+def rules_of(settings: Settings) -> ReportRules:
+    """Return the rules for reports and their sources that follow from the settings."""
+    return ReportRules(grace_periods(settings), timedelta(seconds=settings.clock_skew), settings.report_max_bytes)
 
 
 def grace_periods(settings: Settings) -> GracePeriods:

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from moorage.core.apimachinery.unstructured import part
-from moorage.core.conditions.heartbeats import HeartbeatWatch, own_grace, watched
+from moorage.core.conditions.heartbeats import GracePeriods, HeartbeatWatch, own_grace, watched
 from moorage.core.conditions.reports import Held, newer_condition
+from moorage.runtime.configuration import Derived
 from moorage.runtime.service import Emit
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
@@ -26,6 +27,20 @@ OWNER: Final = "condition-ingest"
 Table = dict[str, dict[str, Held]]
 
 
+@dataclass(frozen=True, slots=True)
+class ReportRules:
+    """The rules for reports and their sources."""
+
+    graces: GracePeriods
+    """How long a source may be silent."""
+
+    skew: timedelta
+    """The time by which a report's time may be in the future."""
+
+    max_bytes: int
+    """The maximum size of a report in bytes."""
+
+
 class _OfTarget(Protocol):
     """Something that belongs to one target, and not to a later target of the same name."""
 
@@ -38,6 +53,9 @@ class ConditionIngestPartition:
     """The state of one partition."""
 
     partition: int
+    rules: Derived[ReportRules]
+    """The rules of the present configuration."""
+
     conditions: Table = field(default_factory=dict)
     """The conditions, by target key and type."""
 
@@ -58,7 +76,10 @@ class ConditionIngestPartition:
     """The grace periods that targets set themselves, by the target's key."""
 
     moved: set[str] = field(default_factory=set)
-    """The keys of targets whose own grace period has just changed."""
+    """The keys of targets whose watches are to be checked, because a grace period has changed."""
+
+    graces_in_use: GracePeriods | None = None
+    """The grace periods that the watches were last checked against; None before the first check."""
 
     orphans: set[str] = field(default_factory=set)
     """The keys under which there is state of a target that is not, or no longer, declared."""

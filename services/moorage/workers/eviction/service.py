@@ -4,7 +4,8 @@ Consumes:
     `taints`, `bindings`, `timer-fired` for its own timers, and `eviction-answers` of the governor.
 Keeps:
     The taints that evict and the bindings of each target (source tables), its tasks and its own timers (changelogs
-    `evictions` and `timers`). A global view of the guards that may hold evictions: pauses, budgets, disruption budgets.
+    `evictions` and `timers`). A global view of the guards that may hold evictions (pauses, budgets, disruption budgets)
+    and of the configuration.
 Emits:
     `evictions`: the states of each task. Requested lasts until the binding is gone, even if the taint is removed.
     `timers`: set, moved and cancelled with the deadline of a scheduled task, tombstoned when the task is over.
@@ -38,18 +39,18 @@ from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final
 
 from moorage.core.disruption.budgets import LEAVE_LASTS, Subject
-from moorage.core.taints.dialects.table import DIALECTS
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict
+from moorage.runtime.configuration import Configuration, Derived, configuration_of
 from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
 from moorage.runtime.settings import Settings
 from moorage.workers.eviction.guards import GuardView
 from moorage.workers.eviction.state import (
     BINDING_ENDED,
-    NODES_ONLY,
     OWNER,
     Binding,
     BoundTarget,
     EvictionPartition,
+    EvictionRules,
     Pending,
     Task,
     newer_binding,
@@ -69,6 +70,7 @@ from moorage_schemas.timer import TimerFired
 from moorage_schemas.topics import (
     BINDINGS,
     CONDITIONS,
+    CONFIGURATION,
     EVICTION_ANSWERS,
     EVICTION_ASKS,
     EVICTIONS,
@@ -126,27 +128,25 @@ class Eviction(Service[EvictionPartition]):
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TAINTS, BINDINGS})
     changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS)
     outputs: ClassVar[tuple[Topic, ...]] = (EVICTION_ASKS,)
-    globals: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
+    globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES)
 
     def __init__(self, settings: Settings | None = None) -> None:
-        settings = settings or Settings()
-        self._dialects = NODES_ONLY
-        if settings.failover and settings.enable_no_execute_taint_eviction:
-            self._dialects = {**NODES_ONLY, TargetKind.CLUSTER.value: DIALECTS[TargetKind.CLUSTER.value]}
-        self._clusters_wait = not math.isinf(settings.resource_eviction_rate)
+        self._settings = settings or Settings()
 
     def new_state(self, partition: int) -> EvictionPartition:  # noqa: ARG002 - all partitions begin in the same way
         """Return an empty state for a partition."""
-        return EvictionPartition(dialects=self._dialects)
+        return EvictionPartition(Derived(Configuration(self._settings), rules_of))
 
     def new_globals(self) -> GlobalView:
-        """Return the view of the guards that may hold evictions."""
-        return GuardView()
+        """Return the view of the guards that may hold evictions, with the configuration."""
+        return GuardView(Configuration(self._settings, self.name))
 
     def use_globals(self, state: EvictionPartition, view: GlobalView) -> None:
         """Give a partition the view of the guards that may hold evictions."""
         if isinstance(view, GuardView):
             state.guards = view.guards
+        if (configuration := configuration_of(view)) is not None:
+            state.rules = Derived(configuration, rules_of)
 
     def apply(self, state: EvictionPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in taints, a binding, a task or a timer."""
@@ -177,7 +177,7 @@ class Eviction(Service[EvictionPartition]):
     def needs(self, state: EvictionPartition, now: datetime) -> Needs | None:
         """Require the present taints, bindings and pauses, and whether the taint-manager may remove any taint."""
         state.look_again(now)
-        if not state.begun:
+        if not state.begun or state.rules_in_use != state.rules.value:
             return _NEEDS
         return replace(_NEEDS, keys=frozenset(key for key, _ in state.pending)) if state.pending else None
 
@@ -186,10 +186,10 @@ class Eviction(Service[EvictionPartition]):
         state.found = found
 
     def wake(self, state: EvictionPartition, now: datetime) -> list[Emit]:
-        """Decide on pending evictions, in portions. After a restart, check everything first."""
+        """Decide on pending evictions, in portions. After a restart, or under other rules, check everything first."""
         emits: list[Emit] = []
-        if not state.begun:
-            state.begun = True
+        if not state.begun or state.rules_in_use != state.rules.value:
+            state.begun, state.rules_in_use = True, state.rules.value
             # When the partition moved, evictions may have been due without a decision. Now only their deadlines show
             # this.
             emits += self._look_at_all(state, now, due=now)
@@ -493,7 +493,7 @@ class Eviction(Service[EvictionPartition]):
 
     def _may_wait(self, state: EvictionPartition, key: str, target: BoundTarget, workload: str) -> bool:
         """Return whether a guard may hold this eviction, so that the governor must be asked."""
-        if self._clusters_wait and key.startswith(_CLUSTERS):
+        if state.rules.value.rated and key.startswith(_CLUSTERS):
             return True
         if not state.guards:  # a fast path for fleets without guards
             return False
@@ -587,6 +587,14 @@ def _taints_of(found: Verdict) -> tuple[Taint, ...]:
 def _due_time(found: Verdict, time: datetime) -> datetime:
     """Return when the eviction came due."""
     return found.deadline if isinstance(found, EvictAt) else time
+
+
+def rules_of(settings: Settings) -> EvictionRules:
+    """Return the rules that follow from the settings."""
+    return EvictionRules(
+        clusters=settings.failover and settings.enable_no_execute_taint_eviction,
+        rated=not math.isinf(settings.resource_eviction_rate),
+    )
 
 
 def service(settings: Settings) -> Eviction:

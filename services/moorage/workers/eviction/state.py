@@ -10,7 +10,9 @@ from types import MappingProxyType
 from typing import Final
 
 from moorage.core.disruption.guard_index import Guards
+from moorage.core.taints.dialects.karmada import KARMADA
 from moorage.core.taints.dialects.kubernetes import KUBERNETES, EffectRules
+from moorage.runtime.configuration import Derived
 from moorage.runtime.service import Freshness
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
@@ -33,6 +35,20 @@ Tolerations = tuple[Toleration, ...]
 
 NODES_ONLY: Final[Mapping[str, EffectRules]] = {TargetKind.NODE.value: KUBERNETES}
 """The dialects whose taints evict, by the target's kind, when evictions from clusters are switched off."""
+
+WITH_CLUSTERS: Final[Mapping[str, EffectRules]] = {**NODES_ONLY, TargetKind.CLUSTER.value: KARMADA}
+"""The same when they are switched on."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionRules:
+    """The settings that affect evictions."""
+
+    clusters: bool
+    """Whether taints evict from clusters."""
+
+    rated: bool
+    """Whether the governor limits how many evictions from clusters there are per second."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -144,6 +160,9 @@ class BoundTarget:
 class EvictionPartition:
     """The state of one partition."""
 
+    rules: Derived[EvictionRules]
+    """The rules of the present configuration."""
+
     targets: dict[str, BoundTarget] = field(default_factory=dict)
     """The targets, by target key."""
 
@@ -156,9 +175,6 @@ class EvictionPartition:
     traits: dict[tuple[object, ...], Traits] = field(default_factory=dict)
     """One object for each distinct set of labels and purge mode, by their content."""
 
-    dialects: Mapping[str, EffectRules] = field(default_factory=lambda: NODES_ONLY)
-    """The dialects whose taints evict, by the target's kind. Nothing is evicted from targets of any other kind."""
-
     guards: Guards = field(default_factory=Guards)
     """The guards that may hold an eviction: the view that the whole process shares."""
 
@@ -167,6 +183,9 @@ class EvictionPartition:
 
     asked: dict[tuple[str, str], OpenRequest] = field(default_factory=dict)
     """The latest eviction request since the restore, by target and workload key."""
+
+    rules_in_use: EvictionRules | None = None
+    """The rules by which everything was last checked; None before the first check."""
 
     begun: bool = False
     """Whether everything was checked since the restore."""
@@ -179,6 +198,11 @@ class EvictionPartition:
 
     look_at: datetime | None = None
     """When to check the waiting evictions."""
+
+    @property
+    def dialects(self) -> Mapping[str, EffectRules]:
+        """The dialects whose taints evict, by the target's kind. Nothing is evicted from targets of any other kind."""
+        return WITH_CLUSTERS if self.rules.value.clusters else NODES_ONLY
 
     def is_asked_otherwise(self, place: tuple[str, str]) -> bool:
         """Return whether the labels or the zone have changed since the governor was asked."""
@@ -245,7 +269,7 @@ class EvictionPartition:
         target.generation = event.generation
         target.zone = sys.intern(event.zone)
         target.settles_at = event.settles_at
-        dialect = self.dialects.get(event.target.kind.value)
+        dialect = WITH_CLUSTERS.get(event.target.kind.value)  # the switch may be turned on later
         evicting = dialect.evicting if dialect is not None else frozenset()
         target.taints = tuple(record.as_taint() for record in event.taints if record.effect in evicting)
 

@@ -6,11 +6,11 @@ Consumes:
 Keeps:
     The resources (source table `resources`) and the last decision on each of their pods, or on a whole resource that a
     policy places on clusters, or on an OCM placement and each of its PlacementDecisions (changelog `placements`). For
-    all partitions of the process together, the global view: nodes, clusters and managed clusters (`resources`,
-    `taints`), what is bound to them (`bindings`), evictions that are requested (`evictions`), `DedicatedNodes` rules,
-    propagation policies, what is healthy on clusters (`workload-conditions`), sets of managed clusters, their bindings
-    and the scores of add-ons (`resources`), and how often each managed cluster is selected (the PlacementDecisions of
-    `placements`).
+    all partitions of the process together, the global view: the configuration, nodes, clusters and managed clusters
+    (`resources`, `taints`), what is bound to them (`bindings`), evictions that are requested (`evictions`),
+    `DedicatedNodes` rules, propagation policies, what is healthy on clusters (`workload-conditions`), sets of managed
+    clusters, their bindings and the scores of add-ons (`resources`), and how often each managed cluster is selected
+    (the PlacementDecisions of `placements`).
 Emits:
     `placements`: placed, pending or evicted, with all reasons; a tombstone when the workload no longer exists. For an
     OCM placement, the PlacementDecisions that change, with the clusters to add and to remove, and then its own record,
@@ -28,17 +28,26 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import ClassVar, Final
 
+from moorage.runtime.configuration import Configuration
 from moorage.runtime.service import Emit, GlobalView, Input, NeedFresh, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.placement.engine.controller import by_prefix
 from moorage.workers.placement.engine.outbox import Outbox
-from moorage.workers.placement.karmada.terms import rules_of
 from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.base import Model
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, RESOURCES, TAINTS, WORKLOAD_CONDITIONS, Topic
+from moorage_schemas.topics import (
+    BINDINGS,
+    CONFIGURATION,
+    EVICTIONS,
+    PLACEMENTS,
+    RESOURCES,
+    TAINTS,
+    WORKLOAD_CONDITIONS,
+    Topic,
+)
 
 AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The time of work that is due at once."""
@@ -53,19 +62,27 @@ class PlacementService(Service[PlacementPartition]):
     source_tables: ClassVar[frozenset[Topic]] = frozenset({RESOURCES})
     changelogs: ClassVar[tuple[Topic, ...]] = (PLACEMENTS,)
     outputs: ClassVar[tuple[Topic, ...]] = (BINDINGS,)
-    globals: ClassVar[tuple[Topic, ...]] = (RESOURCES, TAINTS, BINDINGS, EVICTIONS, WORKLOAD_CONDITIONS, PLACEMENTS)
+    globals: ClassVar[tuple[Topic, ...]] = (
+        CONFIGURATION,
+        RESOURCES,
+        TAINTS,
+        BINDINGS,
+        EVICTIONS,
+        WORKLOAD_CONDITIONS,
+        PLACEMENTS,
+    )
     fresh_globals: ClassVar[frozenset[Topic]] = frozenset({RESOURCES, TAINTS})
 
     def __init__(self, settings: Settings) -> None:
-        self._rules = rules_of(settings)
+        self._settings = settings
 
     def new_state(self, partition: int) -> PlacementPartition:
         """Return an empty state for a partition."""
-        return PlacementPartition(partition, self._rules)
+        return PlacementPartition(partition, Configuration(self._settings))
 
     def new_globals(self) -> FleetView:
         """Return the view of nodes and clusters, bindings, evictions, rules and policies."""
-        return FleetView()
+        return FleetView(Configuration(self._settings, self.name))
 
     def use_globals(self, state: PlacementPartition, view: GlobalView) -> None:
         """Give a partition its view."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from moorage.runtime.service import GlobalView, Input
+from moorage.runtime.configuration import Configuration, ConfiguredView
+from moorage.runtime.service import Input
 from moorage.workers.placement.karmada.view import ClusterView
 from moorage.workers.placement.ocm.view import ManagedView
 from moorage.workers.placement.pods.view import PodView
@@ -21,10 +22,15 @@ class AttachedPartition(Protocol):
         """Return whether there is something to do."""
 
 
-class FleetView(GlobalView):
-    """The whole fleet, as placement sees it. Each record belongs to one part."""
+class FleetView(ConfiguredView):
+    """The whole fleet, as placement sees it. Each record belongs to one part.
 
-    def __init__(self) -> None:
+    Args:
+        configuration: the settings to decide by; None for a view that does not follow them.
+    """
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        super().__init__(configuration)
         self.pods = PodView()
         self.karmada = ClusterView()
         self.ocm = ManagedView()
@@ -32,10 +38,13 @@ class FleetView(GlobalView):
 
     def wants(self, topic: Topic, key: str) -> bool:
         """Return whether one of the parts uses a record."""
-        return any(part.concerns(topic, key) for part in (self.pods, self.karmada, self.ocm))
+        return super().wants(topic, key) or any(
+            part.concerns(topic, key) for part in (self.pods, self.karmada, self.ocm)
+        )
 
     def apply(self, record: Input) -> None:
         """Fold in a record. A record that is not newer changes nothing."""
+        super().apply(record)
         for part in (self.pods, self.karmada, self.ocm):
             if part.concerns(record.topic, record.key):
                 part.apply(record)
