@@ -91,7 +91,7 @@ def declared(gateway: Fixture) -> ResourceDeclared:
         ),
         (TAINT_POLICIES, taint_policy(), "spec.taints", "Required value"),
         (TAINT_POLICIES, taint_policy(COLD, COLD), "spec.taints[1]", "Duplicate value"),
-        (TAINT_POLICIES, taint_policy(HOT), "spec.taints[0].effect", "--allow-no-execute-taint-policy=true"),
+        (TAINT_POLICIES, taint_policy(HOT), "spec.taints[0].effect", "spec.allowNoExecuteTaintPolicy"),
         (PROPAGATION, named(spec={}), "spec.resourceSelectors", "Required value"),
         (PROPAGATION, propagation(preemption="Maybe"), "spec.preemption", 'Unsupported value: "Maybe"'),
         (PDBS, named(spec={"selector": {}}), "spec.minAvailable", "Required value"),
@@ -168,9 +168,9 @@ async def test_a_policy_that_has_no_effect_yet_says_so() -> None:
     assert answer.status_code == 201
     (warning,) = answer.headers.get_list("warning")
     assert warning.startswith('299 - "')
-    assert "--feature-gates=Failover=true" in warning
+    assert "spec.featureGates.Failover" in warning
     changed = await gateway.call("PATCH", f"{TAINT_POLICIES}/p", {"metadata": {"labels": {"a": "b"}}})
-    assert "--feature-gates=Failover=true" in changed.headers["warning"]
+    assert "spec.featureGates.Failover" in changed.headers["warning"]
 
 
 async def test_switches_allow_what_they_are_named_for() -> None:
@@ -181,7 +181,7 @@ async def test_switches_allow_what_they_are_named_for() -> None:
     gateway = Fixture(settings=settings)
     answer = await gateway.call("POST", TAINT_POLICIES, taint_policy(HOT))
     assert answer.status_code == 201
-    assert "--enable-no-execute-taint-eviction=true" in answer.headers["warning"]
+    assert "spec.enableNoExecuteTaintEviction" in answer.headers["warning"]
     quiet = Fixture(settings=Settings(feature_gates="Failover=true"))
     assert "warning" not in (await quiet.call("POST", TAINT_POLICIES, taint_policy(COLD))).headers
 
@@ -189,8 +189,8 @@ async def test_switches_allow_what_they_are_named_for() -> None:
 async def test_taints_of_clusters_that_evict_nothing_yet_are_told_of() -> None:
     gateway = Fixture()
     (warning,) = (await gateway.call("POST", CLUSTERS, cluster(taints=[HOT]))).headers.get_list("warning")
-    assert "--feature-gates=Failover=true" in warning
-    assert "--enable-no-execute-taint-eviction=true" in warning
+    assert "spec.featureGates.Failover" in warning
+    assert "spec.enableNoExecuteTaintEviction" in warning
     assert "warning" not in (await gateway.call("POST", CLUSTERS, cluster("member2", taints=[COLD]))).headers
     assert "warning" not in (await gateway.call("POST", NODES, node(taints=[HOT]))).headers
     everything = Fixture(settings=Settings(feature_gates="Failover=true", enable_no_execute_taint_eviction=True))

@@ -15,7 +15,7 @@ Emits:
 An eviction that no guard may hold is requested as soon as it is due, without asking the governor. An eviction that a
 guard may hold becomes Held and asks the governor. The answer grants the eviction or states what holds it. A grant is
 used at once or returned: after a restart, and when it had to wait for the taint-manager, the eviction asks again. Work
-leaves a Karmada cluster only with the feature gate Failover and `enable-no-execute-taint-eviction`, and the limit on
+leaves a Karmada cluster only with the feature gate Failover and `enableNoExecuteTaintEviction`, and the limit on
 evictions per second may hold these evictions, too.
 
 A record may make an eviction come due, but a record alone never requests an eviction. The eviction becomes pending, and

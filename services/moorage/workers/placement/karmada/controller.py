@@ -50,6 +50,11 @@ class BindingController(Controller):
         self._policy_version = 0
         self._kind_versions: dict[Scope, int] = {}
 
+    @property
+    def rules(self) -> Rules:
+        """The present rules by which resources leave clusters."""
+        return self._rules.value
+
     def follow(self, configuration: Configuration) -> None:
         """Decide by the rules that follow from a configuration."""
         self._rules = Derived(configuration, rules_of)
@@ -150,7 +155,7 @@ class BindingController(Controller):
 
     def reconcile_one(self, outbox: Outbox, work: Work) -> None:
         """Reconcile the records of a resource with what its policy demands."""
-        writer = BindingWriter(self, self.state, self._rules.value, outbox)
+        writer = BindingWriter(self, self.state, self.rules, outbox)
         reconcile(writer, work, self._demand)
         if writer.flipped:
             self._flipped(work.key, work.cause)
