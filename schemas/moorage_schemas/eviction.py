@@ -64,3 +64,20 @@ class EvictionDecided(Model):
     decided_time: Timestamp
     report_time: Timestamp | None = None
     """When the report behind this decision was made. Used only to measure latency."""
+
+
+class GenerationFloor(Model):
+    """The highest generation of the evictions that were removed from a partition. Topic `generation-floors`.
+
+    Evictions that are over are removed after a while. A workload that is created again under its name must not get a
+    generation that one of its earlier bindings had, because deployers compare them. So a workload that is not known
+    gets generations above all floors.
+    """
+
+    event_type: ClassVar[str] = "io.moorage.eviction.generation-floor.v1"
+
+    partition: int = Field(ge=0)
+    """The partition of `evictions`. It is also the key of the record, which is in the same partition."""
+
+    generation: int = Field(ge=1)
+    """The highest generation. It never becomes lower."""

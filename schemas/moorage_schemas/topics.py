@@ -14,7 +14,7 @@ from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAske
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.dead_letter import Audited, DeadLettered
-from moorage_schemas.eviction import EvictionDecided
+from moorage_schemas.eviction import EvictionDecided, GenerationFloor
 from moorage_schemas.journal import StepsTaken
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
@@ -120,6 +120,14 @@ TIMER_FIRED = Topic("timer-fired", "timer id", "target", TimerFired, Cleanup.DEL
 EVICTIONS = Topic(
     "evictions", "workload|target|generation", "target", EvictionDecided, Cleanup.COMPACT, writer="eviction"
 )
+GENERATION_FLOORS = Topic(
+    "generation-floors",
+    "partition of evictions",
+    "that partition",
+    GenerationFloor,
+    Cleanup.COMPACT,
+    writer="eviction",
+)
 WORKLOAD_CONDITIONS = Topic(
     "workload-conditions",
     "workload|target|type",
@@ -173,6 +181,7 @@ TOPICS: tuple[Topic, ...] = (
     TIMERS,
     TIMER_FIRED,
     EVICTIONS,
+    GENERATION_FLOORS,
     WORKLOAD_CONDITIONS,
     ZONE_MEMBERS,
     ZONES,

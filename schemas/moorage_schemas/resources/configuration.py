@@ -58,6 +58,9 @@ class MoorageConfigurationSpec(OpenModel):
     evict_without_replacement: bool = False
     """Whether work leaves a cluster even if no other cluster takes it."""
 
+    eviction_retention: str = "1d"
+    """How long an eviction that is over, Completed or Cancelled, is kept after it was decided."""
+
     resource_eviction_rate: Rate = 0.5
     """Evictions from clusters per second in the whole fleet. `inf` means no limit, 0 stops them."""
 

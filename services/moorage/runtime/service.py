@@ -276,9 +276,11 @@ class Service(ABC, Generic[S]):
         """Store the result of reading what `needs` returned. `wake` is called next."""
 
     def wake(self, state: S, now: datetime) -> list[Emit]:  # noqa: ARG002 - for services that wait for time
-        """Do what the time, or a change of the global view, has made due.
+        """Do a portion of what the time, or a change of the global view, has made due.
 
-        It is first called when the partition has caught up. That first call is the right place to check everything.
+        It is first called when the partition has caught up. That first call is the right place to begin to check
+        everything. A call does a bounded amount of work (see `portions`). While more is due, `next_wake` returns a time
+        in the past, and `wake` is called again after the records that have come meanwhile.
         """
         return []
 
@@ -287,8 +289,15 @@ class Service(ABC, Generic[S]):
         return None
 
     def reconcile(self, state: S, now: datetime) -> list[Emit]:  # noqa: ARG002 - optional
-        """Recompute the desired state and return records for what differs."""
+        """Recompute a portion of the desired state and return records for what differs.
+
+        The call begins a round, or continues the one that `is_reconciling` reports.
+        """
         return []
+
+    def is_reconciling(self, state: S) -> bool:  # noqa: ARG002 - for services whose rounds take several calls
+        """Return whether a round of `reconcile` has begun that is not finished."""
+        return False
 
     def refuse(self, state: S, bad: Malformed, now: datetime) -> list[Emit]:  # noqa: ARG002 - optional
         """Return the dead letter of a record that could not be decoded."""

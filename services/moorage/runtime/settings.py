@@ -89,6 +89,9 @@ class Settings(BaseSettings):
     evict_without_replacement: bool = False
     """Whether work leaves a cluster even if no other cluster takes it."""
 
+    eviction_retention: Seconds = 86_400.0
+    """Seconds for which an eviction that is over, Completed or Cancelled, is kept after it was decided."""
+
     resource_eviction_rate: float = Field(default=0.5, ge=0)
     """Evictions from clusters per second in the whole fleet. `inf` means no limit, 0 stops them."""
 

@@ -33,6 +33,7 @@ ODD = Settings(
     no_execute_taint_eviction_purge_mode="Directly",
     graceful_eviction_timeout=61.5,
     evict_without_replacement=True,
+    eviction_retention=3600,
     resource_eviction_rate=float("inf"),
     node_monitor_grace_period=0,
     cluster_monitor_grace_period=90,

@@ -230,7 +230,7 @@ def test_what_is_requested_stays_until_the_binding_goes() -> None:
 
 @pytest.mark.parametrize(
     ("untaint", "expected"),
-    [(False, ["timers tombstone", "Cancelled#2 BindingEnded"]), (True, ["timers tombstone", "evictions tombstone"])],
+    [(False, ["timers tombstone", "Cancelled#2 BindingEnded"]), (True, ["timers tombstone"])],
 )
 def test_a_binding_that_ends_first(*, untaint: bool, expected: list[str]) -> None:
     bench = Bench()

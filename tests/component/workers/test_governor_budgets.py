@@ -59,6 +59,23 @@ def leave(bench: Bench, number: int, *, replaced: bool = True) -> list[str]:
     return found
 
 
+def test_a_budget_for_each_owner_keeps_no_counter_of_those_that_have_left() -> None:
+    bench = Bench()
+    budget(bench, per="Workload", maxInWindow=1, windowSeconds=60)
+    for number in range(20):
+        bench.bind(f"p{number}", f"Node/n{number}", owner=f"Deployment/shop/d{number}", labels=LABELS)
+    bench.settle()
+    for number in range(20):
+        bench.ask(f"p{number}", f"Node/n{number}")
+    assert len(bench.settle()) == 20
+    assert len(list(bench.book._counters)) == 21, "one for each owner, and the rate"
+    for number in range(20):
+        leave(bench, number, replaced=False)
+    assert len(list(bench.book._counters)) == 21, "they count in their windows"
+    bench.advance(60)
+    assert len(list(bench.book._counters)) == 1
+
+
 def test_what_nothing_holds_goes_and_is_forgotten_when_it_is_over() -> None:
     bench = web()
     bench.ask("p0", "Node/n0")

@@ -178,14 +178,28 @@ class TestEvictionTable:
         assert table.requested(POD.key, "u", "n1", 2) is not None
         others = [("other", "n1", 2), ("u", "n2", 2), ("u", "n1", 3)]
         assert [table.requested(POD.key, uid, node, number) for uid, node, number in others] == [None] * 3
-        assert table.highest(POD.key) == 3
+        assert table.next_generation(POD.key, None) == 4
 
     @pytest.mark.parametrize("state", [EvictionState.COMPLETED, EvictionState.CANCELLED, None])
     def test_a_request_that_is_over_is_forgotten_but_not_its_generation(self, state: EvictionState | None) -> None:
         table = EvictionTable()
         table.fold(self.record(2, EvictionState.REQUESTED))
         table.fold(self.record(2, state))
-        assert (table.of(POD.key), table.highest(POD.key), table._requested) == ([], 2, {})
+        assert (table.of(POD.key), table.next_generation(POD.key, None), table._requested) == ([], 3, {})
+
+    def test_a_removed_one_leaves_only_the_floor_for_workloads_that_are_not_known(self) -> None:
+        table = EvictionTable()
+        table.fold(self.record(2, EvictionState.COMPLETED))
+        table.fold(self.record(5, EvictionState.COMPLETED))
+        table.fold(self.record(2, None))
+        assert table.next_generation(POD.key, None) == table.next_generation(POD.key, 3) == 6
+        table.fold(self.record(5, None))
+        assert table._highest == {}
+        assert table.next_generation(POD.key, None) == table.next_generation("Pod/default/other", None) == 6
+        assert table.next_generation(POD.key, 3) == 4, "what it had is known"
+        table.raise_floor(9)
+        table.raise_floor(4)
+        assert table.next_generation(POD.key, None) == 10
 
 
 class TestOutbox:

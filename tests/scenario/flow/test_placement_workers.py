@@ -98,8 +98,8 @@ def run_apart(seed: int) -> tuple[Flow, bool]:
         event = declared("Deployment", f"d{number}", "1")
         flow.produce(RESOURCES, event.key, event)
     doubled = False
-    for _ in range(20):
-        flow.run()
+    for number in range(20 * PARTITIONS):
+        flow.step(service.name, number % PARTITIONS)
         doubled |= max(total(flow).values(), default=0) > 2000
     service.lag = False
     flow.run()

@@ -110,6 +110,8 @@ class Flow(MemoryStack):
             if service in {None, name} and self._owner(name, p).engine.caught_up:
                 owner, decision = self._owner(name, p), BatchDecision(self.now)
                 owner.engine.reconcile(decision)
+                while owner.service.is_reconciling(owner.state):
+                    owner.engine.reconcile(decision)
                 self._write(owner.service, p, decision)
                 repairs += [emit for emit, _ in decision.emits]
         return repairs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,31 +31,41 @@ def fired(name: str, generation: int) -> TimerFired:
 
 
 def due(table: TimerTable, seconds: float) -> list[tuple[str, int]]:
-    return [(found.timer.id, found.timer.generation) for found in table.due(at(seconds))]
+    return [(found.timer.id, found.timer.generation) for found in table.take_due(at(seconds))]
 
 
 def test_it_is_due_at_its_deadline_and_not_a_microsecond_before() -> None:
     table = TimerTable()
     table.set(timer("a", 1, 5))
-    assert table.due(at(5) - TICK) == []
+    assert list(table.take_due(at(5) - TICK)) == []
     assert due(table, 5) == [("a", 1)]
 
 
-def test_it_stays_due_until_it_has_fired_and_then_is_over() -> None:
+def test_it_is_taken_once_and_is_over_when_it_has_fired() -> None:
     table = TimerTable()
     table.set(timer("a", 1, 5))
-    assert due(table, 6) == due(table, 7) == [("a", 1)]
+    assert due(table, 6) == [("a", 1)]
+    assert due(table, 7) == []
     table.fired(fired("a", 1))
     assert due(table, 8) == []
     assert table.next_deadline() is None
+
+
+def test_those_that_are_not_taken_stay_due() -> None:
+    table = TimerTable()
+    for name in ("c", "a", "b"):
+        table.set(timer(name, 1, 5))
+    assert [found.timer.id for found in islice(table.take_due(at(6)), 2)] == ["a", "b"]
+    assert table.next_deadline() == at(5)
+    assert due(table, 6) == [("c", 1)]
 
 
 def test_the_earliest_comes_first_then_by_id() -> None:
     table = TimerTable()
     for name, seconds in (("c", 2), ("b", 1), ("a", 2)):
         table.set(timer(name, 1, seconds))
-    assert due(table, 9) == [("b", 1), ("a", 1), ("c", 1)]
     assert table.next_deadline() == at(1)
+    assert due(table, 9) == [("b", 1), ("a", 1), ("c", 1)]
 
 
 def test_a_higher_generation_moves_it_and_a_lower_or_equal_one_is_ignored() -> None:
@@ -144,7 +155,7 @@ def test_against_a_list_that_is_searched(steps: list[tuple[str, str, int, int]])
             now += seconds
             live = [e for e in known.values() if e.deadline is not None and done.get(e.id, 0) < e.generation]
             expected = sorted((e.deadline, e.id) for e in live if e.deadline is not None and e.deadline <= at(now))
-            found = table.due(at(now))
+            found = list(table.take_due(at(now)))
             assert [(f.deadline, f.timer.id) for f in found] == expected
             for f in found:
                 table.fired(fired(f.timer.id, f.timer.generation))

@@ -14,6 +14,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from moorage.core.disruption.token_bucket import Bucket
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered, ZoneState, ZoneWaiting
@@ -31,6 +32,9 @@ CONFIRMED_WITHIN = 2.0
 The grants of that time may be unconfirmed, so that the round trip does not limit the rate. More are not allowed,
 because a taint-manager that was down uses all open grants at once when it restarts.
 """
+
+WITHDRAWN_AT_ONCE = 1000
+"""The number of tainted nodes whose withdrawal is written by one call, when all nodes of the fleet are lost."""
 
 _LATEST = datetime.max.replace(tzinfo=UTC)
 _FEWEST_NOT_READY = 3  # fewer nodes never cause a partial disruption
@@ -160,6 +164,12 @@ class ZoneTable:
         self._lost = False
         """Whether every zone was fully disrupted at the last evaluation."""
 
+        self._owed: dict[str, None] = {}
+        """Tainted nodes whose withdrawal is still to be written."""
+
+        self._begun = False
+        """Whether anything was evaluated since the restore."""
+
     def use(self, rules: ZoneRules) -> None:
         """Use other rules. If they differ, the next `settle` evaluates every zone.
 
@@ -185,6 +195,8 @@ class ZoneTable:
             zone.nodes -= 1
             zone.not_ready -= not known.ready
             self._dirty.add(known.zone)
+        if member is None or not member.tainted:
+            self._owed.pop(target, None)
         if member is None:
             self._members.pop(target, None)
         else:
@@ -248,11 +260,7 @@ class ZoneTable:
         was_stopped = any(record.stopped for record in self._records.values())
         lost = bool(states) and all(state is ZoneState.FULL_DISRUPTION for state in states.values())
         stopped = lost and (was_stopped or all(target in self._members for target in declared()))
-        withdrawn: list[str] = []
-        if stopped and not was_stopped:
-            withdrawn = self._withdraw_all()
-        elif stopped:
-            withdrawn = sorted(target for target in turned if self._is_tainted(target))
+        withdrawn = self._withdrawn(turned, stopped=stopped, was_stopped=was_stopped)
         if stopped is not was_stopped or lost is not self._lost:
             self._lost = lost
             self.look_again()
@@ -261,7 +269,7 @@ class ZoneTable:
             self._queue_again()
         told = {self._members[target].zone for target in withdrawn}
         due = {name for name in self._zones if (when := self._due(name)) is not None and when <= now}
-        for name in sorted(self._dirty | due):
+        for name in sorted(self._dirty | due | told):
             self._settle_zone(name, states.get(name), now, settled, lost=lost, stopped=stopped, told=name in told)
         self._carry_on(settled)
         written = dict(settled.zones)
@@ -274,6 +282,11 @@ class ZoneTable:
     def done(self) -> None:
         """Record that the result of `settle` has been applied."""
         self._dirty.clear()
+
+    @property
+    def owes(self) -> bool:
+        """Whether withdrawals are still to be written by further calls of `settle`."""
+        return bool(self._owed)
 
     def next_wake(self) -> datetime | None:
         """When the next node may get a grant if nothing changes until then."""
@@ -364,13 +377,35 @@ class ZoneTable:
         settled.zones.append((record.zone, record))
         return record
 
+    def _withdrawn(self, turned: Collection[str], *, stopped: bool, was_stopped: bool) -> list[str]:
+        """Return the nodes of which this call writes that they have no grant. The rest of them stays owed.
+
+        If the process ends before all is written, the next owner cannot know what is left. So when a fleet with more
+        tainted nodes than one call writes is still stopped, the next owner writes it for all of them again.
+        """
+        found: set[str] = set()
+        if stopped and not was_stopped:
+            found.update(self._withdraw_all())
+            self._owed = dict.fromkeys(filter(self._is_tainted, self._members))
+        elif stopped:
+            found.update(target for target in turned if self._is_tainted(target))
+            if not self._begun:
+                tainted = [target for target in self._members if self._is_tainted(target)]
+                if len(tainted) > WITHDRAWN_AT_ONCE:
+                    self._owed = dict.fromkeys(tainted)
+        self._begun = True
+        for target in list(islice(self._owed, WITHDRAWN_AT_ONCE)):
+            del self._owed[target]
+            found.add(target)
+        return sorted(found)
+
     def _withdraw_all(self) -> list[str]:
-        """Withdraw all grants. Returns the nodes that must be notified."""
+        """Withdraw all grants. Returns the nodes that had one and are not known to be tainted."""
         granted = [target for zone in self._zones.values() for target in zone.granted]
         for target in granted:
             del self._grants[target]
             self._place(target, self._members[target])
-        return sorted({*granted, *filter(self._is_tainted, self._members)})
+        return granted
 
     def _is_tainted(self, target: str) -> bool:
         member = self._members.get(target)

@@ -59,17 +59,6 @@ class DeadlineIndex(Generic[K]):
         at = self.next()
         return None if at is None else (self._heap[0][1], at)
 
-    def due(self, now: datetime) -> list[tuple[K, datetime]]:
-        """The deadlines that are due, earliest first. They are not removed.
-
-        Args:
-            now: the present time. A deadline is due from its own instant on.
-        """
-        found = list(self.take_due(now))
-        for key, at in found:
-            self.set(key, at)
-        return found
-
     def take_due(self, now: datetime) -> Iterator[tuple[K, datetime]]:
         """Remove the deadlines that are due and yield them, earliest first.
 

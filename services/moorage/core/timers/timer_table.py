@@ -5,6 +5,7 @@ The code never reads the clock: `now` is an argument. A timer is due at or after
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -65,12 +66,13 @@ class TimerTable:
         if timer is not None and timer.generation <= self._fired[event.id]:
             self._deadlines.remove(event.id)
 
-    def due(self, now: datetime) -> list[DueTimer]:
-        """The timers whose deadline is not after `now`, earliest first, then by id.
+    def take_due(self, now: datetime) -> Iterator[DueTimer]:
+        """Take the timers whose deadline is not after `now`, earliest first, then by id. None is due a second time.
 
-        They stay due until `fired` is called.
+        `fired` must be called for each of them.
         """
-        return [DueTimer(self._timers[timer_id], deadline) for timer_id, deadline in self._deadlines.due(now)]
+        for timer_id, deadline in self._deadlines.take_due(now):
+            yield DueTimer(self._timers[timer_id], deadline)
 
     def next_deadline(self) -> datetime | None:
         """The earliest deadline that has not fired yet. None if there is none."""

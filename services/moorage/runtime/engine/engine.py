@@ -24,7 +24,18 @@ from moorage.runtime.configuration import configuration_of
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.format import RecordFormat
 from moorage.runtime.engine.journal import Book, Flag, NoBook
-from moorage.runtime.engine.requests import Announce, Bounded, Bounds, CatchUp, Read, Refresh, Span, Steps, Written
+from moorage.runtime.engine.requests import (
+    Announce,
+    Bounded,
+    Bounds,
+    CatchUp,
+    Read,
+    Refresh,
+    Span,
+    Steps,
+    Turn,
+    Written,
+)
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.service import Freshness, GlobalView, Needs, Service, Upstream, source_name
 from moorage_schemas.topics import CONFIGURATION, Topic
@@ -428,7 +439,7 @@ class PartitionEngine(Generic[S]):
             self._has_begun = True
 
     def reconcile(self, decision: BatchDecision) -> None:
-        """Make the service recompute the desired state. Its repairs become part of the decision."""
+        """Make the service recompute a portion of the desired state. Its repairs become part of the decision."""
         repairs = self.service.reconcile(self._state, decision.now)
         if repairs:
             metrics.REPAIRS.labels(self.service.name).inc(len(repairs))
@@ -472,7 +483,8 @@ class PartitionEngine(Generic[S]):
         service, now = self.service, decision.now
         due = service.next_wake(self._state)
         self.poked = self._book.flag(Flag.POKED, self.poked)
-        reconciling = self._book.flag(Flag.RECONCILES, self._reconcile_at is not None and now >= self._reconcile_at)
+        begins = self._book.flag(Flag.RECONCILES, self._reconcile_at is not None and now >= self._reconcile_at)
+        reconciling = begins or service.is_reconciling(self._state)
         if not reconciling and not self.poked and (due is None or due > now):
             return
         if self._book.flag(Flag.HELD, self._hold_until is not None and now < self._hold_until):
@@ -483,10 +495,14 @@ class PartitionEngine(Generic[S]):
             return
         self.poked = False
         try:
-            if reconciling:
+            if begins:
                 self._reconcile_at = now + (self._rules.reconcile_interval or timedelta(0))
+            elif reconciling:
+                yield Turn()  # a round may take many decisions, and nothing else would run between them
+            if reconciling:
                 self.reconcile(decision)
             self._batches.add(decision, service.wake(self._state, decision.now))
+            self.poked = service.is_reconciling(self._state)
         except Exception as error:
             # Records must still be processed, so the next attempt is postponed.
             self._hold_until = now + self._hold

@@ -278,10 +278,12 @@ class MemoryStack:
         decision = self._drive(owner, engine.decide(self.now))
         # An engine that is catching up waits for older records, so being offered some is a step of its own.
         moved = engine.positions != before or (behind and (engine.caught_up or offered))
-        if not moved and not decision.emits:
-            return False
-        self._commit(owner, decision)
-        return True
+        if moved or decision.emits:
+            self._commit(owner, decision)
+            return True
+        # A portion of a longer check may find nothing to write.
+        due = engine.next_due()
+        return engine.restless or (due is not None and due <= self.now)
 
     @property
     def committed(self) -> Mapping[tuple[str, str, int], int]:

@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from heapq import nsmallest
 from typing import ClassVar
 
 from moorage.core.conditions.heartbeats import GracePeriods, grace_period, parse_source_grace_periods
@@ -53,6 +54,7 @@ from moorage.core.conditions.reports import (
 )
 from moorage.runtime.configuration import Configuration, ConfiguredView, Derived, configuration_of
 from moorage.runtime.engine.dead_letters import dead_letter
+from moorage.runtime.portions import CHECKS, RECORDS
 from moorage.runtime.service import Emit, GlobalView, Input, Malformed, NeedFresh, RawRecord, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
@@ -229,7 +231,19 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         if state.graces_in_use != (graces := state.rules.value.graces):
             state.graces_in_use = graces
             state.moved.update(target for target in state.conditions if target in state.targets)
-        for target in sorted(state.orphans):
+        self._clean_up(state, now, emits)
+        for target in nsmallest(CHECKS, state.moved):
+            if len(emits) >= RECORDS:
+                break
+            state.moved.discard(target)
+            self._listener.review(state, TargetRef.parse(target), now, emits)
+        return emits
+
+    def _clean_up(self, state: ConditionIngestPartition, now: datetime, emits: list[Emit]) -> None:
+        """Write the tombstones of a portion of the deleted targets."""
+        for target in nsmallest(CHECKS, state.orphans):
+            if len(emits) >= RECORDS:
+                return
             uid = state.targets.get(target)
             gone = [
                 *(
@@ -249,11 +263,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
                 if former != uid:
                     cause = self._gone(target, event_id("target-gone", topic.short, key, former, generation))
                     Round(state, now, emits, cause).write(topic, key, target, None)
-        state.orphans.clear()
-        for target in sorted(state.moved):
-            self._listener.review(state, TargetRef.parse(target), now, emits)
-        state.moved.clear()
-        return emits
+            state.orphans.discard(target)
 
     def _gone(self, target: str, identity: str) -> Meta:
         return Meta(id=identity, source=self._source, type=RESOURCES.event_type, subject=target)
@@ -263,19 +273,28 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         return _AT_ONCE if state.orphans or state.moved else None
 
     def reconcile(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
-        """Remove the state of deleted targets. Watch every source that reports and is not watched."""
-        for known in {*state.conditions, *state.workloads, *state.watches}:
-            state.look(known)
-        emits = self.wake(state, now)
+        """Remove the state of deleted targets. Watch every source that reports and is not watched. Done in portions."""
+        emits: list[Emit] = []
+        if not state.round:
+            state.round.begin(sorted({*state.conditions, *state.workloads, *state.watches}))
+        looked = list(state.round.portion(emits))
+        for target in looked:
+            state.look(target)
+        emits += self.wake(state, now)
         suspects = [
             (target, source)
-            for target, conditions in state.conditions.items()
-            for source in {held.source for held in conditions.values()}
+            for target in looked
+            if target in state.targets and target not in state.orphans
+            for source in sorted({held.source for held in state.conditions.get(target, {}).values()})
             if self._listener.suspects(state, target, source, now)
         ]
-        for target, source in sorted(suspects):
+        for target, source in suspects:
             self._listener.repair(state, TargetRef.parse(target), source, now, emits)
         return emits
+
+    def is_reconciling(self, state: ConditionIngestPartition) -> bool:
+        """Return whether targets are left to check in this round."""
+        return bool(state.round)
 
     # Refusals.
 

@@ -12,6 +12,7 @@ from moorage.core.apimachinery.unstructured import part
 from moorage.core.conditions.heartbeats import GracePeriods, HeartbeatWatch, own_grace, watched
 from moorage.core.conditions.reports import Held, newer_condition
 from moorage.runtime.configuration import Derived
+from moorage.runtime.portions import PendingChecks
 from moorage.runtime.service import Emit
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
@@ -83,6 +84,9 @@ class ConditionIngestPartition:
 
     orphans: set[str] = field(default_factory=set)
     """The keys under which there is state of a target that is not, or no longer, declared."""
+
+    round: PendingChecks = field(default_factory=PendingChecks)
+    """The targets that the reconciler's present round has still to reach."""
 
     def look(self, target: str) -> None:
         """Check whether the state under a target's key belongs to a target that is no longer declared."""

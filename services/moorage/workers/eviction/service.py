@@ -7,7 +7,9 @@ Keeps:
     `evictions` and `timers`). A global view of the guards that may hold evictions (pauses, budgets, disruption budgets)
     and of the configuration.
 Emits:
-    `evictions`: the states of each task. Requested lasts until the binding is gone, even if the taint is removed.
+    `evictions`: the states of each task. Requested lasts until the binding is gone, even if the taint is removed. A
+    task that is over is tombstoned after `eviction-retention`.
+    `generation-floors`: the highest generation of those tombstones, in the same transaction.
     `timers`: set, moved and cancelled with the deadline of a scheduled task, tombstoned when the task is over.
     `eviction-asks`: a request to the governor when a task comes due that a guard may hold; written again when the
     eviction is requested, tombstoned when the task does not need it any more.
@@ -33,14 +35,16 @@ with times in records, never with the governor's clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import ClassVar, Final
 
 from moorage.core.disruption.budgets import LEAVE_LASTS, Subject
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict
 from moorage.runtime.configuration import Configuration, Derived, configuration_of
+from moorage.runtime.portions import CHECKS, RECORDS, PendingChecks
 from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
 from moorage.runtime.settings import Settings
 from moorage.workers.eviction.guards import GuardView
@@ -52,6 +56,7 @@ from moorage.workers.eviction.state import (
     EvictionPartition,
     EvictionRules,
     Pending,
+    PendingLook,
     Task,
     newer_binding,
     newer_taints,
@@ -60,8 +65,8 @@ from moorage.workers.eviction.target_view import TargetView
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.envelope import Meta, event_id
-from moorage_schemas.eviction import EvictionState
-from moorage_schemas.keys import BindingKey, eviction_key
+from moorage_schemas.eviction import EvictionState, GenerationFloor
+from moorage_schemas.keys import BindingKey, EvictionKey
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import target_of_resource
@@ -74,6 +79,7 @@ from moorage_schemas.topics import (
     EVICTION_ANSWERS,
     EVICTION_ASKS,
     EVICTIONS,
+    GENERATION_FLOORS,
     RESOURCES,
     TAINTS,
     TIMER_FIRED,
@@ -88,10 +94,6 @@ _GRACE: Final = timedelta(seconds=10)
 _ASK_AGAIN: Final = timedelta(seconds=60)
 """The time after which a held eviction asks again. Answers may be lost, and their topic does not keep them forever."""
 
-_PORTION: Final = 1000
-"""The approximate number of events that are written for pending evictions in one call. The rest waits for the next
-call."""
-
 _LOOK_AGAIN: Final = timedelta(milliseconds=200)
 """The time between two checks of whether the taint-manager has caught up."""
 
@@ -100,6 +102,9 @@ _UPSTREAM_LAG: Final = "UpstreamLag"
 
 _LAG_UNTOLD: Final = timedelta(seconds=2)
 """How long this is not reported. The taint-manager commits records without output within a second."""
+
+_LONGEST: Final = timedelta(days=36_500)
+"""The longest retention, so that no time is before the beginning of the calendar."""
 
 _CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
 
@@ -126,16 +131,16 @@ class Eviction(Service[EvictionPartition]):
     summary: ClassVar[str] = "Reads bindings and taints, and writes which workloads must leave, and when."
     sources: ClassVar[tuple[Topic, ...]] = (TAINTS, BINDINGS, TIMER_FIRED, EVICTION_ANSWERS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TAINTS, BINDINGS})
-    changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS)
+    changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS, GENERATION_FLOORS)
     outputs: ClassVar[tuple[Topic, ...]] = (EVICTION_ASKS,)
     globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES)
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or Settings()
 
-    def new_state(self, partition: int) -> EvictionPartition:  # noqa: ARG002 - all partitions begin in the same way
+    def new_state(self, partition: int) -> EvictionPartition:
         """Return an empty state for a partition."""
-        return EvictionPartition(Derived(Configuration(self._settings), rules_of))
+        return EvictionPartition(Derived(Configuration(self._settings), rules_of), partition)
 
     def new_globals(self) -> GlobalView:
         """Return the view of the guards that may hold evictions, with the configuration."""
@@ -190,33 +195,112 @@ class Eviction(Service[EvictionPartition]):
         emits: list[Emit] = []
         if not state.begun or state.rules_in_use != state.rules.value:
             state.begun, state.rules_in_use = True, state.rules.value
-            # When the partition moved, evictions may have been due without a decision. Now only their deadlines show
-            # this.
-            emits += self._look_at_all(state, now, due=now)
+            state.unseen.begin(_concerned(state))
+        self._go_on(state, now, emits)
+        # When the partition moved, evictions may have been due without a decision. Now only their deadlines show this.
+        self._look_at_targets(state, state.unseen, now, timedelta(0), emits)
         found, state.found = state.found, None
-        if found is None:
-            return emits
         verdicts: dict[tuple[str, int], Verdict] = {}
-        while state.pending and len(emits) < _PORTION:
+        for _ in range(CHECKS):
+            if found is None or not state.pending or len(emits) >= RECORDS:
+                break
             self._settle(state, next(iter(state.pending)), found, emits, verdicts)
+        self._remove_old(state, now, emits)
         return emits
 
     def next_wake(self, state: EvictionPartition) -> datetime | None:
         """Return a past time while something is pending; a later time when all of it waits for the taint-manager."""
-        return _AT_ONCE if state.pending else state.look_at
+        if state.pending or state.unseen or state.looks:
+            return _AT_ONCE
+        over = state.over.next()
+        removal = None if over is None else _later(over, state.rules.value.retention)
+        return min((time for time in (state.look_at, removal) if time is not None), default=None)
+
+    def _remove_old(self, state: EvictionPartition, now: datetime, emits: list[Emit]) -> None:
+        """Remove a portion of the evictions that have been over for long enough.
+
+        Their highest generation is kept, in the same transaction: a workload that is created again under its name must
+        not get any of theirs.
+        """
+        highest: tuple[int, Emit] | None = None
+        for key, decided in islice(
+            state.over.take_due(now - state.rules.value.retention), max(0, RECORDS - len(emits))
+        ):
+            eviction = EvictionKey.parse(key)
+            cause = Meta(
+                id=event_id("retention", EVICTIONS.short, key),
+                source=f"moorage/{self.name}",
+                type=EVICTIONS.event_type,
+                time=_later(decided, state.rules.value.retention),
+                subject=eviction.target,
+            )
+            removal = Emit(EVICTIONS, key, eviction.target, None, cause, step="removed")
+            emits.append(removal)
+            if highest is None or highest[0] < eviction.generation:
+                highest = (eviction.generation, removal)
+        if highest is not None and highest[0] > state.floor:
+            generation, removal = highest
+            event = GenerationFloor(partition=state.partition, generation=generation)
+            self.apply(state, GENERATION_FLOORS, str(state.partition), event)
+            emits.append(Emit(GENERATION_FLOORS, str(state.partition), removal.partition_key, event, removal.cause))
 
     def reconcile(self, state: EvictionPartition, now: datetime) -> list[Emit]:
-        """Decide again on everything. Repair what differs, and deadlines whose timer did not fire."""
-        return self._look_at_all(state, now, due=now - _GRACE)
-
-    def _look_at_all(self, state: EvictionPartition, now: datetime, *, due: datetime) -> list[Emit]:
+        """Decide again on everything, in portions. Repair what differs, and deadlines whose timer did not fire."""
         emits: list[Emit] = []
-        for key, target in sorted(state.targets.items()):
-            if not target.taints and not target.tasks:
+        if not state.round:
+            state.round.begin(_concerned(state))
+        self._look_at_targets(state, state.round, now, _GRACE, emits)
+        return emits
+
+    def is_reconciling(self, state: EvictionPartition) -> bool:
+        """Return whether targets are left to decide on again."""
+        return bool(state.round)
+
+    def _look_at_targets(
+        self, state: EvictionPartition, sweep: PendingChecks, now: datetime, grace: timedelta, emits: list[Emit]
+    ) -> None:
+        """Check the next targets of a sweep. One with a great many workloads is left to `_go_on`."""
+        checks = CHECKS
+        for key in sweep.portion(emits):
+            target = state.targets.get(key)
+            if target is None or key in state.looks:
                 continue
-            verdicts: dict[int, Verdict] = {}
-            for workload in sorted(target.bindings.keys() | target.tasks.keys()):
-                task, binding = target.tasks.get(workload), target.bindings.get(workload)
+            workloads = sorted(target.bindings.keys() | target.tasks.keys())
+            look = PendingLook(key, grace=grace)
+            if len(workloads) > CHECKS:
+                look.workloads.begin(workloads)
+                state.looks[key] = look
+                continue
+            self._look_again(state, look, workloads, now, emits)
+            checks -= len(workloads)
+            if checks <= 0:
+                break
+
+    def _go_on(self, state: EvictionPartition, now: datetime, emits: list[Emit]) -> None:
+        """Check the next workloads of a target that has too many for one call."""
+        key = next(iter(state.looks), None)
+        if key is None:
+            return
+        look = state.looks[key]
+        self._look_again(state, look, look.workloads.portion(emits), now, emits)
+        if not look.workloads:
+            del state.looks[key]
+
+    def _look_again(
+        self, state: EvictionPartition, look: PendingLook, workloads: Iterable[str], now: datetime, emits: list[Emit]
+    ) -> None:
+        """Check workloads of a target, because of a record or, if the look has none, to repair what differs."""
+        key, verdicts = look.target, dict[int, Verdict]()
+        for workload in workloads:
+            target = state.targets.get(key)
+            if target is None:
+                return
+            task, binding = target.tasks.get(workload), target.bindings.get(workload)
+            if look.cause is not None:
+                view = TargetView(
+                    state, key, look.cause, look.time or now, reported=look.reported, emits=emits, verdicts=verdicts
+                )
+            else:
                 step = (task.generation, task.revision) if task is not None else (0, 0)
                 cause = Meta(
                     id=event_id("reconcile", EVICTIONS.short, key, target.generation, workload, *step),
@@ -225,13 +309,12 @@ class Eviction(Service[EvictionPartition]):
                     time=now,
                     subject=key,
                 )
-                look = TargetView(state, key, cause, now, due=due, emits=emits, verdicts=verdicts)
+                view = TargetView(state, key, cause, now, due=now - look.grace, emits=emits, verdicts=verdicts)
                 if task is not None and _has_lost(task, binding):
                     # After the tombstone of a binding is gone, nothing else reports that the binding has ended.
-                    self._end(look, workload, task)
-                if binding is not None:
-                    self._look(state, look, target, workload)
-        return emits
+                    self._end(view, workload, task)
+            if binding is not None:
+                self._look(state, view, target, workload)
 
     def _taints(self, state: EvictionPartition, record: Input, now: datetime) -> list[Emit]:
         event = record.event if isinstance(record.event, TargetTainted) else None
@@ -243,16 +326,16 @@ class Eviction(Service[EvictionPartition]):
         target = state.targets.get(record.key)
         if target is None or (target.taints == before and not target.tasks):
             return []
-        look = TargetView(
-            state,
-            record.key,
-            record.meta,
-            record.meta.time or now,
-            reported=event.report_time if event is not None else None,
-        )
-        for workload in sorted(target.bindings):
-            self._look(state, look, target, workload)
-        return look.emits
+        reported = event.report_time if event is not None else None
+        look = PendingLook(record.key, record.meta, record.meta.time or now, reported)
+        look.workloads.begin(sorted(target.bindings))
+        emits: list[Emit] = []
+        self._look_again(state, look, look.workloads.portion(emits), now, emits)
+        if look.workloads:
+            state.looks[record.key] = look
+        else:
+            state.looks.pop(record.key, None)  # what was left of an earlier look is checked now
+        return emits
 
     def _binding(self, state: EvictionPartition, record: Input, now: datetime) -> list[Emit]:
         event = record.event if isinstance(record.event, WorkloadBound) else None
@@ -537,12 +620,23 @@ class Eviction(Service[EvictionPartition]):
         look.drop_timer(workload)
         look.unask(workload)
         if task.state is EvictionState.CANCELLED:
-            # The task was cancelled, and now it cannot be scheduled again.
-            key = eviction_key(workload, look.target, task.generation)
-            look.emit(EVICTIONS, key, None, step="end")
+            look.state.close(look.target, workload, task)  # now it cannot be scheduled again
             return
         over = EvictionState.COMPLETED if task.state is EvictionState.REQUESTED else EvictionState.CANCELLED
         look.write(workload, over, taints=task.taints, reason=BINDING_ENDED, message="the binding has ended")
+
+
+def _concerned(state: EvictionPartition) -> list[str]:
+    """Return the targets with taints that evict, or with tasks, sorted."""
+    return sorted(key for key, target in state.targets.items() if target.taints or target.tasks)
+
+
+def _later(time: datetime, by: timedelta) -> datetime:
+    """Return a later time, at most the end of the calendar."""
+    try:
+        return time + by
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def _subject(key: str, target: BoundTarget, workload: str) -> Subject:
@@ -594,6 +688,7 @@ def rules_of(settings: Settings) -> EvictionRules:
     return EvictionRules(
         clusters=settings.failover and settings.enable_no_execute_taint_eviction,
         rated=not math.isinf(settings.resource_eviction_rate),
+        retention=min(timedelta(seconds=settings.eviction_retention), _LONGEST),
     )
 
 

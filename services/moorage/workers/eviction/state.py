@@ -5,31 +5,35 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
 from moorage.core.disruption.guard_index import Guards
 from moorage.core.taints.dialects.karmada import KARMADA
 from moorage.core.taints.dialects.kubernetes import KUBERNETES, EffectRules
+from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.runtime.configuration import Derived
+from moorage.runtime.portions import PendingChecks
 from moorage.runtime.service import Freshness
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.envelope import Meta
-from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.eviction import EvictionDecided, EvictionState, GenerationFloor
 from moorage_schemas.keys import BindingKey, EvictionKey, eviction_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import Taint, TargetTainted, Toleration
 from moorage_schemas.timer import SetTimer
-from moorage_schemas.topics import BINDINGS, EVICTIONS, TAINTS, TIMERS, Topic
+from moorage_schemas.topics import BINDINGS, EVICTIONS, GENERATION_FLOORS, TAINTS, TIMERS, Topic
 
 OWNER = "eviction"
 """The owner of this service's timers."""
 
 BINDING_ENDED = "BindingEnded"
 """The reason in the last record of a task. After it, the task is dropped from the state."""
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 Tolerations = tuple[Toleration, ...]
 
@@ -49,6 +53,9 @@ class EvictionRules:
 
     rated: bool
     """Whether the governor limits how many evictions from clusters there are per second."""
+
+    retention: timedelta
+    """How long an eviction that is over is kept."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -98,6 +105,9 @@ class Task:
     asked: int = 0
     """The revision of its eviction request; 0 when there is none."""
 
+    decided: datetime = _LONG_AGO
+    """The time of its last record."""
+
 
 @dataclass(slots=True, frozen=True)
 class Pending:
@@ -116,6 +126,25 @@ class Pending:
 
     kept: datetime | None = None
     """The time since which it has waited for the taint-manager with a grant."""
+
+
+@dataclass(slots=True)
+class PendingLook:
+    """A check of a target's workloads. A target may have too many for one call."""
+
+    target: str
+    cause: Meta | None = None
+    """The record of the target's taints that is the reason; None when the state is checked against itself."""
+
+    time: datetime | None = None
+    """The time of the cause."""
+
+    reported: datetime | None = None
+    grace: timedelta = timedelta(0)
+    """How long after a deadline, without a cause, its timer is still waited for."""
+
+    workloads: PendingChecks = field(default_factory=PendingChecks)
+    """The workloads that are left to check."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -163,6 +192,13 @@ class EvictionPartition:
     rules: Derived[EvictionRules]
     """The rules of the present configuration."""
 
+    partition: int = 0
+    floor: int = 0
+    """The highest generation of the tasks that were removed."""
+
+    over: DeadlineIndex[str] = field(default_factory=DeadlineIndex)
+    """By key, when each eviction that is over was decided. It is removed some time later."""
+
     targets: dict[str, BoundTarget] = field(default_factory=dict)
     """The targets, by target key."""
 
@@ -188,7 +224,16 @@ class EvictionPartition:
     """The rules by which everything was last checked; None before the first check."""
 
     begun: bool = False
-    """Whether everything was checked since the restore."""
+    """Whether the check of everything has begun since the restore."""
+
+    unseen: PendingChecks = field(default_factory=PendingChecks)
+    """The targets that this check has still to reach."""
+
+    round: PendingChecks = field(default_factory=PendingChecks)
+    """The targets that the reconciler's present round has still to reach."""
+
+    looks: dict[str, PendingLook] = field(default_factory=dict)
+    """By target key, the checks of targets that have too many workloads for one call."""
 
     found: Freshness | None = None
     """The result of reading the present state, for the `wake` that follows."""
@@ -253,6 +298,8 @@ class EvictionPartition:
             self.apply_eviction(key, event if isinstance(event, EvictionDecided) else None)
         elif topic is TIMERS:
             self.apply_timer(key, event if isinstance(event, SetTimer) else None)
+        elif topic is GENERATION_FLOORS and isinstance(event, GenerationFloor):
+            self.floor = max(self.floor, event.generation)
 
     def apply_taints(self, key: str, event: TargetTainted | None) -> None:
         """Fold in the taints of a target."""
@@ -296,9 +343,10 @@ class EvictionPartition:
             )
 
     def apply_eviction(self, key: str, event: EvictionDecided | None) -> None:
-        """Fold in the state of a task. A task that is over is dropped."""
+        """Fold in the state of a task. Of a task that is over, only the time is kept."""
         workload, target_key, generation = EvictionKey.parse(key)
         if event is None:
+            self.over.remove(key)
             target = self.targets.get(target_key)
             task = target.tasks.get(workload) if target is not None else None
             if target is not None and task is not None and task.generation == int(generation):
@@ -311,6 +359,7 @@ class EvictionPartition:
             return
         if event.state is EvictionState.COMPLETED or event.reason == BINDING_ENDED:
             target.tasks.pop(workload, None)
+            self.over.set(key, event.decided_time)
             self._tidy(target_key, target)
             return
         owner = event.owner.key
@@ -324,7 +373,15 @@ class EvictionPartition:
             taints=event.taints,
             held_by=event.held_by,
             asked=event.asked,
+            decided=event.decided_time,
         )
+
+    def close(self, target_key: str, workload: str, task: Task) -> None:
+        """Note that a cancelled task is over, because its binding is gone."""
+        target = self.targets[target_key]
+        del target.tasks[workload]
+        self.over.set(eviction_key(workload, target_key, task.generation), task.decided)
+        self._tidy(target_key, target)
 
     def apply_timer(self, key: str, event: SetTimer | None) -> None:
         """Fold in one of this service's own timers."""

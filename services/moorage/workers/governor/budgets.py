@@ -182,6 +182,7 @@ class BudgetBook:
         if self._changed or self._counters.opened:
             self._again = now
         self._statuses.write(now, self._put_status)
+        self._counters.forget_idle()
         self._replies.end()
 
     def _take_in(self, view: GovernorView) -> None:
@@ -313,7 +314,8 @@ class BudgetBook:
             return
         queue.remove(request)
         self._patience.remove(request.key)
-        self._counters.stale.update((counter.key, None) for counter in queue.counters)
+        for counter in queue.counters:
+            self._counters.touch(counter)
         if not len(queue):
             del self._queues[queue.key]
             self._changed.pop(queue, None)
@@ -365,7 +367,7 @@ class BudgetBook:
         limited = request.queue is not None and rate in request.queue.counters
         message = "; ".join(
             f"is granted despite {counter.name}: its patience of {_seconds(counter.patience)} s is over"
-            for counter in request.overrun
+            for counter in (self._counters.get(one.id) or one for one in request.overrun)
             if counter.blocks()
         )
         self._dequeue(request)

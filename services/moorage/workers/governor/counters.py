@@ -44,6 +44,11 @@ class BudgetCounter(Counter):
         return at_a_time, in_window
 
     @property
+    def idle(self) -> bool:
+        """Whether nothing waits for it, and nothing counts for it. A new counter of this part would be equal."""
+        return not (self.progress or self.window or self.queues)
+
+    @property
     def allowed(self) -> int:
         """The number of further evictions that it allows now."""
         at_a_time, in_window = self.limits()
@@ -177,6 +182,7 @@ class Counters:
         self.stale: dict[str, None] = {}
         """The keys of budgets whose counts have changed."""
 
+        self._touched: dict[BudgetCounter, None] = {}
         self._patience = patience
         self._all: dict[tuple[str, str], Counter] = {self.rate.id: self.rate}
 
@@ -220,9 +226,27 @@ class Counters:
 
     def change(self, counter: Counter, *, opens: bool) -> None:
         """Note that the count of a counter has changed."""
-        self.stale[counter.key] = None
+        self.touch(counter)
         if opens:
             self.opened[counter] = None
+
+    def touch(self, counter: Counter) -> None:
+        """Note that a counter, or what waits for it, has changed."""
+        self.stale[counter.key] = None
+        if isinstance(counter, BudgetCounter):
+            self._touched[counter] = None
+
+    def forget_idle(self) -> None:
+        """Drop the counters for which nothing counts or waits any more.
+
+        A budget may have a counter for each workload that was ever evicted. Call this when every granted eviction is
+        counted: one that is over changes no counter except those in whose windows it is.
+        """
+        for counter in self._touched:
+            if counter.idle and self._all.get(counter.id) is counter:
+                del self._all[counter.id]
+                self.opened.pop(counter, None)
+        self._touched.clear()
 
     def bases_changed(self) -> None:
         """Note that the numbers of bound workloads have changed."""
@@ -244,4 +268,5 @@ class Counters:
         counter = self._all.get((budget.key, part))
         if not isinstance(counter, BudgetCounter):
             counter = self._all[budget.key, part] = BudgetCounter(budget, part, self.view)
+            self._touched[counter] = None
         return counter

@@ -16,9 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from moorage.core.disruption.budgets import LEAVE_LASTS, POD_PREFIX, Subject
 from moorage.core.timers.deadline_index import DeadlineIndex
+from moorage.runtime.portions import RECORDS
 from moorage.workers.governor.counters import BudgetCounter, Counters, DisruptionCounter
 from moorage.workers.governor.wait_queue import EvictionRequest
 from moorage_schemas.budget import EvictionSlot
@@ -133,8 +135,8 @@ class InFlight:
         self.recount((), owners, now, put)
 
     def pass_time(self, now: datetime, put: Put) -> None:
-        """Remove evictions from windows that were granted too long ago."""
-        for (key, counter_id), _ in self._windows.take_due(now):
+        """Remove a portion of the evictions from windows that were granted too long ago."""
+        for (key, counter_id), _ in islice(self._windows.take_due(now), RECORDS):  # `next_end` names the rest
             counter, counted = self._counters.get(counter_id), self._counted.get(key)
             if not isinstance(counter, BudgetCounter) or counted is None or key not in counter.window:
                 continue

@@ -142,8 +142,11 @@ class Governor(Service[GovernorPartition]):
         return self._settle(state, now)
 
     def next_wake(self, state: GovernorPartition) -> datetime | None:
-        """Return a past time after a record; otherwise when the next token, or the end of a wait, changes something."""
-        if state.unsettled:
+        """Return a past time after a record, or while withdrawals are left to write.
+
+        Otherwise return when the next token, or the end of a wait, changes something.
+        """
+        if state.unsettled or state.zones.owes:
             return _AT_ONCE
         return min(
             (due for due in (state.zones.next_wake(), state.budgets.next_wake()) if due is not None), default=None

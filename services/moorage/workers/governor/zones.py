@@ -80,6 +80,11 @@ class ZoneBook:
         self._gone.clear()
         self._turned.clear()
 
+    @property
+    def owes(self) -> bool:
+        """Whether withdrawals are still to be written."""
+        return self._table.owes
+
     def next_wake(self) -> datetime | None:
         """Return when the next node may be granted."""
         return self._table.next_wake()

@@ -7,7 +7,8 @@ Keeps:
     The resources (source table `resources`) and the last decision on each of their pods, or on a whole resource that a
     policy places on clusters, or on an OCM placement and each of its PlacementDecisions (changelog `placements`). For
     all partitions of the process together, the global view: the configuration, nodes, clusters and managed clusters
-    (`resources`, `taints`), what is bound to them (`bindings`), evictions that are requested (`evictions`),
+    (`resources`, `taints`), what is bound to them (`bindings`), evictions that are requested (`evictions`,
+    `generation-floors`),
     `DedicatedNodes` rules, propagation policies, what is healthy on clusters (`workload-conditions`), sets of managed
     clusters, their bindings and the scores of add-ons (`resources`), and how often each managed cluster is selected
     (the PlacementDecisions of `placements`).
@@ -42,6 +43,7 @@ from moorage_schemas.topics import (
     BINDINGS,
     CONFIGURATION,
     EVICTIONS,
+    GENERATION_FLOORS,
     PLACEMENTS,
     RESOURCES,
     TAINTS,
@@ -68,6 +70,7 @@ class PlacementService(Service[PlacementPartition]):
         TAINTS,
         BINDINGS,
         EVICTIONS,
+        GENERATION_FLOORS,
         WORKLOAD_CONDITIONS,
         PLACEMENTS,
     )

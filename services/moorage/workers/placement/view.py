@@ -10,7 +10,8 @@ from moorage.runtime.service import Input
 from moorage.workers.placement.karmada.view import ClusterView
 from moorage.workers.placement.ocm.view import ManagedView
 from moorage.workers.placement.pods.view import PodView
-from moorage_schemas.topics import Topic
+from moorage_schemas.eviction import GenerationFloor
+from moorage_schemas.topics import CONFIGURATION, GENERATION_FLOORS, Topic
 
 
 class AttachedPartition(Protocol):
@@ -38,13 +39,17 @@ class FleetView(ConfiguredView):
 
     def wants(self, topic: Topic, key: str) -> bool:
         """Return whether one of the parts uses a record."""
-        return super().wants(topic, key) or any(
+        return topic in (CONFIGURATION, GENERATION_FLOORS) or any(
             part.concerns(topic, key) for part in (self.pods, self.karmada, self.ocm)
         )
 
     def apply(self, record: Input) -> None:
         """Fold in a record. A record that is not newer changes nothing."""
         super().apply(record)
+        if isinstance(record.event, GenerationFloor):
+            for evictions in (self.pods.evictions, self.karmada.evictions):
+                evictions.raise_floor(record.event.generation)
+            return
         for part in (self.pods, self.karmada, self.ocm):
             if part.concerns(record.topic, record.key):
                 part.apply(record)

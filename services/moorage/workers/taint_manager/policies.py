@@ -122,17 +122,21 @@ class PolicyView(ConfiguredView):
             self._cursors.remove(cursor)
         self._forget()
 
-    def unseen(self, cursor: Cursor) -> list[PolicyChange]:
-        """Return the changes that a partition has not processed, and count them as processed."""
-        found = self._changes[cursor.seen - self._begin :]
-        cursor.seen += len(found)
+    def next_unseen(self, cursor: Cursor) -> PolicyChange | None:
+        """Return the next change that a partition has not processed, and count it as processed; None for none."""
+        place = cursor.seen - self._begin
+        if place >= len(self._changes):
+            return None
+        found = self._changes[place]
+        cursor.seen += 1
         self._forget()
         return found
 
     def catch_up(self, cursor: Cursor) -> None:
         """Use the present policies, and skip the changes up to them."""
-        self.unseen(cursor)
+        cursor.seen = self._begin + len(self._changes)
         cursor.policies = self._policies
+        self._forget()
 
     def _forget(self) -> None:
         """Drop the changes that all partitions have processed."""

@@ -31,8 +31,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import ClassVar
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar, Final
 
 from moorage.core.conditions.reports import newer_condition
 from moorage.core.taints.desired.addons import AddOns, Named
@@ -41,6 +41,7 @@ from moorage.core.taints.desired.hold import Holds
 from moorage.core.taints.desired.incidents import member_of, zone_sees_change
 from moorage.core.taints.desired.reconcile import ReconciledTaints, TaintRules, newer_taints, reconcile_taints
 from moorage.runtime.configuration import Configuration, Derived
+from moorage.runtime.portions import CHECKS, RECORDS
 from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.taint_manager.addon_signs import Sign, changes_nothing, fold, missing
@@ -60,6 +61,7 @@ _NODE = f"{TargetKind.NODE.value}/"
 _CLUSTER = f"{TargetKind.CLUSTER.value}/"
 _NO_ADDONS = AddOns()
 _NEEDS = Needs((CONDITIONS, RESOURCES, ZONE_GRANTS))
+_AT_ONCE: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class TaintManager(Service[TaintManagerPartition]):
@@ -125,7 +127,7 @@ class TaintManager(Service[TaintManagerPartition]):
             target = sign.target if sign is not None else _target_key(record)
             time = record.meta.time or now
             if target is not None:
-                if not state.looked:
+                if not state.looked or (state.why is None and target in state.unseen):
                     self._resume(state, target, min(time, now))
                 if target in state.waits:
                     emits += self._settle(state, target, min(time, now))
@@ -156,35 +158,35 @@ class TaintManager(Service[TaintManagerPartition]):
         emits: list[Emit] = []
         if not state.looked or state.rules_in_use != state.rules.value:
             self._begin_looking(state)
-            emits += self._look_at_all(state, now)
-        if state.view is not None and state.cursor is not None and not state.rules.value.policies:
-            state.view.catch_up(state.cursor)  # they have no effect; when they are switched on, all are evaluated
-        elif state.view is not None and state.cursor is not None:
-            for change in state.view.unseen(state.cursor):
-                state.cursor.policies = change.policies
-                time = min(change.meta.time or now, now)
-                for target in sorted(key for key in state.resources if key.startswith(_CLUSTER)):
-                    if change.touched and change.touches(ClusterFacts.of(state.resources[target].object)):
-                        emits += self._settle(state, target, time)
-                        emits += self._decide(state, target, change.meta, time, None, evaluate=change.evaluate)
-        while (due := state.deadlines.first()) is not None and due[1] <= now:
+        self._look_at_all(state, now, emits)
+        self._follow_policies(state, now, emits)
+        for _ in range(CHECKS):
+            due = state.deadlines.first()
+            if due is None or due[1] > now or len(emits) >= RECORDS:
+                break
             emits += self._settle(state, due[0], now)
         return emits
 
     def next_wake(self, state: TaintManagerPartition) -> datetime | None:
-        """Return when the first wait ends."""
-        return state.deadlines.next()
+        """Return a past time while targets are left to check; otherwise when the first wait ends."""
+        return _AT_ONCE if state.unseen or state.change is not None else state.deadlines.next()
 
     def reconcile(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
-        """Compute all targets again, without evaluating policies, and repair what differs.
+        """Compute all targets again, in portions, without evaluating policies, and repair what differs.
 
         This includes the labels of add-ons when the deletion of the add-on, or of its lease, was compacted away unread.
         """
         emits: list[Emit] = []
-        for target in sorted(state.resources.keys() | state.taints.keys()):
+        if not state.round:
+            state.round.begin(sorted(state.resources.keys() | state.taints.keys()))
+        for target in state.round.portion(emits):
             cause = self._own_cause(state, "reconcile", target, now)
             emits += self._decide(state, target, cause, now, None, gone=missing(state, target))
         return emits
+
+    def is_reconciling(self, state: TaintManagerPartition) -> bool:
+        """Return whether targets are left to compute again."""
+        return bool(state.round)
 
     def drop(self, state: TaintManagerPartition) -> None:
         """Stop following policies, because the partition is taken away."""
@@ -193,18 +195,10 @@ class TaintManager(Service[TaintManagerPartition]):
             state.cursor = None
 
     def _begin_looking(self, state: TaintManagerPartition) -> None:
-        """Note why everything is checked: after a restart, or because the rules have changed.
+        """Begin to check all targets after a restore: waits are not recorded, and policies and holds may have changed.
 
-        Policies are evaluated in both cases, but not when only holds have changed: a policy's taint that a person has
-        removed would come back.
-        """
-        before, rules = state.rules_in_use, state.rules.value
-        state.why = state.rules.configuration.cause if state.looked else None
-        state.evaluates = before is None or replace(before, holds=rules.holds) != rules
-        state.looked, state.rules_in_use = True, rules
-
-    def _look_at_all(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
-        """Check all targets after a restore, because waits are not recorded, and policies and holds may have changed.
+        The same is done when the rules have changed. Policies are evaluated in both cases, but not when only holds have
+        changed: a policy's taint that a person has removed would come back.
 
         Targets with taints that an earlier hold keeps, or delays, are checked even if there is no hold now. The removal
         of a taint that a hold keeps must not wait for the reconciler, because a deadline may be earlier.
@@ -213,23 +207,65 @@ class TaintManager(Service[TaintManagerPartition]):
         until all nodes are known there, the governor cannot determine whether all are down. The same applies to a
         managed cluster without a record, because it is left out of every placement until it has one.
         """
-        damped = state.why is not None or state.rules.value.holds != Holds()
+        before, rules = state.rules_in_use, state.rules.value
+        unfinished = bool(state.unseen)
+        restarted = not state.looked or (unfinished and state.why is None)
+        switched = before is None or replace(before, holds=rules.holds) != rules
+        state.why = None if restarted else state.rules.configuration.cause
+        state.evaluates = switched or (unfinished and state.evaluates)
+        state.looked, state.rules_in_use = True, rules
+        damped = state.why is not None or rules.holds != Holds()
         if state.view is not None and state.cursor is not None:
             state.view.catch_up(state.cursor)
-        emits: list[Emit] = []
-        for target in sorted(state.resources):
+        found = []
+        for target in state.resources:
             cluster, known = target.startswith(_CLUSTER), state.taints.get(target)
             unheard = known is None or (target.startswith(_NODE) and not known.zone)
             labelled = known is not None and bool(known.labels)
             waits = known is not None and (bool(known.held) or known.settles_at is not None)
-            if not (cluster or damped or unheard or labelled or waits):
-                continue
+            if cluster or damped or unheard or labelled or waits:
+                found.append(target)
+        state.unseen.begin(sorted(found))
+
+    def _look_at_all(self, state: TaintManagerPartition, now: datetime, emits: list[Emit]) -> None:
+        """Check a portion of the targets that were not checked since the restore, or since the rules have changed."""
+        for target in state.unseen.portion(emits):
+            if target not in state.resources:
+                continue  # its deletion was decided on when it was read
             if state.why is None:
                 self._resume(state, target, now)
             emits += self._settle(state, target, now)
             cause = state.why or self._own_cause(state, "restart", target, now)
-            emits += self._decide(state, target, cause, now, None, evaluate=cluster and state.evaluates)
-        return emits
+            evaluate = state.evaluates and target.startswith(_CLUSTER)
+            emits += self._decide(state, target, cause, now, None, evaluate=evaluate)
+
+    def _follow_policies(self, state: TaintManagerPartition, now: datetime, emits: list[Emit]) -> None:
+        """Apply a portion of the policies' changes, one after another, each to every cluster that it concerns."""
+        if state.view is None or state.cursor is None:
+            return
+        if not state.rules.value.policies:  # they have no effect; when they are switched on, all are evaluated
+            state.view.catch_up(state.cursor)
+            state.change = None
+            return
+        checks = CHECKS
+        while len(emits) < RECORDS and checks > 0:
+            change = state.change
+            if change is None:
+                change = state.change = state.view.next_unseen(state.cursor)
+                if change is None:
+                    return
+                state.cursor.policies = change.policies
+                if change.touched:
+                    state.changing.begin(sorted(key for key in state.resources if key.startswith(_CLUSTER)))
+            time = min(change.meta.time or now, now)
+            for target in state.changing.portion(emits, checks=checks):
+                checks -= 1
+                resource = state.resources.get(target)
+                if resource is not None and change.touches(ClusterFacts.of(resource.object)):
+                    emits += self._settle(state, target, time)
+                    emits += self._decide(state, target, change.meta, time, None, evaluate=change.evaluate)
+            if not state.changing:
+                state.change = None
 
     def _resume(self, state: TaintManagerPartition, target: str, now: datetime) -> None:
         """After a restart, note until when held taints are held, and until when add-ons count as available.

@@ -8,7 +8,8 @@ from moorage.core.taints.desired.addons import AddOns
 from moorage.core.taints.desired.reconcile import ReconciledTaints, TaintRules
 from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.runtime.configuration import Derived
-from moorage.workers.taint_manager.policies import Cursor, PolicyView
+from moorage.runtime.portions import PendingChecks
+from moorage.workers.taint_manager.policies import Cursor, PolicyChange, PolicyView
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta
 from moorage_schemas.resource import ResourceDeclared
@@ -50,9 +51,20 @@ class TaintManagerPartition:
 
     evaluates: bool = True
     """Whether policies are evaluated in that check."""
+    change: PolicyChange | None = None
+    """The change of a policy that is being applied."""
+
+    changing: PendingChecks = field(default_factory=PendingChecks)
+    """The clusters to which it is still to be applied."""
 
     looked: bool = False
-    """Whether everything has been checked since the restore."""
+    """Whether the check of everything has begun since the restore."""
+
+    unseen: PendingChecks = field(default_factory=PendingChecks)
+    """The targets that this check has still to reach."""
+
+    round: PendingChecks = field(default_factory=PendingChecks)
+    """The targets that the reconciler's present round has still to reach."""
 
     waits: dict[str, ReconciledTaints] = field(default_factory=dict)
     """By target key, what will change at a certain time without any record. It is computed again after a restore."""

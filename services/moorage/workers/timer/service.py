@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import ClassVar
 
 from moorage.core.timers.timer_table import DueTimer, TimerTable
+from moorage.runtime.portions import RECORDS
 from moorage.runtime.service import Emit, Input, Service
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
@@ -70,11 +72,11 @@ class TimerService(Service[TimerPartition]):
         return []
 
     def wake(self, state: TimerPartition, now: datetime) -> list[Emit]:
-        """Fire the timers that have come due."""
+        """Fire a portion of the timers that have come due."""
         if not state.begun:  # every timer is known now
             state.begun = True
             state.table.forget_orphans()
-        return [self._fire(state, due, now) for due in state.table.due(now)]
+        return [self._fire(state, due, now) for due in islice(state.table.take_due(now), RECORDS)]
 
     def next_wake(self, state: TimerPartition) -> datetime | None:
         """Return the earliest deadline."""

@@ -112,13 +112,16 @@ def _() -> list[Change]:
 
 @bug("timer-early", "A timer fires a millisecond before its deadline.")
 def _() -> list[Change]:
-    due, deadline = TimerTable.due, TimerTable.next_deadline
+    due, deadline = TimerTable.take_due, TimerTable.next_deadline
 
     def sooner(self: Any) -> Any:
         found = deadline(self)
         return None if found is None else found - _MILLISECOND
 
-    return [(TimerTable, "due", lambda self, now: due(self, now + _MILLISECOND)), (TimerTable, "next_deadline", sooner)]
+    return [
+        (TimerTable, "take_due", lambda self, now: due(self, now + _MILLISECOND)),
+        (TimerTable, "next_deadline", sooner),
+    ]
 
 
 @bug("timer-twice", "A timer does not know which of its generations has fired.")

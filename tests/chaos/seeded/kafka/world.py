@@ -329,7 +329,11 @@ class World:
             for partition, owner in sorted(worker.owners.items()):
                 now, due = replica.process.clock.now(), owner._engine.next_due()
                 if owner.caught_up and (due is None or due > now):  # what is due at this very instant is to come
-                    for emit in worker.service.reconcile(owner._engine.state, now):
+                    service, state = worker.service, owner._engine.state
+                    emits = service.reconcile(state, now)
+                    while service.is_reconciling(state):
+                        emits += service.reconcile(state, now)
+                    for emit in emits:
                         if not self._says_the_same(emit):
                             yield f"{replica.name}/{partition} {emit.topic.short} {emit.key}"
 

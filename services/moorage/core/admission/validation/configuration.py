@@ -28,6 +28,7 @@ SMALLEST_REPORT: Final = 1024
 
 DURATIONS: Final = (
     "graceful_eviction_timeout",
+    "eviction_retention",
     "node_monitor_grace_period",
     "cluster_monitor_grace_period",
     "managed_cluster_monitor_grace_period",

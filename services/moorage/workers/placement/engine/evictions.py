@@ -1,4 +1,4 @@
-"""Evictions as placement needs them: those that are requested, and the highest generation of an evicted binding."""
+"""Evictions as placement needs them: those that are requested, and the generations that they have used."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ class EvictionTable:
     def __init__(self) -> None:
         self._requested: dict[str, dict[str, Requested]] = {}
         self._highest: dict[str, int] = {}
+        """The highest generation of the evictions of each workload that has any."""
+
+        self._floor = 0
+        """The highest generation of all evictions that were removed."""
 
     def fold(self, record: Input) -> Requested | None:
         """Fold in a record of `evictions`. Return the eviction if it is requested."""
@@ -31,6 +35,11 @@ class EvictionTable:
         event = record.event if isinstance(record.event, EvictionDecided) else None
         if event is not None:
             self._highest[workload] = max(self._highest.get(workload, 0), generation)
+        else:
+            # The record of the floor is in the same transaction, but in another topic, and may be read later.
+            self.raise_floor(generation)
+            if self._highest.get(workload, 0) <= generation:
+                self._highest.pop(workload, None)
         if event is not None and event.state is EvictionState.REQUESTED:
             found = Requested(event, record.meta)
             self._requested.setdefault(workload, {})[record.key] = found
@@ -53,6 +62,18 @@ class EvictionTable:
                 return one
         return None
 
-    def highest(self, workload: str) -> int:
-        """Return the highest generation of a binding of this workload that has an eviction; 0 when there is none."""
-        return self._highest.get(workload, 0)
+    def raise_floor(self, generation: int) -> None:
+        """Note the highest generation of evictions that were removed."""
+        self._floor = max(self._floor, generation)
+
+    def next_generation(self, workload: str, known: int | None) -> int:
+        """Return the generation of the next decision on a workload, which its next binding has, too.
+
+        It is above that of every binding that the workload has had, and of every eviction of one. What is no longer
+        known is below the floor.
+
+        Args:
+            workload: the key of the workload.
+            known: the generation of the last decision; None when none is known.
+        """
+        return max(self._highest.get(workload, 0), self._floor if known is None else known) + 1

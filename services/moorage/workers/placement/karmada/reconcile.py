@@ -68,14 +68,13 @@ def draft_of(
     """Return the present decision, as the beginning of the next one."""
     workload = binding_ref(resource)
     same = known if known is not None and known.owner_uid == resource.uid else None
-    least = max(known.generation if known else 0, writer.view.highest_eviction(workload.key))
     draft = BindingDraft(
         resource=resource,
         policy=policy,
         demand=demand,
         workload=workload,
         known=same,
-        generation=least + 1,
+        generation=writer.view.evictions.next_generation(workload.key, known.generation if known else None),
         placement_key=policy.placement_key,
     )
     if same is not None:

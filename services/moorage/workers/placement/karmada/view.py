@@ -244,10 +244,6 @@ class ClusterView:
         """Return the eviction that requests the end of exactly this binding; None when there is none."""
         return self.evictions.requested(workload, uid, cluster, generation)
 
-    def highest_eviction(self, workload: str) -> int:
-        """Return the highest generation of a binding of this workload that has an eviction; 0 when there is none."""
-        return self.evictions.highest(workload)
-
     def taint_generation(self, cluster: str) -> int:
         """Return the generation of the known taints of a cluster; 0 when none are known."""
         known = self._targets.tainted(cluster)

@@ -303,8 +303,8 @@ class Binder:
         decision: Decision | None = None,
     ) -> WorkloadPlaced:
         known = self.state.pods_of(owner.key).get(slot.workload.key)
-        least = self.view.highest_eviction(slot.workload.key)
-        generation = max(known.generation if known else 0, least) + 1
+        last = known.generation if known is not None else None
+        generation = self.view.evictions.next_generation(slot.workload.key, last)
         node = decision.target if decision is not None else None
         return WorkloadPlaced(
             workload=slot.workload,

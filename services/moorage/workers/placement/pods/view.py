@@ -253,10 +253,6 @@ class PodView:
         """Return the eviction that requests the end of exactly this binding; None when there is none."""
         return self.evictions.requested(workload, uid, node, generation)
 
-    def highest_eviction(self, workload: str) -> int:
-        """Return the highest generation of a binding of this workload that has an eviction; 0 when there is none."""
-        return self.evictions.highest(workload)
-
     def is_overcommitted(self, key: str) -> bool:
         """Return whether a binding must be withdrawn, because earlier ones leave no room for it on its node.
 

@@ -1,0 +1,47 @@
+"""Work on many keys, cut into portions, so that no call and no transaction grows with the size of the fleet."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sized
+from typing import Final
+
+RECORDS: Final = 1000
+"""The number of records after which a call adds no more work, so that its transaction stays small and ends soon."""
+
+CHECKS: Final = 1000
+"""The maximum number of keys to check in one call: tens of milliseconds, during which nothing else runs."""
+
+
+class PendingChecks:
+    """Keys that are checked one after another, over as many calls as it takes.
+
+    A key is checked with the state of the moment at which its turn comes.
+    """
+
+    def __init__(self) -> None:
+        self._left: OrderedDict[str, None] = OrderedDict()  # a dict finds its first key slowly once many are removed
+
+    def __bool__(self) -> bool:
+        """Whether any key is left to check."""
+        return bool(self._left)
+
+    def __contains__(self, key: str) -> bool:
+        """Whether a key is left to check."""
+        return key in self._left
+
+    def begin(self, keys: Iterable[str]) -> None:
+        """Start with these keys, in this order. Keys that are left of an earlier sweep are dropped."""
+        self._left = OrderedDict.fromkeys(keys)
+
+    def portion(self, written: Sized, *, checks: int = CHECKS, records: int = RECORDS) -> Iterator[str]:
+        """Yield the next keys, until enough are checked or enough is written.
+
+        Args:
+            written: the records of this call. The caller adds to it between two keys.
+            checks: the maximum number of keys.
+            records: the number of records after which no further key is yielded.
+        """
+        while self._left and checks > 0 and len(written) < records:
+            checks -= 1
+            yield self._left.popitem(last=False)[0]
