@@ -70,7 +70,7 @@ def configured(settings: Settings, spec: MoorageConfigurationSpec) -> Settings:
         found[field] = seconds_of(found[field])
     for field in RATES:
         found[field] = float(found[field])
-    found["feature_gates"] = ",".join(f"{name}={str(on).lower()}" for name, on in spec.feature_gates.items())
+    found["feature_gates"] = ",".join(f"{name}=true" for name, on in spec.feature_gates.items() if on)
     found["source_grace_periods"] = ",".join(map(source_text, spec.source_grace_periods))
     return settings.model_copy(update=found)
 
