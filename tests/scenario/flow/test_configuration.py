@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from tests.support.worlds.flow import START
 from tests.support.worlds.karmada import GATES, KarmadaWorld
 from tests.support.worlds.nodes import NodeWorld
-from tests.support.worlds.world import PARTITIONS, World, lifted
+from tests.support.worlds.world import PARTITIONS, World, flow_of, lifted
 
+from moorage.runtime.portions import CHECKS
 from moorage.runtime.settings import Settings
+from moorage.workers import condition_ingest, taint_manager
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.taint import TaintRecord
@@ -401,3 +404,21 @@ def test_records_name_no_configuration_while_there_is_none() -> None:
     world.run()
     assert {*named(world, TAINTS), *named(world, CONDITIONS)} == {0}
     assert all(name != "ce_configuration" for name, _ in world.flow.records(TAINTS)[-1].headers)
+
+
+def test_a_change_is_applied_a_portion_at_a_time() -> None:
+    """No transaction grows with the number of targets that a change concerns."""
+    count = CHECKS + 100
+    own = Settings(partitions=1, taint_add_hold=3600, node_monitor_grace_period=86_400)
+    world = World(flow_of([module.service(own) for module in (condition_ingest, taint_manager)], partitions=1))
+    for number in range(count):
+        world.node(f"n{number}")
+        world.report(f"n{number}", "DiskPressure", "True")
+    world.run()
+    world.configure(settings(node_monitor_grace_period=40))
+    for service, topic in (("condition-ingest", TIMERS), ("taint-manager", TAINTS)):
+        written = [len(world.flow.records(topic))]
+        while world.flow.step(service, 0):
+            written.append(len(world.flow.records(topic)))
+        assert [after - before for before, after in pairwise(written) if after > before] == [CHECKS, 100]
+        assert set(named(world, topic)[-count:]) == {1}
