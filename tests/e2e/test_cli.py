@@ -337,7 +337,7 @@ async def test_without_the_switches_clusters_evict_nothing(live: Live) -> None:
     done = await live.here("apply", "-f", str(policies))
     assert {line.split()[-1] for line in done.out.splitlines()} == {"created"}
     assert done.err.startswith("Warning: ")
-    assert "Failover=true" in done.err
+    assert "spec.featureGates.Failover" in done.err
     await live.here("delete", "-f", str(policies))
 
 

@@ -394,7 +394,7 @@ def test_a_configuration_that_came_while_a_service_was_down() -> None:
     world.configure(settings(node_monitor_grace_period=40, taint_add_hold=10))
     world.advance(20)
     assert world.flow.table(TAINTS)["Node/n1"].taints
-    world.advance(20)
+    world.advance(20 + 300)  # for five minutes heartbeats did not have to be recorded
     assert status(world) is ConditionStatus.UNKNOWN
 
 

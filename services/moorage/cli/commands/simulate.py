@@ -139,8 +139,8 @@ def simulate(
         namespace=namespace,
     )
     settings = _settings(flags)
-    found, settings = _simulated(settings, flags, request, span)
-    whole = {**report.document(found), "settings": given(settings)}
+    found, shown = _simulated(settings, flags, request, span)
+    whole = {**report.document(found), "settings": shown}
     if form in {SimulateFormat.JSON, SimulateFormat.YAML}:
         output.write(output.document(whole, output.Format(form.value)))
     else:
@@ -171,11 +171,11 @@ def _settings(flags: Mapping[str, str]) -> Settings:
 
 def _simulated(
     settings: Settings, flags: Mapping[str, str], request: simulate_request.SimulationRequest, span: timedelta
-) -> tuple[run.Simulated, Settings]:
-    """Read the copy and run it without and with the change. Return the results, and the settings of both runs.
+) -> tuple[run.Simulated, dict[str, str]]:
+    """Read the copy and run it without and with the change. Return the results, and the settings to show.
 
-    The settings are those of the copy's configuration if it has one, changed by the flags. The progress is shown on
-    standard error.
+    The settings of both runs are those of the copy's configuration if it has one, changed by the flags. Then only the
+    flags are shown. The progress is shown on standard error.
 
     Raises:
         CliError: the copy cannot be read, or does not come to rest.
@@ -184,16 +184,17 @@ def _simulated(
     with silenced(), Console(stderr=True).status("") as status:
         snapshot = _load(settings, lambda read, wanted: status.update(f"reading {read} of {wanted} positions"))
 
-        settings = run.in_force(snapshot, settings)
-        if flags:
+        own, settings = settings, run.in_force(snapshot, settings)
+        if flags and settings is not own:
             said = endpoints.load_settings(flags)
             settings = settings.model_copy(update={field: getattr(said, field) for field in flags})
+        shown = given(settings) if settings is own else dict(flags)
 
         def progress(name: str, share: float) -> None:
             status.update(f"running {human(span.total_seconds())} {name}: {share:.0%}")
 
         try:
-            return run.simulate(snapshot, settings, request.make, span, progress), settings
+            return run.simulate(snapshot, settings, request.make, span, progress), shown
         except RestlessError as error:
             raise CliError(f"the copy does not come to rest: {error}") from None
 
