@@ -595,7 +595,7 @@ def test_a_restore_finds_what_is_not_bound_whatever_it_reads_first() -> None:
     for number in range(0, 2400, 2):
         LISTENING.apply(restored, BINDINGS, *binding(name=f"web-{number}"))
     found = [removed(restored, 600) for _ in range(3)]
-    assert [len(keys) for keys in found] == [CHECKS / 2, CHECKS / 2, 200], "it works in portions"
+    assert all(0 < len(keys) < CHECKS for keys in found), "it works in portions"
     assert sorted(key for keys in found for key in keys) == sorted(
         f"Pod/shop/web-{number}|Node/n1|Healthy" for number in range(1, 2400, 2)
     )
