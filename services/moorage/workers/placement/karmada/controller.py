@@ -15,7 +15,7 @@ from moorage.workers.placement.karmada.reconcile import reconcile
 from moorage.workers.placement.karmada.resource import CLAIMABLE, PLACED
 from moorage.workers.placement.karmada.state import BindingState
 from moorage.workers.placement.karmada.terms import Demand, Rules, rules_of
-from moorage.workers.placement.karmada.view import ClusterView, Scope
+from moorage.workers.placement.karmada.view import ClusterView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
@@ -48,7 +48,6 @@ class BindingController(Controller):
         self._openings = 0
         self._rooms = 0
         self._policy_version = 0
-        self._kind_versions: dict[Scope, int] = {}
 
     @property
     def rules(self) -> Rules:
@@ -136,8 +135,7 @@ class BindingController(Controller):
         if not self.begun:
             self.begun = True
             for key in self.keys():
-                self.work.add(Work(key, None))
-            self._kind_versions = dict(view.kind_versions)
+                self.work.add_once(Work(key, None))
         else:
             if self._policy_version != view.policy_version:
                 for key in [key for key in self._of_changed_policies() if state.concerned(key)]:
@@ -147,7 +145,7 @@ class BindingController(Controller):
                     self.work.add_once(Work(key, self._rules.configuration.cause))
             opened = self._openings != view.openings
             for key in sorted(state.last if opened else state.waiting if self._rooms != view.rooms else ()):
-                self.work.add(Work(key, view.opened_by))
+                self.work.add_once(Work(key, view.opened_by))
         self._rules_in_use = self._rules.value
         self._policy_version, self._openings, self._rooms = view.policy_version, view.openings, view.rooms
         for (owner, _), end in state.ends.take_due(now):
@@ -164,11 +162,12 @@ class BindingController(Controller):
 
     def _of_changed_policies(self) -> Iterable[str]:
         """Return the resources that a changed policy may claim, or has claimed, sorted."""
+        state = self.state
+        scopes = state.view.changed_scopes(self._policy_version)
+        if scopes is None:
+            return sorted(state.resources)
         found: set[str] = set()
-        for scope, version in self.state.view.kind_versions.items():
-            if self._kind_versions.get(scope) != version:
-                api_version, kind, namespace = scope
-                keys = self.state.of_kind(api_version, kind)
-                found.update(key for key in keys if not namespace or ResourceKey.parse(key).namespace == namespace)
-                self._kind_versions[scope] = version
+        for api_version, kind, namespace in scopes:
+            keys = state.of_kind(api_version, kind)
+            found.update(key for key in keys if not namespace or ResourceKey.parse(key).namespace == namespace)
         return sorted(found)
