@@ -83,9 +83,9 @@ async def test_two_workers_whose_own_settings_differ_decide_alike(broker: Broker
         )
 
     hasty, patient = own(0.5), own(86_400)
-    async with running(own(3600)) as client:
+    async with running(own(30)) as client:
         first = (await client.get(CONFIGURATIONS)).json()
-        assert (first["metadata"]["generation"], first["spec"]["nodeMonitorGracePeriod"]) == (1, "1h")
+        assert (first["metadata"]["generation"], first["spec"]["nodeMonitorGracePeriod"]) == (1, "30s")
         (written,) = await read_all(hasty, CONFIGURATION)
         assert written.key == b"cluster"
         async with (
@@ -112,7 +112,9 @@ async def test_two_workers_whose_own_settings_differ_decide_alike(broker: Broker
         for (spoken, before), (silent, after) in (await conditions(hasty)).values():
             assert (before, after) == (1, 2)
             assert spoken.accepted_time is not None
-            assert silent.last_transition_time == spoken.accepted_time + timedelta(seconds=2)
+            # A partition that moved in between does not know of heartbeats within half of the former grace period.
+            later = silent.last_transition_time - spoken.accepted_time
+            assert timedelta(seconds=2) <= later <= timedelta(seconds=2 + 15)
     async with running(own(1)) as client:
         again = (await client.get(CONFIGURATIONS)).json()
         assert (again["metadata"]["generation"], again["spec"]["nodeMonitorGracePeriod"]) == (2, "2s")

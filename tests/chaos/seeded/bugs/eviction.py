@@ -127,14 +127,15 @@ def _() -> list[Change]:
 @bug("timer-twice", "A timer does not know which of its generations has fired.")
 def _() -> list[Change]:
     fired = TimerTable.fired
+    twice: set[tuple[str, int]] = set()
 
     def forget(self: Any, event: Any) -> None:
-        deadline = self._deadlines.get(event.id)
         fired(self, event)
-        if event.generation > 1:
+        if event.generation > 1 and (event.id, event.generation) not in twice:
+            twice.add((event.id, event.generation))
             self._fired[event.id] = 1
-            if deadline is not None:
-                self._deadlines.set(event.id, deadline)
+            if event.id in self._timers:
+                self._deadlines.set(event.id, event.deadline)
 
     return [(TimerTable, "fired", forget)]
 

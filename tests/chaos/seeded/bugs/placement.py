@@ -8,6 +8,7 @@ from typing import Any
 from tests.chaos.seeded.bugs.registry import Change, bug
 
 from moorage.core.scheduling.nodes.filters.taint_toleration import TaintToleration
+from moorage.workers.placement.engine.evictions import EvictionTable
 from moorage.workers.placement.engine.outbox import Outbox
 from moorage.workers.placement.pods.view import PodView
 from moorage.workers.placement.service import PlacementService
@@ -76,4 +77,7 @@ def _() -> list[Change]:
                 return one
         return None
 
-    return [(PodView, "highest_eviction", lambda _self, _workload: 0), (PodView, "requested", requested)]
+    def restarts(_self: Any, _workload: str, known: int | None) -> int:
+        return (known or 0) + 1
+
+    return [(EvictionTable, "next_generation", restarts), (PodView, "requested", requested)]
