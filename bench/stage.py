@@ -66,7 +66,8 @@ async def fill(settings: Settings, records: int) -> None:
             report = ConditionReported(
                 target=target,
                 type=TYPES[number // TARGETS % len(TYPES)],
-                status=ConditionStatus.TRUE if number % 7 else ConditionStatus.FALSE,
+                # Each report changes its condition, so that it is written.
+                status=ConditionStatus.TRUE if number // (TARGETS * len(TYPES)) % 2 else ConditionStatus.FALSE,
                 reason="KubeletReady",
                 message="kubelet is posting ready status",
                 observed_time=began + timedelta(milliseconds=number),

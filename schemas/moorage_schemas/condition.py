@@ -72,21 +72,28 @@ class ConditionChanged(Model):
     """When the status last changed."""
 
     last_heartbeat_time: Timestamp
-    """When the condition was last reported."""
+    """When the condition was last reported, as far as it is recorded. A report that changes nothing but times is not
+    always recorded, so the last report may be up to five minutes later. Silence is not judged by this time: a condition
+    whose source has fallen silent becomes Unknown."""
 
     generation: int = Field(ge=1)
-    """Increases by one with each accepted report; a consumer ignores what is not newer."""
+    """Increases by one with each record; a consumer ignores what is not newer."""
 
     report_id: str = ""
     """The id of the report that this record is based on, so that a report that arrives twice counts once. Empty if the
     record is based on no report, because the source has fallen silent."""
 
     accepted_time: Timestamp | None = None
-    """When Moorage accepted the last report, by its own clock. Grace periods count from this time."""
+    """When Moorage accepted the report of this record, by its own clock. Grace periods count from the last report of
+    the source, which may be later by `unrecordedHeartbeatsMs`."""
 
     status_since: Timestamp | None = None
     """When Moorage first recorded this status, by its own clock. The time for which a status must last (flap damping)
     counts from this time."""
+
+    unrecorded_heartbeats_ms: int = Field(default=0, ge=0)
+    """For how many milliseconds after `acceptedTime` further reports of the same source about the target need not be
+    recorded when they change nothing but times. 0 means that all of them are recorded."""
 
 
 class WorkloadConditionChanged(ConditionChanged):

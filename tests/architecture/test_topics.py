@@ -12,6 +12,7 @@ import pytest
 from moorage.cli.contract.participants import participants, service_classes
 from moorage_schemas.topics import (
     BINDINGS,
+    COMPACTION_LAG_MS,
     CONDITION_REPORTS,
     CONDITIONS,
     DEAD_LETTERS,
@@ -25,6 +26,7 @@ from moorage_schemas.topics import (
 )
 
 DAY_MS = 86_400_000
+MIB = 1024 * 1024
 SERVICES = sorted(service_classes(), key=lambda service: service.name)
 
 
@@ -42,8 +44,24 @@ def test_what_is_compacted_is_kept_and_what_is_deleted_has_a_term(topic: Topic) 
     if topic.cleanup is Cleanup.COMPACT:
         assert "retention.ms" not in config
     else:
-        assert int(config["retention.ms"]) in (7 * DAY_MS, 30 * DAY_MS)
+        assert int(config["retention.ms"]) in (DAY_MS, 7 * DAY_MS, 30 * DAY_MS)
     assert topic.writer
+
+
+@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.short)
+def test_segments_are_small_enough_for_what_is_to_be_removed(topic: Topic) -> None:
+    """Kafka never touches the segment that is written, so it must be closed long before what is in it may go."""
+    config = {name: int(value) for name, value in topic.config().items() if value.lstrip("-").isdigit()}
+    assert 16 * MIB <= config["segment.bytes"] <= 128 * MIB
+    assert config["segment.bytes"] >= 2 * config["max.message.bytes"]
+    # Each index entry has 8 bytes and stands for at least 4 KiB of log.
+    assert config["segment.index.bytes"] * 512 >= config["segment.bytes"]
+    if topic.cleanup is Cleanup.COMPACT:
+        assert COMPACTION_LAG_MS == config["min.compaction.lag.ms"] < config["max.compaction.lag.ms"]
+        assert config["segment.ms"] <= config["max.compaction.lag.ms"]
+        assert config["max.compaction.lag.ms"] < config["delete.retention.ms"]
+    else:
+        assert 7 * config["segment.ms"] <= config["retention.ms"]
 
 
 def test_what_is_keyed_by_a_target_is_partitioned_by_it() -> None:

@@ -130,6 +130,7 @@ async def test_a_reader_whose_task_has_ended_ends_its_worker(
     await make_toys(settings)
     async with worker_for(service(), settings) as worker:
         await worker.wait_ready()
+        await until(lambda: reader_of(worker)._consumer is not None)  # what is ended must have started
         task = reader_of(worker)._task
         assert task is not None
         task.cancel()

@@ -23,6 +23,7 @@ from moorage.gateway.store import Store
 from moorage.runtime.clock import WallClock
 from moorage.runtime.errors import StartAfresh, TablesTooOld
 from moorage.runtime.kafka.table_age import TableAge, tombstones_kept
+from moorage.runtime.kafka.topic_settings import add_missing
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import RESOURCES
@@ -93,6 +94,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
         try:
             async with asyncio.TaskGroup() as tasks:
                 partitions = (await ensure_topics(settings))[RESOURCES.short]
+                await add_missing(settings)
                 age = TableAge(clock, await tombstones_kept(settings))
                 log.age = age
                 await reader.start(partitions)

@@ -25,6 +25,7 @@ from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
 from moorage.runtime.health import HttpServer, health_app
 from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.topic_settings import add_missing
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.member import Member, MemberMaker
@@ -179,10 +180,12 @@ class _Process:
         self._workers += [make(settings) for make in self._beside]
 
     async def _make_topics(self) -> int:
-        """Create the topics as soon as Kafka answers, and return their number of partitions."""
+        """Create the topics as soon as Kafka answers, with their settings. Return their number of partitions."""
         while True:
             try:
-                return next(iter((await ensure_topics(self._settings)).values()))
+                counts = await ensure_topics(self._settings)
+                await add_missing(self._settings)
+                return next(iter(counts.values()))
             except (KafkaError, TimeoutError, OSError) as error:
                 log.warning("kafka.not_reachable", servers=self._settings.bootstrap_servers, error=repr(error))
                 await asyncio.sleep(_RETRY)

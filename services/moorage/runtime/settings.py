@@ -51,11 +51,12 @@ class Settings(BaseSettings):
     transaction_timeout_ms: int = Field(default=12_000, ge=1000)
     """Milliseconds after which the broker aborts an abandoned transaction. Until then it blocks readers."""
 
-    session_timeout_ms: int = Field(default=10_000, ge=1000)
-    """Milliseconds without a heartbeat after which a member's partitions are assigned to others."""
+    session_timeout_ms: int = Field(default=1_500, ge=1000)
+    """Milliseconds without a heartbeat after which a member's partitions are assigned to others. If the broker's
+    `group.min.session.timeout.ms` is longer (Kafka's default is 6000), that is used."""
 
-    heartbeat_interval_ms: int = Field(default=2_000, ge=100)
-    """Milliseconds between a member's heartbeats to the group's coordinator."""
+    heartbeat_interval_ms: int = Field(default=300, ge=100)
+    """Milliseconds between a member's heartbeats to the group's coordinator; at most a third of the session's time."""
 
     reconcile_interval: float = Field(default=30.0, gt=0)
     """Seconds between two rounds of the reconciler over a partition."""

@@ -14,6 +14,7 @@ from tests.chaos.faults.cluster import SESSION, Cluster, Node
 from tests.chaos.faults.members import Member, Members
 
 from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.assignor import StickyAssignor
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import TOPICS
 
@@ -223,10 +224,14 @@ async def fill_disk(field: Field) -> None:
 
 async def storm(field: Field) -> None:
     """Members come to the victim's group, are given partitions that they do nothing with, and go."""
-    turns = field.chance.randint(4, 8)
+    turns, every = field.chance.randint(4, 8), range(field.settings.partitions)
     for turn in range(turns):
         member = clients.group_consumer(
-            field.settings, group=f"{field.settings.topic_prefix}.{field.victim}", client_id=f"tests-storm-{turn}"
+            field.settings,
+            group=f"{field.settings.topic_prefix}.{field.victim}",
+            client_id=f"tests-storm-{turn}",
+            assignor=StickyAssignor(owned=tuple, warm=lambda: every, partitions=len(every)),
+            session_timeout_ms=field.settings.session_timeout_ms,
         )
         await member.start()
         member.subscribe(field.sources)

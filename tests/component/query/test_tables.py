@@ -220,9 +220,10 @@ async def test_older_records_are_read_at_their_places_and_nowhere_else() -> None
     settings = lifted(partitions=3)
     world = NodeWorld("n1", "n2", settings=settings)
     world.declare("Deployment", "web", {"replicas": 1, "template": TEMPLATE})
-    for _ in range(50):
+    for number in range(50):
         for name in ("n1", "n2"):
             world.report(name, status="True")
+            world.report(name, "Noise", "False" if number % 2 else "True")
         world.run()
         world.flow.advance(10)
     world.report(next(iter(world.where())), status="False")
@@ -232,9 +233,9 @@ async def test_older_records_are_read_at_their_places_and_nowhere_else() -> None
     (moved,) = world.pods().values()
     assert moved.replaces
     await agree(following, *about("Pod", moved.workload.name))
-    heartbeats = sum(1 for _ in world.flow.records(CONDITIONS))
-    assert heartbeats > 100
-    assert 0 < following.older.read < heartbeats / 2
+    changes = sum(1 for _ in world.flow.records(CONDITIONS))
+    assert changes > 100
+    assert 0 < following.older.read < changes / 2
 
 
 def test_a_record_that_is_no_event_leaves_its_key_without_one() -> None:

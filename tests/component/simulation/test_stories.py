@@ -210,7 +210,8 @@ def test_a_new_deployment_and_a_node_are_placed() -> None:
 def test_a_source_that_was_silent_already_is_not_held_alive() -> None:
     made = fleet()
     made.pass_time(30, without=frozenset({"a1"}))
-    made.flow.now += timedelta(seconds=15)  # the grace period is over, and no service has checked
+    # The grace period is over, also if the last heartbeats were not recorded, and no service has checked.
+    made.flow.now += timedelta(seconds=35)
     said, found = ask(made.copy(), made.settings, nothing)
     unknown = [record.event for record in found.changed.records["conditions"]]
     assert {(str(event.target), event.status.value) for event in unknown} == {("Node/a1", "Unknown")}

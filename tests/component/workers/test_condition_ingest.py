@@ -12,6 +12,7 @@ from tests.support.records import T0, at, record
 from tests.support.worlds.flow import Flow
 from tests.support.worlds.world import World
 
+from moorage.runtime.portions import CHECKS
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh
 from moorage.runtime.settings import Settings
 from moorage.workers import condition_ingest
@@ -24,11 +25,13 @@ from moorage_schemas.condition import (
     WorkloadConditionChanged,
 )
 from moorage_schemas.dead_letter import DeadLettered, RefusalReason
+from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import (
+    BINDINGS,
     CONDITION_REPORTS,
     CONDITIONS,
     DEAD_LETTERS,
@@ -319,12 +322,69 @@ def test_a_timer_is_set_when_a_source_first_speaks_and_not_moved() -> None:
     assert (timer.owner, timer.subject, timer.deadline, timer.generation) == ("condition-ingest", "probe", at(40), 1)
     assert timer.id == "heartbeat|Node/n1|uid-n1-1|Ready|1|probe"
     assert timer.correlation_id == f"at-{T0}"
-    assert [emit.topic.short for emit in heard(mine, now=at(10), observed=at(10))] == ["conditions"]
+    assert heard(mine, now=at(10), observed=at(10)) == [], "nothing has changed"
+    assert [emit.topic.short for emit in heard(mine, now=at(20), observed=at(20))] == ["conditions"]
+
+
+def written_times(service: ConditionIngest, *batch: tuple[float, ConditionReported]) -> list[float]:
+    """The times, of these, at which a report was written to `conditions`."""
+    mine, found = state(), []
+    for seconds, event in batch:
+        given = event.model_copy(update={"observed_time": at(seconds)})
+        emits = take(service, mine, [came(given, id=f"at-{seconds}")], at(seconds))
+        found += [seconds for emit in emits if emit.topic is CONDITIONS]
+    return found
+
+
+def test_what_changes_is_written_at_once() -> None:
+    same, other = report("True", message="fine"), report("True", message="fine, but hot")
+    reason = same.model_copy(update={"reason": "KubeletReady"})
+    source = same.model_copy(update={"source": "probe/b"})
+    batch = ((0, same), (1, same), (2, other), (3, other), (4, reason), (5, source), (6, source), (7, report("False")))
+    assert written_times(LISTENING, *batch) == [0, 2, 4, 5, 7]
+
+
+def test_reports_by_hand_are_all_written() -> None:
+    by_hand = report("True").model_copy(update={"source": "cli/alice"})
+    assert written_times(LISTENING, (0, by_hand), (1, by_hand)) == [0, 1]
+
+
+def test_a_source_without_a_grace_period_is_written_every_five_minutes() -> None:
+    same = report("True")
+    assert written_times(SERVICE, *((10 * number, same) for number in range(61))) == [0, 300, 600]
+
+
+def test_a_source_that_says_it_does_not_know_is_not_written_each_time() -> None:
+    assert written_times(LISTENING, *((10 * number, report("Unknown")) for number in range(5))) == [0, 20, 40]
+
+
+def test_a_short_grace_period_has_every_heartbeat_written() -> None:
+    hasty = condition_ingest.service(SETTINGS.model_copy(update={"node_monitor_grace_period": 1.9}))
+    assert written_times(hasty, *((number / 2, report("True")) for number in range(4))) == [0, 0.5, 1, 1.5]
+
+
+def test_a_clock_that_is_set_back_has_the_heartbeat_written() -> None:
+    mine = state()
+    heard(mine, now=at(10), observed=at(10))
+    emits = heard(mine, now=at(5), observed=at(11))
+    assert [emit.topic for emit in emits] == [CONDITIONS]
+
+
+def test_heartbeats_that_are_not_written_keep_the_order_of_reports() -> None:
+    mine = state()
+    heard(mine, observed=at(0))
+    heard(mine, now=at(10), observed=at(10))
+    late = came(report("True", observed=at(9)), id="late")
+    assert take(LISTENING, mine, [late], at(11)) == [], "an older report does not count"
+    again = came(report("True", observed=at(10)), id=f"at-{at(10)}")
+    before = mine.conditions["Node/n1"]["Ready"]
+    take(LISTENING, mine, [again], at(12))
+    assert mine.conditions["Node/n1"]["Ready"] == before, "and no report counts twice"
 
 
 def test_one_batch_has_one_time() -> None:
     mine = state()
-    batch = [came(report(observed=at(n)), id=str(n)) for n in range(3)]
+    batch = [came(report(observed=at(n), message=str(n)), id=str(n)) for n in range(3)]
     emits = take(LISTENING, mine, batch, at(20))
     conditions = [emit.event for emit in emits if isinstance(emit.event, ConditionChanged)]
     assert [(c.accepted_time, c.status_since) for c in conditions] == [(at(20), at(20))] * 3
@@ -476,6 +536,86 @@ def test_a_workload_on_an_unknown_target_is_refused() -> None:
     assert emit.event.reason is RefusalReason.UNKNOWN_TARGET
 
 
+def binding(*, present: bool = True, name: str = "web-0") -> tuple[str, WorkloadBound | None]:
+    pod, node = POD.model_copy(update={"name": name}), TargetRef(kind=TargetKind.NODE, name="n1")
+    bound = WorkloadBound(
+        workload=pod, uid="u", owner=pod, target=node, generation=1, tolerations=(), bound_time=T0, requests={}
+    )
+    return f"{pod.key}|{node.key}", bound if present else None
+
+
+def removed(mine: ConditionIngestPartition, seconds: float) -> list[str]:
+    """The keys for which `wake` writes a tombstone."""
+    found = LISTENING.wake(mine, at(seconds))
+    assert {emit.event for emit in found} <= {None}
+    assert {emit.topic.short for emit in found} <= {"workload-conditions"}
+    return [emit.key for emit in found]
+
+
+HEALTHY = "Pod/shop/web-0|Node/n1|Healthy"
+
+
+def test_what_is_known_of_a_workload_goes_ten_minutes_after_it_has_left() -> None:
+    mine = state()
+    LISTENING.apply(mine, BINDINGS, *binding())
+    take(LISTENING, mine, [came(about_a_pod(), id="a"), came(about_a_pod(type="Warm"), id="b")], at(0))
+    assert LISTENING.next_wake(mine) is None, "it is bound"
+    LISTENING.apply(mine, BINDINGS, *binding(present=False))
+    take(LISTENING, mine, [came(about_a_pod(observed=at(100)), id="c")], at(100))
+    assert LISTENING.next_wake(mine) == at(600)
+    assert removed(mine, 599) == []
+    assert removed(mine, 600) == ["Pod/shop/web-0|Node/n1|Warm"]
+    assert LISTENING.next_wake(mine) == at(700), "the other one was reported later"
+    LISTENING.apply(mine, BINDINGS, *binding())
+    assert removed(mine, 700) == [], "it is bound again"
+    LISTENING.apply(mine, BINDINGS, *binding(present=False))
+    assert removed(mine, 701) == [HEALTHY]
+    assert (mine.workloads, mine.unbound, mine.queued, mine.bound) == ({}, [], set(), {})
+    assert LISTENING.next_wake(mine) is None
+
+
+def test_a_workload_that_is_reported_and_never_bound_is_queued_once() -> None:
+    mine = state()
+    for seconds in range(0, 1200, 10):
+        take(LISTENING, mine, [came(about_a_pod(observed=at(seconds)), id=f"r{seconds}")], at(seconds))
+        assert removed(mine, seconds) == []
+        assert len(mine.unbound) == len(mine.queued) == 1
+    assert removed(mine, 1189 + 600) == []
+    assert removed(mine, 1190 + 600) == [HEALTHY]
+
+
+def test_a_restore_finds_what_is_not_bound_whatever_it_reads_first() -> None:
+    first = state()
+    emits = take(LISTENING, first, [came(about_a_pod(workload=pod(n)), id=f"p{n}") for n in range(2400)], at(0))
+    restored = state()
+    for emit in emits:
+        LISTENING.apply(restored, emit.topic, emit.key, emit.event)
+    for number in range(0, 2400, 2):
+        LISTENING.apply(restored, BINDINGS, *binding(name=f"web-{number}"))
+    found = [removed(restored, 600) for _ in range(3)]
+    assert all(0 < len(keys) < CHECKS for keys in found), "it works in portions"
+    assert sorted(key for keys in found for key in keys) == sorted(
+        f"Pod/shop/web-{number}|Node/n1|Healthy" for number in range(1, 2400, 2)
+    )
+    assert LISTENING.next_wake(restored) is None
+    assert len(restored.workloads["Node/n1"]) == 1200
+
+
+def pod(number: int) -> WorkloadRef:
+    return POD.model_copy(update={"name": f"web-{number}"})
+
+
+def test_many_types_of_conditions_of_a_workload_go_with_it() -> None:
+    mine = state()
+    LISTENING.apply(mine, BINDINGS, *binding())
+    batch = [came(about_a_pod(type=f"Type{number}"), id=f"t{number}") for number in range(40)]
+    take(LISTENING, mine, batch, at(0))
+    LISTENING.apply(mine, BINDINGS, *binding(present=False))
+    assert len(removed(mine, 600)) == 40
+    assert mine.workloads == {}
+    assert len(mine.types) < 40
+
+
 def test_what_is_known_of_workloads_and_the_timers_go_with_the_target() -> None:
     flow = Flow([LISTENING], partitions=PARTITIONS)
     fleet = World(flow)
@@ -559,8 +699,7 @@ def test_only_a_heartbeat_of_who_is_watched_does_not_ask_for_the_present_targets
         LISTENING.process(mine, [written(report("True"), 1)], at(1))
     take(LISTENING, mine, [written(report("True"), 1)], at(1))
     beat = written(report("True", observed=at(10)), 10, id="e2")
-    (emit,) = LISTENING.process(mine, [beat], at(10))
-    assert emit.topic is CONDITIONS
+    assert LISTENING.process(mine, [beat], at(10)) == []
     again = report("True", observed=at(20))
     for other in (
         written(report("False", observed=at(20)), 20, id="e3"),

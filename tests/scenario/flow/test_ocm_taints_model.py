@@ -8,9 +8,10 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.scenario.flow.test_ocm_taints import UNAVAILABLE, UNREACHABLE, AgentWorld
+from tests.scenario.flow.test_ocm_taints import AVAILABLE, UNAVAILABLE, UNREACHABLE, AgentWorld
 from tests.support.worlds.flow import Crash
 
+from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.topics import CONDITIONS, RESOURCES, TAINTS
 
 CLUSTER = "ManagedCluster/c1"
@@ -30,10 +31,19 @@ class Model:
     enabled: set[str] = field(default_factory=set)
     leases: dict[str, int] = field(default_factory=dict)
 
-    def pass_time(self, seconds: int) -> None:
+    def pass_time(self, seconds: int, *, silent: bool, restarts: bool) -> None:
+        """Some seconds pass.
+
+        Args:
+            seconds: how many.
+            silent: whether the agent counts as silent after them.
+            restarts: whether condition-ingest may have restarted. Then it may find silence later, by half of the time.
+        """
         self.now += seconds
-        if self.status in {"True", "False"} and self.now >= self.heard + GRACE:
-            self.status = "Unknown"
+        if self.status in {"True", "False"}:
+            latest = self.heard + GRACE * (1.5 if restarts else 1)
+            assert self.now >= self.heard + GRACE if silent else self.now < latest
+            self.status = "Unknown" if silent else self.status
 
     def taints(self) -> list[str]:
         return {"True": [], "False": [UNAVAILABLE]}.get(self.status, [UNREACHABLE])
@@ -57,6 +67,7 @@ class Pair:
 
     def __init__(self, seed: int, faults: float) -> None:
         self.away = 0
+        self.faults = faults > 0
         self.world = AgentWorld(seed=seed, managed_cluster_monitor_grace_period=GRACE)
         self.model = Model()
         rng = random.Random(seed)  # noqa: S311 - seeded test data
@@ -98,7 +109,9 @@ class Pair:
 
     def do_wait(self, seconds: int) -> None:
         self.world.flow.advance(seconds)
-        self.model.pass_time(seconds)
+        found = self.world.flow.table(CONDITIONS).get(f"{CLUSTER}|{AVAILABLE}")
+        silent = isinstance(found, ConditionChanged) and not found.report_id
+        self.model.pass_time(seconds, silent=silent, restarts=self.faults)
 
     def do_declare(self) -> None:
         self.model.declared = True

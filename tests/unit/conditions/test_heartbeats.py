@@ -14,11 +14,13 @@ from moorage.core.conditions.heartbeats import (
     SourceRule,
     SourceStatus,
     Watched,
+    coarseness,
     grace_period,
     look_again,
     look_id,
     own_grace,
     parse_source_grace_periods,
+    recorded_until,
     silenced,
     silent_since,
     timer_id,
@@ -52,6 +54,9 @@ def held(source: str = "probe/a", seconds: float = 0, status: str = "True", **fi
         "report_id": "r3",
         "accepted_time": at(seconds),
         "status_since": T0,
+        "words": 0,
+        "recorded_time": at(seconds),
+        "unrecorded": timedelta(),
     }
     return Held(**{**known, **fields})
 
@@ -193,6 +198,33 @@ def test_a_timer_whose_clock_is_ahead_is_told_its_own_time() -> None:
     assert look_again(said, GRACE, at(48), at(48)) == at(50)
     assert look_again(said, GRACE, at(48), at(51)) == at(53)
     assert look_again(said, GRACE, at(48), at(20)) == at(50), "one that is behind fires late enough"
+
+
+@pytest.mark.parametrize(
+    ("grace", "coarse"),
+    [(40, 20), (2, 1), (1.99, 0), (599, 299.5), (600, 300), (86_400, 300), (None, 300)],
+)
+def test_heartbeats_are_recorded_as_coarsely_as_half_the_grace_period(grace: float | None, coarse: float) -> None:
+    given = timedelta(seconds=grace) if grace is not None else None
+    assert coarseness(given) == timedelta(seconds=coarse)
+
+
+def test_a_source_counts_as_heard_as_late_as_its_records_allow() -> None:
+    restored = {
+        "Ready": held(seconds=5, unrecorded=timedelta(seconds=20)),
+        "Disk": held(seconds=10, unrecorded=timedelta(seconds=3)),
+        "Other": held("probe/b", 50, unrecorded=timedelta(seconds=20)),
+    }
+    said = voice(restored, "u1", "probe/a")
+    assert said is not None
+    assert said.heard == at(25)
+    known = restored | {"Disk": held(seconds=10, heard=True)}
+    said = voice(known, "u1", "probe/a")
+    assert said is not None
+    assert said.heard == at(10), "this process has heard it"
+    assert recorded_until(restored, "u1", "probe/a", timedelta(minutes=5)) == at(25)
+    assert recorded_until(restored, "u1", "probe/a", timedelta(seconds=4)) == at(13), "the present coarseness is less"
+    assert recorded_until(restored, "u2", "probe/a", timedelta(minutes=5)) is None
 
 
 def test_silence_takes_the_status_and_keeps_what_was_reported() -> None:

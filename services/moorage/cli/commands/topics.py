@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import sys
+from collections.abc import Coroutine, Sequence
+from typing import Annotated, Any, TypeVar
 
 import typer
 from aiokafka.errors import KafkaError
@@ -14,18 +16,37 @@ from moorage.cli.render import output
 from moorage.cli.render.output import Format
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.topic_settings import SettingDifference, change, differences
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import TOPICS
+
+T = TypeVar("T")
 
 app = typer.Typer(no_args_is_help=True, help="Create or list Moorage's topics.")
 
 
 @app.command("make")
-def make(form: output.FormatOption = Format.TABLE) -> None:
-    """Create the topics that are missing."""
+def make(
+    form: output.FormatOption = Format.TABLE,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Change settings without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Also change settings that have another value on the topic.")
+    ] = False,
+) -> None:
+    """Create the topics that are missing, and give all topics the settings of Moorage's table.
+
+    What differs is shown first: topic, setting, present and wanted value. A value that is set on the topic itself is
+    kept, unless --overwrite is given. Settings that the table does not have are never changed.
+    """
     settings = _settings()
+    if dry_run:
+        _show_changes(settings, form, overwrite=overwrite)
+        return
     counts = _run(settings, ensure_topics(settings))
+    _change(settings, _run(settings, differences(settings)), yes=yes, overwrite=overwrite)
     _show(_rows(settings, counts), form)
 
 
@@ -41,15 +62,69 @@ def _settings() -> Settings:
     return endpoints.load_settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
 
 
-def _run(settings: Settings, work: Any) -> dict[str, int]:
+def _run(settings: Settings, work: Coroutine[Any, Any, T]) -> T:
     topics.quiet()
     try:
-        counts: dict[str, int] = asyncio.run(work)
+        return asyncio.run(work)
     except RuntimeFailure as error:
         raise CliError(str(error)) from None
     except (KafkaError, OSError) as error:
         raise topics.unreachable(settings.bootstrap_servers, error) from None
-    return counts
+
+
+def _change(settings: Settings, found: Sequence[SettingDifference], *, yes: bool, overwrite: bool) -> None:
+    """Show what differs, and change it if that is wanted.
+
+    Raises:
+        CliError: nobody can be asked.
+        Abort: the answer is no.
+    """
+    wanted = [one for one in found if overwrite or not one.chosen]
+    if found:
+        typer.echo(_differences(found, overwrite=overwrite), err=True, nl=False)
+    if not wanted:
+        return
+    if not yes:
+        if not sys.stdin.isatty():
+            raise CliError(f"{len(wanted)} settings were not changed: nobody can be asked; give --yes to change them")
+        typer.confirm(f"Change {len(wanted)} settings?", abort=True, err=True)
+    _run(settings, change(settings, wanted))
+    typer.echo(f"{len(wanted)} settings changed", err=True)
+
+
+def _show_changes(settings: Settings, form: Format, *, overwrite: bool) -> None:
+    """Show what `make` would do."""
+    counts = _run(settings, _counts(settings))
+    missing = [topic.name(settings.topic_prefix) for topic in TOPICS if not counts.get(topic.short)]
+    found = _run(settings, differences(settings))
+    if form in {Format.JSON, Format.YAML}:
+        items = [
+            {
+                "topic": one.topic,
+                "setting": one.setting,
+                "present": one.present,
+                "wanted": one.wanted,
+                "changes": overwrite or not one.chosen,
+            }
+            for one in found
+        ]
+        output.write(output.document({"missing": missing, "items": items}, form))
+        return
+    for name in missing:
+        output.line(f"topic/{name} created (dry run)")
+    if form is Format.NAME:
+        for name in dict.fromkeys(one.topic for one in found if overwrite or not one.chosen):
+            output.line(f"topic/{name} configured (dry run)")
+    elif found:
+        output.write(_differences(found, overwrite=overwrite))
+
+
+def _differences(found: Sequence[SettingDifference], *, overwrite: bool) -> str:
+    rows = [
+        [one.topic, one.setting, one.present, one.wanted, "change" if overwrite or not one.chosen else "keep"]
+        for one in found
+    ]
+    return output.table(["TOPIC", "SETTING", "PRESENT", "WANTED", "ACTION"], rows)
 
 
 async def _counts(settings: Settings) -> dict[str, int]:

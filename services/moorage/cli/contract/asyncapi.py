@@ -59,7 +59,7 @@ def document(services: Iterable[Participant], *, version: str) -> dict[str, Any]
 
 def _channel(topic: Topic) -> dict[str, Any]:
     settings: dict[str, Any] = {
-        name: value.split(",") if name == "cleanup.policy" else int(value) for name, value in topic.config().items()
+        name: value.split(",") if name == "cleanup.policy" else _number(value) for name, value in topic.config().items()
     }
     return {
         "address": topic.name(),
@@ -78,6 +78,11 @@ def _channel(topic: Topic) -> dict[str, Any]:
         "x-partitioned-by": topic.partition_by,
         "x-written-by": topic.writer,
     }
+
+
+def _number(text: str) -> int | float:
+    """The value of a topic's setting."""
+    return float(text) if "." in text else int(text)
 
 
 def _message(topic: Topic) -> dict[str, Any]:

@@ -3,6 +3,11 @@
 A heartbeat of a source is any of its reports about the target that counts, for any condition. The grace period starts
 when Moorage accepts the report, by Moorage's clock. The code never reads the clock: `now` is an argument.
 
+A heartbeat that changes nothing is not written each time. So a record states only roughly when a source was last heard:
+up to the `coarseness` of the source later. A process that has read the reports itself knows the exact time. One that
+has only read the record assumes the latest possible time. So after a restart a source may be found silent later than
+its grace period requires, but never earlier. (Kubernetes' node lifecycle controller counts anew from its own start.)
+
 A person who reports by hand does not have to report again. So sources that begin with `cli/`, which is the default of
 the command line, have no heartbeats unless a rule in `source_grace_periods` applies to them.
 
@@ -18,9 +23,9 @@ from typing import Final
 
 from moorage.core.apimachinery.durations import seconds_of
 from moorage.core.apimachinery.unstructured import part
-from moorage.core.conditions.reports import Held
+from moorage.core.conditions.reports import Held, words_of
 from moorage.core.taints.desired.leases import lease_grace
-from moorage_schemas.condition import ConditionChanged, ConditionStatus
+from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import event_id
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
@@ -30,6 +35,15 @@ BY_HAND: Final = "cli/"
 
 HEARTBEAT_STOPPED: Final = "HeartbeatStopped"
 """The reason of a condition whose source has fallen silent."""
+
+LEAST_OFTEN: Final = timedelta(minutes=5)
+"""How old the record of a condition may be when its source reports it again. Kubernetes' kubelet also reports a status
+that does not change every five minutes (`nodeStatusReportFrequency`)."""
+
+_NOT_WORTH_IT: Final = timedelta(seconds=1)
+"""A coarseness below this saves few records, so it is not used."""
+
+_NONE: Final = timedelta()
 
 _LONGEST: Final = timedelta(days=36_500)
 _PREFIX: Final = "heartbeat"
@@ -119,6 +133,72 @@ class GracePeriods:
         return grace if grace is None or own is None else own
 
 
+def coarseness(grace: timedelta | None) -> timedelta:
+    """For how long after a record of a source its heartbeats that change nothing need not be written.
+
+    It is half of the grace period, and at most `LEAST_OFTEN`. It is 0, so that every heartbeat is written, if half of
+    the grace period is less than a second.
+
+    Args:
+        grace: the grace period of the source. None means that it may be silent forever.
+    """
+    if grace is None:
+        return LEAST_OFTEN
+    half = grace / 2
+    return _NONE if half < _NOT_WORTH_IT else min(half, LEAST_OFTEN)
+
+
+def recorded_until(conditions: Mapping[str, Held], uid: str, source: str, within: timedelta) -> datetime | None:
+    """Until when the heartbeats of a source are covered by its records. None if it has no condition of this target.
+
+    Args:
+        conditions: the conditions of the target.
+        uid: the uid of the target.
+        source: the source.
+        within: the present coarseness of the source. It may be less than what its records state.
+    """
+    return max(
+        (
+            held.recorded_time + min(held.unrecorded, within)
+            for held in conditions.values()
+            if held.source == source and held.target_uid == uid
+        ),
+        default=None,
+    )
+
+
+def may_stay_unrecorded(
+    report: ConditionReported,
+    known: Held,
+    *,
+    source: str,
+    target_uid: str,
+    until: datetime | None,
+    now: datetime,
+) -> bool:
+    """Whether a report that counts changes nothing but times, and its source has been recorded recently enough.
+
+    A report that changes the status, the reason, the message or the source is a change. The first report after a source
+    has fallen silent changes at least the reason.
+
+    Args:
+        report: the report.
+        known: the condition that it is about.
+        source: the source of the report.
+        target_uid: the uid of the target as declared now.
+        until: until when the heartbeats of the source are covered by its records, see `recorded_until`.
+        now: when the report is accepted.
+    """
+    return (
+        known.status is report.status
+        and known.source == source
+        and known.target_uid == target_uid
+        and known.words == words_of(report)
+        and until is not None
+        and known.recorded_time <= now < min(until, known.recorded_time + LEAST_OFTEN)
+    )
+
+
 def own_grace(declared: ResourceDeclared) -> timedelta | None:
     """The grace period that a target requests: by `spec.leaseDurationSeconds` of a managed cluster, else None."""
     if declared.kind != TargetKind.MANAGED_CLUSTER.value:
@@ -183,7 +263,7 @@ class SourceStatus:
     """The known status of one source about one target."""
 
     heard: datetime
-    """When the last report of the source was accepted."""
+    """When the last report of the source was accepted. If this process has not heard it, the latest possible time."""
 
     speaking: dict[str, Held]
     """The source's conditions that silence would make Unknown, by type. Empty if there is nothing to watch."""
@@ -198,7 +278,9 @@ def voice(conditions: Mapping[str, Held], uid: str, source: str) -> SourceStatus
     if not owned:
         return None
     speaking = {name: held for name, held in owned.items() if held.status is not ConditionStatus.UNKNOWN}
-    return SourceStatus(max(held.accepted_time for held in owned.values()), speaking)
+    # What this process has heard is later than all that it has restored.
+    heard = [held.accepted_time for held in owned.values() if held.heard]
+    return SourceStatus(max(heard) if heard else max(held.latest for held in owned.values()), speaking)
 
 
 def silent_since(watch: HeartbeatWatch, said: SourceStatus, grace: timedelta, now: datetime) -> datetime | None:

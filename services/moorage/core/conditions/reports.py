@@ -5,13 +5,18 @@ ignored. Of two reports with the same time the later record wins, unless it is t
 fallen silent since, only a report that was observed later counts: a report that has counted before must not revive it.
 
 The same rules apply to reports about a workload on a target, separately for each workload.
+
+A report that changes nothing but times need not be written each time; `heartbeats.may_stay_unrecorded` has the rule.
+What is stored of a condition therefore has the times of its last report, and those of its last record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Self
 
 from moorage_schemas.condition import (
@@ -60,16 +65,32 @@ class Held:
     """Empty if the source has fallen silent."""
 
     accepted_time: datetime
+    """When the last report was accepted that this process knows of."""
+
     status_since: datetime
+    words: int
+    """A hash of reason and message, see `words_of`. It shows whether a report changes them."""
+
+    recorded_time: datetime
+    """When the report in the last record was accepted."""
+
+    unrecorded: timedelta
+    """For how long after `recorded_time` its source may have been heard without a record, as the record states."""
+
+    heard: bool = False
+    """Whether this process has read the last report, so that `accepted_time` is exact. False after a restore."""
 
     @classmethod
     def of(cls, event: ConditionChanged, shared: Callable[[str], str] = str) -> Self:
-        """The stored part of a condition. Times that earlier versions did not write are taken from the report.
+        """The stored part of a condition, as its record has it.
+
+        Times that earlier versions did not write are taken from the report.
 
         Args:
             event: the condition.
             shared: returns one object for equal texts, to save memory when there are many conditions.
         """
+        accepted = event.accepted_time or event.last_heartbeat_time
         return cls(
             target_uid=shared(event.target_uid),
             status=event.status,
@@ -78,9 +99,40 @@ class Held:
             last_heartbeat_time=event.last_heartbeat_time,
             generation=event.generation,
             report_id=event.report_id,
-            accepted_time=event.accepted_time or event.last_heartbeat_time,
+            accepted_time=accepted,
             status_since=event.status_since or event.last_heartbeat_time,
+            words=words_of(event),
+            recorded_time=accepted,
+            unrecorded=_milliseconds(event.unrecorded_heartbeats_ms),
         )
+
+    @property
+    def recorded_until(self) -> datetime:
+        """Until when reports of the source may have been accepted that are not in this record."""
+        return self.recorded_time + self.unrecorded
+
+    @property
+    def latest(self) -> datetime:
+        """When the source was last heard, as far as this condition tells, but not earlier than it really was."""
+        return self.accepted_time if self.heard else self.recorded_until
+
+    def with_report(self, report: ConditionReported, report_id: str, now: datetime) -> Self:
+        """The condition after a report that changes nothing but times, and is not written."""
+        return replace(
+            self, last_heartbeat_time=report.observed_time, report_id=report_id, accepted_time=now, heard=True
+        )
+
+
+def words_of(said: ConditionReported | ConditionChanged) -> int:
+    """A hash of the reason and the message of a report or a condition, the same in every process."""
+    text = f"{said.reason}\0{said.message}".encode()
+    return int.from_bytes(blake2b(text, digest_size=8).digest())
+
+
+@lru_cache(maxsize=64)
+def _milliseconds(number: int) -> timedelta:
+    # There are few different values, and one object for each saves memory when there are many conditions.
+    return timedelta(milliseconds=number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +229,26 @@ def check_workload(report: ConditionReported) -> Refusal | None:
     return None
 
 
+def check_order(
+    report: ConditionReported, *, report_id: str, target_uid: str, known: Held | None
+) -> Stale | Duplicate | None:
+    """Decide whether a report is older than the known condition, or has already counted. None if it counts.
+
+    Args:
+        report: a report that passed every check.
+        report_id: the id under which the probe sent it.
+        target_uid: the uid of the target as declared now.
+        known: the present condition. It does not matter if it belongs to an earlier target of the same name.
+    """
+    if known is None or known.target_uid != target_uid:
+        return None
+    if report.observed_time < known.last_heartbeat_time:
+        return Stale()
+    if report.observed_time == known.last_heartbeat_time and known.report_id in {report_id, ""}:
+        return Duplicate()
+    return None
+
+
 def judge(
     report: ConditionReported,
     *,
@@ -185,6 +257,7 @@ def judge(
     target_uid: str,
     known: Held | None,
     now: datetime,
+    unrecorded: timedelta = timedelta(),
 ) -> Verdict:
     """Decide whether a report counts, and the resulting condition of the target or of the workload that it names.
 
@@ -196,13 +269,12 @@ def judge(
         known: the present condition. If it belongs to an earlier target of the same name, only its generation is used
             and increased.
         now: when the report is accepted.
+        unrecorded: for how long after this record reports of the source that change nothing may stay unrecorded.
     """
+    wrong = check_order(report, report_id=report_id, target_uid=target_uid, known=known)
+    if wrong is not None:
+        return wrong
     same = known is not None and known.target_uid == target_uid
-    if known is not None and same:
-        if report.observed_time < known.last_heartbeat_time:
-            return Stale()
-        if report.observed_time == known.last_heartbeat_time and known.report_id in {report_id, ""}:
-            return Duplicate()
     unchanged = known if known is not None and same and known.status is report.status else None
     condition = ConditionChanged(
         target=report.target,
@@ -218,6 +290,7 @@ def judge(
         report_id=report_id,
         accepted_time=now,
         status_since=now if unchanged is None else unchanged.status_since,
+        unrecorded_heartbeats_ms=unrecorded // timedelta(milliseconds=1),
     )
     if report.workload is not None:
         condition = WorkloadConditionChanged(**dict(condition), workload=report.workload)

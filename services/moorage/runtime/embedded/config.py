@@ -58,6 +58,13 @@ TUNING = {
     "num.recovery.threads.per.data.dir": "2",
     "background.threads": "4",
     "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
+    # One thread compacts everything; it looks every five seconds for what is worth it (default 15).
+    "log.cleaner.threads": "1",
+    "log.cleaner.backoff.ms": "5000",
+    # Offsets and the states of transactions are written as often as the services commit, and only their last records
+    # count. The segment that is written is never compacted, and it is read when the broker starts (default 100 MB).
+    "offsets.topic.segment.bytes": str(8 * 1024 * 1024),
+    "transaction.state.log.segment.bytes": str(8 * 1024 * 1024),
     "log.index.size.max.bytes": str(1024 * 1024),
 }
 

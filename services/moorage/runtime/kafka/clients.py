@@ -10,6 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
 from moorage.runtime.errors import RuntimeFailure
+from moorage.runtime.kafka.assignor import StickyAssignor
 from moorage.runtime.kafka.closed_connections import mind_closed_connections
 from moorage.runtime.settings import Settings
 
@@ -40,19 +41,30 @@ def servers(settings: Settings) -> list[str]:
     return found
 
 
-def group_consumer(settings: Settings, *, group: str, client_id: str) -> AIOKafkaConsumer:
-    """Return a member of a consumer group that commits nothing by itself. Subscribe it after `start`."""
+def group_consumer(
+    settings: Settings, *, group: str, client_id: str, assignor: StickyAssignor, session_timeout_ms: int
+) -> AIOKafkaConsumer:
+    """Return a member of a consumer group that commits nothing by itself. Subscribe it after `start`.
+
+    Args:
+        settings: the address of Kafka, and the transaction's timeout.
+        group: the name of the group.
+        client_id: the name of the client.
+        assignor: the worker's part in the division of partitions.
+        session_timeout_ms: see `session.session_timeout`.
+    """
     return AIOKafkaConsumer(
         **_common(settings, client_id),
         group_id=group,
         isolation_level="read_committed",
         enable_auto_commit=False,
         auto_offset_reset="earliest",
-        partition_assignment_strategy=(RangePartitionAssignor,),
-        session_timeout_ms=settings.session_timeout_ms,
-        heartbeat_interval_ms=settings.heartbeat_interval_ms,
+        # `range` is for the time in which a member of an older version is still in the group.
+        partition_assignment_strategy=(assignor, RangePartitionAssignor),
+        session_timeout_ms=session_timeout_ms,
+        heartbeat_interval_ms=min(settings.heartbeat_interval_ms, session_timeout_ms // 3),
         # A member that drains may need the time of a whole transaction before it joins again.
-        rebalance_timeout_ms=max(settings.session_timeout_ms, settings.transaction_timeout_ms) + _REBALANCE_MARGIN_MS,
+        rebalance_timeout_ms=max(session_timeout_ms, settings.transaction_timeout_ms) + _REBALANCE_MARGIN_MS,
         fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
     )
 

@@ -22,11 +22,13 @@ from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.engine.journal import Journals
 from moorage.runtime.errors import RuntimeFailure, TablesTooOld
 from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.assignor import StickyAssignor
 from moorage.runtime.kafka.consumer_lag import Behind, behind
 from moorage.runtime.kafka.context import WorkerContext
 from moorage.runtime.kafka.global_tables import GlobalReader
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.kafka.partition_task import PartitionTask
+from moorage.runtime.kafka.session import session_timeout
 from moorage.runtime.kafka.table_age import TableAge, tombstones_kept
 from moorage.runtime.kafka.table_reader import TableReader
 from moorage.runtime.kafka.topics_admin import ensure_topics
@@ -78,6 +80,7 @@ class Worker(Generic[S]):
         self._journals: Journals | None = None
         self._readings = 0
         self._age: TableAge | None = None
+        self._session_ms: int | None = None
         self._task: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
         self._assigned = False
@@ -211,9 +214,11 @@ class Worker(Generic[S]):
                     if self._partitions is None:
                         counts = await ensure_topics(self._settings)
                         self._partitions = next(iter(counts.values()))
+                    if self._session_ms is None:
+                        self._session_ms = await session_timeout(self._settings)
                     if self._age is None:
                         self._age = TableAge(self._clock, await tombstones_kept(self._settings))
-                    await self._session(self._age, await self._start_globals())
+                    await self._session(self._age, await self._start_globals(), self._session_ms)
                 except TablesTooOld as reason:
                     log.warning("worker.reads_anew", service=self.service.name, why=str(reason))
                     metrics.RESTARTS.labels(self.service.name, "age").inc()
@@ -261,10 +266,21 @@ class Worker(Generic[S]):
             if owner is not None:
                 owner.poke()
 
-    async def _session(self, age: TableAge, journals: Journals) -> None:
+    async def _session(self, age: TableAge, journals: Journals, session_ms: int) -> None:
         """Run one consumer until an exception ends it."""
         settings = self._settings
-        consumer = clients.group_consumer(settings, group=self._group, client_id=self._client_id)
+        assignor = StickyAssignor(
+            owned=lambda: self.owners,
+            warm=lambda: range(self.partitions),
+            partitions=self.partitions,
+        )
+        consumer = clients.group_consumer(
+            settings,
+            group=self._group,
+            client_id=self._client_id,
+            assignor=assignor,
+            session_timeout_ms=session_ms,
+        )
         offsets = Offsets(settings, name=self._client_id)
         reader = TableReader(settings, client_id=f"{self._client_id}-tables")
         context = WorkerContext(

@@ -6,12 +6,16 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from moorage.core.conditions.heartbeats import (
+    BY_HAND,
     HEARTBEAT_STOPPED,
     GracePeriods,
     HeartbeatWatch,
     SourceStatus,
+    coarseness,
     look_again,
     look_id,
+    may_stay_unrecorded,
+    recorded_until,
     silenced,
     silent_since,
     timer_id,
@@ -64,17 +68,49 @@ class HeartbeatMonitor:
         watch = step.state.watches.get(target.key, {}).get(lost.source)
         if watch is None:
             return
-        said = voice(step.state.conditions[target.key], lost.target_uid, lost.source)
+        kept = step.state.conditions[target.key]
+        said = voice(kept, lost.target_uid, lost.source)
         if said is None or not said.speaking:
             step.write(TIMERS, watch.id, target.key, None)
             return
         grace = self._period(step.state, target, lost.source)
-        if grace is None or watch.deadline is None or lost.accepted_time <= said.heard:
+        if grace is None or watch.deadline is None:
             return
-        # Its last report was about a condition that is no longer its own, so the timer keeps the deadline of that
-        # report.
-        if (deadline := lost.accepted_time + grace) > watch.deadline:
+        # Its last report, or the last one that was recorded, may have been about a condition that is no longer its own.
+        # Then neither this state nor, after a restart, the records of its other conditions imply when it was last
+        # heard. So the timer keeps the deadline.
+        covered = recorded_until(kept, lost.target_uid, lost.source, self.coarseness(step.state, target, lost.source))
+        if covered is not None and lost.latest <= said.heard <= covered:
+            return
+        if (deadline := max(lost.latest, said.heard) + grace) > watch.deadline:
             _set(step, watch, target, lost.source, deadline)
+
+    def coarseness(self, state: ConditionIngestPartition, target: TargetRef, source: str) -> timedelta:
+        """Return for how long after a record heartbeats of a source need not be written.
+
+        A person who reports by hand wants to see the report, so those are always written.
+        """
+        grace = self._period(state, target, source)
+        return timedelta() if grace is None and source.startswith(BY_HAND) else coarseness(grace)
+
+    def may_stay_unrecorded(
+        self, state: ConditionIngestPartition, report: ConditionReported, source: str, known: Held | None, now: datetime
+    ) -> bool:
+        """Return whether a report that counts need not be written, because it changes nothing but times.
+
+        A report that starts a watch is written, because its generation becomes part of the timer's id.
+        """
+        target = report.target
+        uid = state.targets[target.key]
+        within = self.coarseness(state, target, source)
+        if known is None or not within:
+            return False
+        if report.status is not ConditionStatus.UNKNOWN and self._period(state, target, source) is not None:
+            watch = state.watches.get(target.key, {}).get(source)
+            if watch is None or watch.deadline is None or watch.target_uid != uid:
+                return False
+        until = recorded_until(state.conditions[target.key], uid, source, within)
+        return may_stay_unrecorded(report, known, source=source, target_uid=uid, until=until, now=now)
 
     def fired(self, step: Round, event: TimerFired) -> None:
         """Check a source whose timer has fired: it may have been heard since the timer was set."""

@@ -2,13 +2,16 @@
 
 Consumes:
     `condition-reports`, which any program may write; every record is checked before it counts.
-    `timer-fired`, for its own timers. Follows `resources` to know which targets exist.
+    `timer-fired`, for its own timers. Follows `resources` to know which targets exist, and `bindings` to remove the
+    conditions of workloads that have left.
 Keeps:
     The conditions of each target (changelog `conditions`) and of the workloads there (`workload-conditions`), a timer
     for each source that reports on a target (`timers`), and the uid of each declared target.
 Emits:
-    `conditions`, `workload-conditions`: one record for each report that counts, and tombstones for the conditions of
-    deleted targets. Conditions whose source has fallen silent become Unknown.
+    `conditions`: a record for each report that changes something, and now and then for one that does not; tombstones
+    for the conditions of deleted targets. Conditions whose source has fallen silent become Unknown.
+    `workload-conditions`: a record for each report that counts, and tombstones for those of deleted targets and of
+    workloads that have not been bound there for ten minutes.
     `timers`: see `moorage.core.conditions.heartbeats`.
     `dead-letters`: the reports that are refused, with the reason and the original.
     `condition-reports`: a report that was written to the wrong partition, once, for the partition of its target; and,
@@ -19,8 +22,14 @@ again, or the source seems to be silent. In that case reports may still be waiti
 service may have been down for longer than the grace period. So the request for another check is written to the same
 partition, after all waiting reports. The source counts as silent only when that request has been read.
 
-Whether a workload is bound to the target that its deployer names is not checked, because the deployer may be ahead of
-the topics that this service reads. Workloads have no heartbeats.
+A heartbeat that changes nothing is remembered here, and written only now and then
+(`moorage.core.conditions.heartbeats`). This is the one part of the state that a restore does not bring back. After a
+restore a source counts as heard as late as its records allow, until it is heard again. Reports about workloads are all
+written, because a workload's health counts for its present binding only if it was reported after that binding.
+
+Whether a workload is bound to the target that its deployer names is not checked when a report is read, because the
+deployer may be ahead of the topics that this service reads. A condition is removed ten minutes after its last report if
+the workload is not bound there. Otherwise each pod that ever ran would leave one. Workloads have no heartbeats.
 
 A report belongs to the target that was declared when the report was written to Kafka. A report that was written before
 the present target of its name was declared is refused. The present targets are read before a report is checked, so that
@@ -43,6 +52,7 @@ from moorage.core.conditions.reports import (
     Accepted,
     Refusal,
     check_key,
+    check_order,
     check_size,
     check_time,
     check_workload,
@@ -62,10 +72,12 @@ from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import Meta, event_id
-from moorage_schemas.keys import ConditionKey, condition_key, workload_condition_key
+from moorage_schemas.keys import BindingKey, ConditionKey, condition_key, workload_condition_key
+from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.topics import (
+    BINDINGS,
     CONDITION_REPORTS,
     CONDITIONS,
     RESOURCES,
@@ -88,10 +100,11 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     sources: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS, TIMER_FIRED)
     changelogs: ClassVar[tuple[Topic, ...]] = (CONDITIONS, WORKLOAD_CONDITIONS, TIMERS)
     outputs: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS,)
-    follows: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
+    follows: ClassVar[tuple[Topic, ...]] = (RESOURCES, BINDINGS)
     rows: ClassVar[Mapping[Topic, RowReader]] = {
         CONDITIONS: RowReader(ConditionChanged),
         WORKLOAD_CONDITIONS: RowReader(WorkloadConditionChanged),
+        BINDINGS: RowReader(WorkloadBound),
         TIMERS: RowReader(SetTimer),
     }
     refuses: ClassVar[frozenset[Topic]] = frozenset({CONDITION_REPORTS})
@@ -112,8 +125,10 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         state.apply(topic, key, event)
 
     def apply_row(self, state: ConditionIngestPartition, topic: Topic, key: str, row: Any) -> bool:
-        """Fold in a condition or a timer."""
-        if topic is TIMERS:
+        """Fold in a condition, a timer or a binding."""
+        if topic is BINDINGS:
+            state.apply_binding(BindingKey.parse(key), bound=True)
+        elif topic is TIMERS:
             state.apply_timer(key, row)
         else:
             state.apply_condition(topic, key, row)
@@ -203,13 +218,21 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         if workload is not None:
             table, name = state.workloads, f"{workload.key}|{report.type}"
         known = table.get(target, {}).get(name)
+        uid, source = state.targets[target], source_of(report, _sender(meta))
+        if check_order(report, report_id=meta.id, target_uid=uid, known=known) is not None:
+            return
+        beats = workload is None  # workloads have no heartbeats
+        if beats and known is not None and self._listener.may_stay_unrecorded(state, report, source, known, step.now):
+            state.conditions[target][name] = known.with_report(report, meta.id, step.now)
+            return
         verdict = judge(
             report,
             report_id=meta.id,
-            source=_sender(meta),
-            target_uid=state.targets[target],
+            source=source,
+            target_uid=uid,
             known=known,
             now=step.now,
+            unrecorded=self._listener.coarseness(state, report.target, source) if beats else timedelta(),
         )
         if not isinstance(verdict, Accepted):
             return
@@ -218,6 +241,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             step.write(WORKLOAD_CONDITIONS, workload_condition_key(workload, target, report.type), target, condition)
             return
         step.write(CONDITIONS, condition_key(target, report.type), target, condition)
+        state.hear(target, name)
         if known is not None and known.source != condition.source and known.target_uid == condition.target_uid:
             self._listener.taken_over(step, known, report.target)
         watch = state.watches.get(target, {}).get(condition.source)
@@ -227,7 +251,10 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     # Deleted targets, and repairs.
 
     def wake(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
-        """Remove the conditions and timers of deleted targets, and apply grace periods that have changed."""
+        """Remove the conditions and timers of deleted targets, and apply grace periods that have changed.
+
+        Remove the conditions of workloads that are not bound any more.
+        """
         emits: list[Emit] = []
         self._clean_up(state, now, emits)
         for target in nsmallest(CHECKS, state.moved):
@@ -235,6 +262,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
                 break
             state.moved.discard(target)
             self._listener.hasten(state, TargetRef.parse(target), now, emits)
+        self._forget_unbound(state, now, emits)
         return emits
 
     def _clean_up(self, state: ConditionIngestPartition, now: datetime, emits: list[Emit]) -> None:
@@ -263,12 +291,25 @@ class ConditionIngest(Service[ConditionIngestPartition]):
                     Round(state, now, emits, cause).write(topic, key, target, None)
             state.orphans.discard(target)
 
+    def _forget_unbound(self, state: ConditionIngestPartition, now: datetime, emits: list[Emit]) -> None:
+        """Write the tombstones of a portion of the conditions of workloads that are not bound any more."""
+        for target, name in state.unbound_at(now, max(0, RECORDS - len(emits))):
+            held = state.workloads[target][name]
+            key = _workload_key(target, name)
+            cause = self._gone(target, event_id("workload-gone", key, held.target_uid, held.generation, held.report_id))
+            Round(state, now, emits, cause).write(WORKLOAD_CONDITIONS, key, target, None)
+
     def _gone(self, target: str, identity: str) -> Meta:
         return Meta(id=identity, source=self._source, type=RESOURCES.event_type, subject=target)
 
     def next_wake(self, state: ConditionIngestPartition) -> datetime | None:
-        """Return a time in the past when a target was deleted or has another grace period; None otherwise."""
-        return _AT_ONCE if state.orphans or state.moved else None
+        """Return a time in the past when a target was deleted or has another grace period.
+
+        Otherwise, return when the condition of a workload that is not bound may be removed. None if there is none.
+        """
+        if state.orphans or state.moved:
+            return _AT_ONCE
+        return state.unbound[0][0] if state.unbound else None
 
     def reconcile(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
         """Remove the state of deleted targets. Watch every source that reports and is not watched. Done in portions."""

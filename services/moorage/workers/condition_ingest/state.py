@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from heapq import heappop, heappush
 from typing import Final, Protocol
 
 from moorage.core.apimachinery.unstructured import part
@@ -16,10 +17,17 @@ from moorage.runtime.service import Emit
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta
-from moorage_schemas.keys import ConditionKey, WorkloadConditionKey
+from moorage_schemas.keys import BindingKey, ConditionKey, WorkloadConditionKey
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.timer import SetTimer
-from moorage_schemas.topics import CONDITIONS, TIMERS, WORKLOAD_CONDITIONS, Topic
+from moorage_schemas.topics import BINDINGS, CONDITIONS, TIMERS, WORKLOAD_CONDITIONS, Topic
+
+UNBOUND_KEPT: Final = timedelta(minutes=10)
+"""How long the condition of a workload that is not bound is kept after its last report. A deployer may be ahead of the
+bindings that this service has read, and a binding may come back."""
+
+_FEW: Final = 16
+"""The number of types of conditions up to which those of one workload are looked up, and not searched for."""
 
 OWNER: Final = "condition-ingest"
 """The owner of this service's timers."""
@@ -61,11 +69,28 @@ class ConditionIngestPartition:
     moved: set[str] = field(default_factory=set)
     """The keys of targets whose own grace period has just changed."""
 
+    bound: dict[str, set[str]] = field(default_factory=dict)
+    """The keys of the workloads that are bound to each target, by the target's key."""
+
+    unbound: list[tuple[datetime, str, str]] = field(default_factory=list)
+    """A heap of conditions of workloads that were not bound when last seen: when to check them, target and name."""
+
+    queued: set[tuple[str, str]] = field(default_factory=set)
+    """What is in `unbound`, so that nothing is in it twice."""
+
+    types: set[str] = field(default_factory=set)
+    """The types of the conditions of workloads, as long as they are few. Deployers report `Healthy`."""
+
     orphans: set[str] = field(default_factory=set)
     """The keys under which there is state of a target that is not, or no longer, declared."""
 
     round: PendingChecks = field(default_factory=PendingChecks)
     """The targets that the reconciler's present round has still to reach."""
+
+    def hear(self, target: str, name: str) -> None:
+        """Note that this process has read the report on which a condition rests, so that its times are exact."""
+        known = self.conditions[target]
+        known[name] = replace(known[name], heard=True)
 
     def look(self, target: str) -> None:
         """Check whether the state under a target's key belongs to a target that is no longer declared."""
@@ -85,6 +110,8 @@ class ConditionIngestPartition:
             self.apply_condition(topic, key, event if isinstance(event, ConditionChanged) else None)
         elif topic is TIMERS:
             self.apply_timer(key, event if isinstance(event, SetTimer) else None)
+        elif topic is BINDINGS:
+            self.apply_binding(BindingKey.parse(key), bound=event is not None)
         else:
             self._apply_resource(key, event)
 
@@ -95,7 +122,10 @@ class ConditionIngestPartition:
             self._fold(self.conditions, target, condition_type, event)
         else:
             workload, target, condition_type = WorkloadConditionKey.parse(key)
-            self._fold(self.workloads, target, f"{workload}|{condition_type}", event)
+            name = f"{workload}|{condition_type}"
+            self._fold(self.workloads, target, name, event)
+            if event is not None:
+                self._see(target, name)
 
     def _apply_resource(self, key: str, event: Model | None) -> None:
         target = target_of_resource(key)
@@ -119,6 +149,62 @@ class ConditionIngestPartition:
         else:
             self.graces.pop(target.key, None)
         self.look(target.key)
+
+    def apply_binding(self, key: BindingKey, *, bound: bool) -> None:
+        """Note whether a workload is bound to a target."""
+        workloads = self.bound.setdefault(key.target, set())
+        if bound:
+            workloads.add(key.workload)
+            return
+        workloads.discard(key.workload)
+        if not workloads:
+            del self.bound[key.target]
+        if len(self.types) <= _FEW:
+            names = [f"{key.workload}|{condition_type}" for condition_type in self.types]
+        else:
+            names = [name for name in self.workloads.get(key.target, ()) if name.startswith(f"{key.workload}|")]
+        for name in names:
+            self._see(key.target, name)
+
+    def _see(self, target: str, name: str) -> None:
+        """Remember to check a condition if its workload is not bound.
+
+        Nothing is known of bindings while a restore reads conditions. So it remembers all of them, and the first check
+        drops those that are bound.
+        """
+        held = self.workloads.get(target, {}).get(name)
+        if held is None or (target, name) in self.queued:
+            return
+        workload, condition_type = ConditionKey.parse(name)
+        if len(self.types) <= _FEW:
+            self.types.add(sys.intern(condition_type))
+        if workload not in self.bound.get(target, ()):
+            self._queue(held.accepted_time + UNBOUND_KEPT, target, name)
+
+    def _queue(self, due: datetime, target: str, name: str) -> None:
+        self.queued.add((target, name))
+        heappush(self.unbound, (due, target, name))
+
+    def unbound_at(self, now: datetime, limit: int) -> list[tuple[str, str]]:
+        """Take out the conditions of workloads that were last reported, and are unbound, long enough: target and name.
+
+        Args:
+            now: the present time.
+            limit: how many are checked.
+        """
+        found: list[tuple[str, str]] = []
+        while self.unbound and limit and self.unbound[0][0] <= now:
+            limit -= 1
+            _, target, name = heappop(self.unbound)
+            self.queued.discard((target, name))
+            held = self.workloads.get(target, {}).get(name)
+            if held is None or ConditionKey.parse(name).target in self.bound.get(target, ()):
+                continue
+            if (due := held.accepted_time + UNBOUND_KEPT) > now:
+                self._queue(due, target, name)
+            else:
+                found.append((target, name))
+        return found
 
     def apply_timer(self, key: str, event: SetTimer | None) -> None:
         """Fold in one of this service's own timers."""

@@ -60,7 +60,10 @@ def _() -> list[Change]:
             return Accepted(later)
         return found
 
-    return [(module, "judge", last)]
+    def counts(*_given: Any, **_named: Any) -> None:
+        """No report is older than the known condition."""
+
+    return [(module, "judge", last), (module, "check_order", counts)]
 
 
 @bug("not-followed", "A report on a target that was declared just before is refused.", "sources")

@@ -32,7 +32,8 @@ _NEVER = 253402300800.0
 def conditions_are_the_last_reports(run: Run) -> Iterator[Violation]:
     """After quiet each condition is what its latest report says, or Unknown because its source has fallen silent.
 
-    A source that was last heard longer ago than the grace period (and the lateness allowed) has fallen silent; where
+    A source that was last heard longer ago than the grace period (and the lateness allowed) has fallen silent. It may
+    have been heard later than its last record, by what the record says. Where
     single sources have periods of their own, or a lease says it, that is not looked at. What is not declared any more
     has no conditions.
     """
@@ -44,7 +45,8 @@ def conditions_are_the_last_reports(run: Run) -> Iterator[Violation]:
     heard: dict[tuple[str, str], float] = {}
     for key, seen in table.items():
         place = (key.partition("|")[0], str(seen.data.get("source", "")))
-        heard[place] = max(heard.get(place, 0.0), when(seen.data, "acceptedTime") or 0.0)
+        latest = (when(seen.data, "acceptedTime") or 0.0) + seen.data.get("unrecordedHeartbeatsMs", 0) / 1000
+        heard[place] = max(heard.get(place, 0.0), latest)
     for key, seen in table.items():
         if seen.source != "moorage/condition-ingest":
             continue

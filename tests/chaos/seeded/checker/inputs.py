@@ -64,7 +64,9 @@ def no_report_is_lost(run: Run) -> Iterator[Violation]:
 def _counted(run: Run, seen: Seen, observed: float, target: str) -> bool:
     """Whether a report is in a condition of the target that is declared, or its target is gone.
 
-    A heartbeat may go with the conditions of the target before, if the source has a grace period: it will speak again.
+    A report that changes nothing may be in none, because not all of them are recorded. Those by hand and on workloads
+    are. And a heartbeat may go with the conditions of the target before, if its source has a grace period: it will
+    speak again.
     """
     workload, name = seen.data.get("workload"), seen.data["type"]
     topic, key = "conditions", f"{target}|{name}"
@@ -74,17 +76,18 @@ def _counted(run: Run, seen: Seen, observed: float, target: str) -> bool:
     if any(one.gone and one.order > seen.order for one in declared):
         return True
     uid = uid_of(declared[-1]) if declared and run.history.exact else None
-    earlier = ""
+    earlier, own = "", False
     for one in run.records(topic, key):
-        if one.gone:
-            continue
+        if one.gone or one.data.get("reason") == "HeartbeatStopped":
+            continue  # silence says nothing of reports
         heard = when(one.data, "lastHeartbeatTime")
         if heard is None or heard < observed - EPSILON:
-            earlier = str(one.data.get("status", ""))
+            earlier, own = str(one.data.get("status", "")), uid is None or one.data.get("targetUid") in {"", uid}
         elif uid is None or one.data.get("targetUid") in {"", uid}:
             return True
     source = str(seen.data.get("source") or seen.source)
-    return workload is None and grace_of(run, target, source) > 0 and seen.data.get("status") == earlier
+    beats = workload is None and not source.startswith("cli/") and seen.data.get("status") == earlier
+    return beats and (own or grace_of(run, target, source) > 0)
 
 
 def no_edit_is_lost(run: Run) -> Iterator[Violation]:

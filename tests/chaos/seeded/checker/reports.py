@@ -11,6 +11,8 @@ from tests.chaos.seeded.checker.desired_taints import resource_key, uid_of
 from tests.chaos.seeded.checker.parsed_history import EPSILON, Run, Seen, name_of, when
 from tests.chaos.seeded.checker.violations import Violation
 
+_INGEST: Final = "moorage/condition-ingest"
+
 _CLOCKS: Final = 1.0
 """Seconds by which the clock of who reports may be behind that of who declares."""
 
@@ -25,7 +27,7 @@ def conditions_go_forward(run: Run) -> Iterator[Violation]:
                     last.clear()
                     continue
                 uid, heard = str(seen.data.get("targetUid", "")), when(seen.data, "lastHeartbeatTime")
-                if heard is None or seen.source != "moorage/condition-ingest":
+                if heard is None or seen.source != _INGEST:
                     continue
                 if heard < last.get(uid, heard) - EPSILON:
                     message = f"goes back by {last[uid] - heard:.6f} s to an older report"
@@ -118,7 +120,7 @@ def nobody_is_silenced_who_spoke(run: Run) -> Iterator[Violation]:
         if seen.data.get("owner") == "condition-ingest":
             fired[name_of(seen.data["target"]), str(seen.data.get("subject"))].append(seen)
     for seen in run.of("conditions"):
-        if seen.gone or seen.data.get("reportId") or seen.source != "moorage/condition-ingest":
+        if seen.gone or seen.data.get("reportId") or seen.source != _INGEST:
             continue
         target, source = seen.key.partition("|")[0], str(seen.data.get("source", ""))
         grace = grace_of(run, target, source)
@@ -134,10 +136,29 @@ def nobody_is_silenced_who_spoke(run: Run) -> Iterator[Violation]:
 
 
 def _spoke(run: Run) -> dict[tuple[str, str], list[Seen]]:
-    """The reports that counted, by target and source."""
+    """The reports that counted, by target and source.
+
+    A report counted if a condition names it. One that no condition names is a heartbeat that was not recorded, if it
+    was not refused and is newer than all before it.
+    """
     spoke: dict[tuple[str, str], list[Seen]] = defaultdict(list)
     counted = {str(seen.data.get("reportId") or "") for seen in run.of("conditions")}
+    refused = {
+        (str(seen.data["topic"]), int(seen.data["partition"]), int(seen.data["offset"]))
+        for seen in run.of("dead-letters")
+        if "offset" in seen.data
+    }
+    newest: dict[tuple[str, str], float] = {}
     for seen in run.of("condition-reports"):
-        if seen.id in counted and isinstance(seen.data.get("target"), dict):
-            spoke[name_of(seen.data["target"]), str(seen.data.get("source") or seen.source)].append(seen)
+        observed = when(seen.data, "observedTime")
+        if not isinstance(seen.data.get("target"), dict) or seen.data.get("workload") is not None or observed is None:
+            continue
+        if seen.source == _INGEST:
+            continue  # it asks itself to look again
+        about = (name_of(seen.data["target"]), str(seen.data.get("type")))
+        place = (seen.entry.topic, seen.entry.partition, seen.entry.offset)
+        if seen.id in counted or (place not in refused and observed > newest.get(about, 0.0)):
+            spoke[about[0], str(seen.data.get("source") or seen.source)].append(seen)
+        if place not in refused:
+            newest[about] = max(observed, newest.get(about, 0.0))
     return spoke

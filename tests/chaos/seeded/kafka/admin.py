@@ -18,6 +18,9 @@ _LEADER_NOT_AVAILABLE = 5
 _LEADER_SECONDS = (0.0, 0.1)  # that a new topic's partitions have no leader
 
 
+_BROKER: Mapping[str, str] = {"default.replication.factor": "1", "group.min.session.timeout.ms": "1000"}
+
+
 class SimAdmin(Client):
     """An administrator's client."""
 
@@ -99,7 +102,7 @@ class SimAdmin(Client):
         def describe(_: object) -> list[Any]:
             resources = []
             for one in config_resources:
-                known: Mapping[str, str] = self.cluster.configs.get(one.name, {"default.replication.factor": "1"})
+                known: Mapping[str, str] = self.cluster.configs.get(one.name, _BROKER)
                 names = known if one.configs is None else one.configs
                 found = [(name, known[name], False, 1, False) for name in names if name in known]
                 resources.append((0, None, one.resource_type.value, one.name, found))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import (
     CommitFailedError,
     ConsumerStoppedError,
@@ -69,6 +70,7 @@ class SimConsumer(Client):
         heartbeat_interval_ms: int = 3_000,
         rebalance_timeout_ms: int | None = None,
         max_poll_records: int | None = None,
+        partition_assignment_strategy: Sequence[Any] = (RangePartitionAssignor,),
         **_ignored: Any,
     ) -> None:
         super().__init__(cluster, process, client_id)
@@ -79,6 +81,7 @@ class SimConsumer(Client):
         self._session = session_timeout_ms / 1000
         self._rebalance = (session_timeout_ms if rebalance_timeout_ms is None else rebalance_timeout_ms) / 1000
         self._max_records = max_poll_records
+        self.assignors = tuple(partition_assignment_strategy)
         self._topics: frozenset[str] = frozenset(topics)
         self._listener: ConsumerRebalanceListener | None = None
         self._manual = False
@@ -596,6 +599,7 @@ class SimConsumer(Client):
     async def _join(self) -> list[TopicPartition] | None:
         name = self._group or ""
         asked = Member("", self, self._topics, self._session, self._rebalance)
+        asked.protocols = {one.name: one.metadata(self._topics) for one in self.assignors}
         known = self.member_id
 
         def join(request: Request) -> Any:
@@ -603,13 +607,17 @@ class SimConsumer(Client):
             return LATER
 
         try:
-            self.member_id, self.generation, assignment = await self.ask(join)
+            self.member_id, self.generation, given = await self.ask(join)
         except UnknownMemberIdError:
             self.member_id, self.generation = "", -1
             return None
         except RebalanceInProgressError:
             return None
-        found: list[TopicPartition] | None = assignment
+        if given is None:
+            return None
+        protocol, assignment = given
+        next(one for one in self.assignors if one.name == protocol).on_assignment(assignment)
+        found: list[TopicPartition] = assignment.partitions()
         return found
 
     async def _tell_listener(self, what: str, partitions: set[TopicPartition]) -> None:

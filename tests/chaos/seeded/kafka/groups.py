@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import TopicPartition
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.errors import IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError
 from tests.chaos.seeded.kafka.loop import Process
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from tests.chaos.seeded.kafka.cluster import Cluster, Request
     from tests.chaos.seeded.kafka.consumer import SimConsumer
+
+
+NOTHING = ConsumerProtocolMemberAssignment(0, [], b"")
 
 
 class GroupState(Enum):
@@ -33,7 +37,17 @@ class GroupState(Enum):
 class Member:
     """A member of a group."""
 
-    __slots__ = ("assignment", "expiry", "id", "joining", "owner", "rebalance_timeout", "session", "topics")
+    __slots__ = (
+        "assignment",
+        "expiry",
+        "id",
+        "joining",
+        "owner",
+        "protocols",
+        "rebalance_timeout",
+        "session",
+        "topics",
+    )
 
     def __init__(
         self, id_: str, owner: SimConsumer, topics: frozenset[str], session: float, rebalance_timeout: float
@@ -44,18 +58,22 @@ class Member:
         self.session = session
         self.rebalance_timeout = rebalance_timeout
         self.joining: Request | None = None
-        self.assignment: list[TopicPartition] = []
+        self.protocols: dict[str, Any] = {}
+        """What it tells each assignor that it knows, by the assignor's name; the first is the one that it prefers."""
+
+        self.assignment = NOTHING
         self.expiry: TimerHandle | None = None
 
 
 class Group:
     """One group."""
 
-    __slots__ = ("committed", "deadline", "generation", "members", "pending", "state")
+    __slots__ = ("committed", "deadline", "generation", "members", "pending", "protocol", "state")
 
     def __init__(self) -> None:
         self.state = GroupState.EMPTY
         self.generation = 0
+        self.protocol = "range"
         self.members: dict[str, Member] = {}
         self.committed: dict[TopicPartition, int] = {}
         self.pending: dict[int, dict[TopicPartition, int]] = {}
@@ -132,6 +150,7 @@ class Groups:
         if member_id:
             member = group.members[member_id]
             member.topics = asked.topics
+            member.protocols = asked.protocols
         else:
             member = asked
             member.id = f"{asked.owner.client_id}-{cluster.rng.getrandbits(64):016x}"
@@ -239,7 +258,7 @@ class Groups:
             # The next rebalance has begun: it knows its id, and joins again.
             self._cluster.answer(request, (member.id, generation, None))
         else:
-            self._cluster.answer(request, (member.id, generation, list(member.assignment)))
+            self._cluster.answer(request, (member.id, generation, (group.protocol, member.assignment)))
 
     # Sessions.
 
@@ -311,29 +330,32 @@ class Groups:
 
 
 def assign(group: Group, topics: Mapping[str, int]) -> None:
-    """Share partitions out by range, as `RangePartitionAssignor` does: each topic among its readers, by their ids."""
+    """Let the first member, as the leader, divide the partitions by the assignor that all members know."""
+    leader = next(iter(group.members.values()))
+    common = [name for name in leader.protocols if all(name in one.protocols for one in group.members.values())]
+    group.protocol = common[0]
+    assignor = next(one for one in leader.owner.assignors if one.name == group.protocol)
+    told = {member.id: member.protocols[group.protocol] for member in group.members.values()}
+    found = assignor.assign(_Partitions(topics), told)
     for member in group.members.values():
-        member.assignment = []
-    wanted = sorted({topic for member in group.members.values() for topic in member.topics})
-    for topic in wanted:
-        readers = [group.members[id_] for id_ in sorted(group.members) if topic in group.members[id_].topics]
-        each, more = divmod(topics.get(topic, 0), len(readers))
-        begin = 0
-        for number, member in enumerate(readers):
-            end = begin + each + (1 if number < more else 0)
-            member.assignment += [TopicPartition(topic, partition) for partition in range(begin, end)]
-            begin = end
+        member.assignment = found.get(member.id, NOTHING)
+
+
+class _Partitions:
+    """What an assignor asks of the cluster's metadata."""
+
+    def __init__(self, topics: Mapping[str, int]) -> None:
+        self._topics = topics
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """The partitions of a topic; None if there is no such topic."""
+        return set(range(self._topics[topic])) if topic in self._topics else None
 
 
 def described(group: Group, name: str) -> tuple[Any, ...]:
     """A group as the describe request's answer holds it."""
-    from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment  # noqa: PLC0415 - seldom asked for
-
-    members = []
-    for member in group.members.values() if group.state is not GroupState.PREPARING else ():
-        by_topic: dict[str, list[int]] = {}
-        for tp in member.assignment:
-            by_topic.setdefault(tp.topic, []).append(tp.partition)
-        encoded = ConsumerProtocolMemberAssignment(0, list(by_topic.items()), b"").encode()
-        members.append((member.id, member.owner.client_id, "/127.0.0.1", b"", encoded))
-    return (0, name, group.state.value, "consumer", "range", members)
+    members = [
+        (member.id, member.owner.client_id, "/127.0.0.1", b"", member.assignment.encode())
+        for member in (group.members.values() if group.state is not GroupState.PREPARING else ())
+    ]
+    return (0, name, group.state.value, "consumer", group.protocol, members)

@@ -1,0 +1,320 @@
+"""Measures a storm of timers: many are due within one second. Compared with a bare producer. The last line is JSON.
+
+Ours: a process of the real timer service has restored timers whose deadlines are spread over one second. The time is
+measured from the first deadline until the last `timer-fired` record is committed. Then all records are read, and it is
+checked that each timer has fired exactly once, that none was early, and that no partition has started anew.
+
+The limit: a process that contains only an aiokafka producer writes the same records (keys, values, headers,
+partitions), in each of several ways: with `send` and with `send_batch`, in transactions of several sizes and without
+any. The time is measured from its start signal until the last record is committed. `limit` is the best of them.
+
+How far a topic is committed is asked of the broker every few milliseconds, so that no reader takes part of the
+processor while it is measured. Ours and the limit run in turn, each round with a fleet of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import pickle
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
+from bench import harness, processes
+
+from moorage.runtime.kafka.offsets import Offsets
+from moorage.runtime.settings import Settings
+from moorage_schemas.envelope import Meta, event_id, to_headers
+from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.timer import SetTimer, TimerFired
+from moorage_schemas.times import format_time
+from moorage_schemas.topics import TIMER_FIRED, TIMERS, partition_of
+
+PODS_A_NODE = 30
+READY_WITHIN = 600.0
+WITHIN = 300.0
+LOOK = 0.01
+"""Seconds between two questions about how far a topic is committed."""
+
+QUIET = 1.0
+"""Seconds without progress after which the records are counted."""
+
+Record = tuple[int, bytes, bytes, list[tuple[str, bytes]]]
+"""Partition, key, value, headers."""
+
+
+class Way(NamedTuple):
+    """A way for the bare producer to write."""
+
+    batched: bool
+    """Whether with `send_batch` instead of `send`."""
+
+    size: int
+    """The number of records in a transaction; 0 for no transactions."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the result."""
+        return f"{'send_batch' if self.batched else 'send'}/{self.size or 'no transactions'}"
+
+
+WAYS = (*(Way(batched=True, size=size) for size in (1000, 5000, 20_000, 0)), Way(batched=False, size=1000))
+
+
+async def fill(settings: Settings, count: int, first: datetime) -> None:
+    """Write timers whose deadlines are spread over one second."""
+    topic = TIMERS.name(settings.topic_prefix)
+    blank = SetTimer(
+        id="ID",
+        target=TargetRef(kind=TargetKind.NODE, name="NODE"),
+        owner="eviction",
+        generation=1,
+        deadline=first,
+        subject="SUBJECT",
+        correlation_id="CORRELATION",
+    ).model_dump_json()
+    deadline = format_time(first)
+    async with AIOKafkaProducer(
+        bootstrap_servers=settings.bootstrap_servers, linger_ms=5, max_batch_size=400_000
+    ) as producer:
+        for number in range(count):
+            pod, node = f"Pod/team-{number % 50}/web-{number:07d}-x7x2k", f"node-{number // PODS_A_NODE}"
+            key, own = f"evict|{pod}|Node/{node}|1", format_time(first + timedelta(microseconds=number * 1e6 / count))
+            value = blank.replace('"ID"', f'"{key}"').replace('"NODE"', f'"{node}"').replace(deadline, own)
+            value = value.replace("SUBJECT", pod).replace("CORRELATION", event_id(number))
+            meta = Meta(id=event_id(key), source="moorage/eviction", type=TIMERS.event_type, time=first, subject=key)
+            await producer.send(
+                topic,
+                value.encode(),
+                key=key.encode(),
+                partition=partition_of(f"Node/{node}", settings.partitions),
+                headers=to_headers(meta),
+            )
+            if number % 100_000 == 0:
+                harness.note(f"written: {number:,}")
+
+
+async def committed(settings: Settings, begins: float, expected: int) -> float:
+    """Return when the last of the expected records was committed, by the clock of `time.time`.
+
+    Raises:
+        TimeoutError: they were not in time.
+    """
+    places = places_of(settings)
+    offsets = Offsets(settings, name="bench-timers")
+    await offsets.start()
+    start = sum((await offsets.stable(places)).values())
+    known, since = start, begins
+    try:
+        async with asyncio.timeout(WITHIN + max(0.0, begins - time.time())):
+            while True:
+                now = sum((await offsets.stable(places)).values())
+                moment = time.time()
+                if now != known:
+                    known, since = now, moment
+                elif known - start >= expected and moment - since > QUIET:
+                    return since
+                await asyncio.sleep(LOOK)
+    finally:
+        await offsets.stop()
+
+
+def places_of(settings: Settings) -> list[TopicPartition]:
+    """The partitions of `timer-fired`."""
+    topic = TIMER_FIRED.name(settings.topic_prefix)
+    return [TopicPartition(topic, number) for number in range(settings.partitions)]
+
+
+async def read(settings: Settings) -> list[Record]:
+    """All records of `timer-fired`."""
+    places = places_of(settings)
+    found: list[Record] = []
+    async with AIOKafkaConsumer(
+        bootstrap_servers=settings.bootstrap_servers,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        max_partition_fetch_bytes=8_000_000,
+    ) as consumer:
+        consumer.assign(places)
+        await consumer.seek_to_beginning(*places)
+        ends = await consumer.end_offsets(places)
+        while any([await consumer.position(place) < end for place, end in ends.items()]):
+            for batch in (await consumer.getmany(timeout_ms=500, max_records=50_000)).values():
+                found += [(one.partition, one.key, one.value, list(one.headers)) for one in batch]
+    return found
+
+
+def check(records: list[Record], count: int) -> float:
+    """Check that each timer has fired once, and none early. Returns the largest lateness in seconds.
+
+    Raises:
+        RuntimeError: a timer has not, or was.
+    """
+    fired = [TimerFired.model_validate_json(value) for _, _, value, _ in records]
+    early = [event for event in fired if event.fired_time < event.deadline]
+    distinct = len({event.id for event in fired})
+    if early or distinct != count or len(fired) != count:
+        raise RuntimeError(f"{count} timers, {len(fired)} records of {distinct} timers, {len(early)} early {early[:1]}")
+    return max((event.fired_time - event.deadline).total_seconds() for event in fired)
+
+
+async def ours(settings: Settings, options: argparse.Namespace, folder: Path) -> tuple[float, float, list[Record]]:
+    """The seconds that the storm took, the largest lateness, and the records.
+
+    Raises:
+        RuntimeError: the service was not ready at the first deadline, or a partition started anew.
+    """
+    first = datetime.now(UTC) + timedelta(seconds=options.lead or 20 + options.timers / 8000)
+    await fill(settings, options.timers, first)
+    service = await processes.start_service("timer", settings, folder)
+    try:
+        restored = await service.ready(READY_WITHIN)
+        left = first.timestamp() - time.time()
+        harness.note(f"restored in {restored:.1f} s, {left:.1f} s before the first deadline")
+        if left < 1:
+            raise RuntimeError("the service was not ready at the first deadline; give a longer --lead")
+        ended = await committed(settings, first.timestamp(), options.timers)
+        if "starts_afresh" in service.log.read_text("utf-8", "replace"):
+            raise RuntimeError(f"a partition started anew; the log:\n{service.tail()}")
+    finally:
+        await service.stop()
+    records = await read(settings)
+    return ended - first.timestamp(), check(records, options.timers), records
+
+
+async def bare(settings: Settings, replay: Path, count: int, way: Way, folder: Path) -> float:
+    """The seconds that the bare producer took for the same records."""
+    command = [sys.executable, __file__, "--writer", str(replay), "--topic", TIMER_FIRED.name(settings.topic_prefix)]
+    process = await processes.spawn(
+        [*command, "--size", str(way.size), *(["--batched"] if way.batched else [])],
+        {"MOORAGE_BOOTSTRAP_SERVERS": settings.bootstrap_servers},
+        folder / "writer.log",
+    )
+    if process.stdin is None or process.stdout is None:
+        raise RuntimeError("the writer has no pipes")
+    if not await process.stdout.readline():
+        raise RuntimeError(f"the writer ended:\n{(folder / 'writer.log').read_text()[-2000:]}")
+    waiting = asyncio.create_task(committed(settings, time.time(), count))
+    await asyncio.sleep(0.5)  # it has asked for the end by now
+    began = time.time()
+    process.stdin.write(b"go\n")
+    ended = await waiting
+    process.stdin.close()
+    await process.wait()
+    return ended - began
+
+
+async def write(options: argparse.Namespace) -> dict[str, Any]:
+    """Run as the bare producer's process."""
+    records: list[Record] = pickle.loads(options.writer.read_bytes())  # noqa: S301 - written by this program itself
+    records.sort(key=lambda record: record[0])  # The sort is stable, so a transaction has one or two partitions.
+    transactional = {"transactional_id": f"{options.topic}.bare-{os.getpid()}"} if options.size else {}
+    producer = AIOKafkaProducer(
+        bootstrap_servers=os.environ["MOORAGE_BOOTSTRAP_SERVERS"],
+        max_batch_size=900_000,
+        max_request_size=5 * 1_048_576,
+        retry_backoff_ms=20,
+        enable_idempotence=True,
+        acks="all",
+        **transactional,
+    )
+    await producer.start()
+    await producer.partitions_for(options.topic)
+    print("ready", flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+    size = options.size or len(records)
+    for start in range(0, len(records), size):
+        chunk = records[start : start + size]
+        if options.size:
+            async with producer.transaction():
+                await _send(producer, options.topic, chunk, batched=options.batched)
+        else:
+            await _send(producer, options.topic, chunk, batched=options.batched)
+    await producer.stop()
+    return {"records": len(records)}
+
+
+async def _send(producer: AIOKafkaProducer, topic: str, chunk: list[Record], *, batched: bool) -> None:
+    if not batched:
+        for partition, key, value, headers in chunk:
+            await producer.send(topic, value, key=key, partition=partition, headers=headers)
+        return
+    at = 0
+    while at < len(chunk):
+        batch, partition = producer.create_batch(), chunk[at][0]
+        while at < len(chunk) and chunk[at][0] == partition:
+            _, key, value, headers = chunk[at]
+            if batch.append(timestamp=None, key=key, value=value, headers=headers) is None:
+                break
+            at += 1
+        batch.close()
+        await producer.send_batch(batch, topic, partition=partition)
+
+
+async def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Run both in turn and compare."""
+    rates: list[float] = []
+    limits: dict[str, list[float]] = {way.name: [] for way in WAYS}
+    late: list[float] = []
+    async with harness.kafka() as bootstrap:
+        for round_ in range(options.rounds):
+            with tempfile.TemporaryDirectory(prefix="moorage-bench-") as name:
+                folder = Path(name)
+                settings = await harness.fleet(bootstrap, partitions=options.partitions)
+                seconds, lateness, records = await ours(settings, options, folder)
+                rates.append(options.timers / seconds)
+                late.append(lateness)
+                replay = folder / "records.pickle"
+                replay.write_bytes(pickle.dumps(records))
+                del records
+                for way in WAYS:
+                    took = await bare(settings, replay, options.timers, way, folder)
+                    limits[way.name].append(options.timers / took)
+                    harness.note(f"  {way.name}: {options.timers / took:,.0f}/s")
+            harness.note(f"round {round_ + 1}: ours {rates[-1]:,.0f}/s in {seconds:.1f} s")
+    medians = {name: harness.median(found) for name, found in limits.items()}
+    best = max(medians, key=lambda name: medians[name])
+    ratios = [mine / limit for mine, limit in zip(rates, limits[best], strict=True)]
+    return {
+        "bench": "timers",
+        "what": "timers due within one second: fired and committed per second / the same records from a bare producer",
+        "timers": options.timers,
+        "partitions": options.partitions,
+        "rounds": options.rounds,
+        "ours": round(harness.median(rates)),
+        "limits": {name: round(rate) for name, rate in medians.items()},
+        "best": best,
+        "limit": round(medians[best]),
+        "ratio": round(harness.median(ratios), 3),
+        "ratio_min": round(min(ratios), 3),
+        "latest_s": round(max(late), 2),
+    }
+
+
+async def main() -> dict[str, Any]:
+    """Measure, or run as the bare producer's process."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--timers", type=int, default=1_000_000)
+    parser.add_argument("--partitions", type=int, default=24)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--lead", type=float, default=0.0, help="seconds from the start to the first deadline")
+    parser.add_argument("--writer", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--topic", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--batched", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--size", type=int, default=1000, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    return await (write(options) if options.writer else measure(options))
+
+
+if __name__ == "__main__":
+    harness.run(main)

@@ -1,0 +1,91 @@
+"""The assignor of Moorage's consumer groups: gives partitions away whole, to those that have them or are warm for them.
+
+What a worker reports, and what it is told beyond its partitions, is JSON in the `user_data` of Kafka's consumer
+protocol. A group uses this assignor as soon as every member knows it; until then it uses Kafka's `range`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
+
+from moorage.runtime.kafka.assignment import WorkerClaim, divide
+
+NAME = "moorage-sticky"
+_VERSION = 0
+
+
+class StickyAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka publishes no types
+    """One worker's part in the division of partitions. aiokafka accepts an object where it expects a class.
+
+    Args:
+        owned: returns the partitions that the worker owns.
+        warm: returns the partitions for which the worker is warm.
+        partitions: the number of partitions of each topic.
+    """
+
+    name = NAME
+
+    def __init__(
+        self, *, owned: Callable[[], Iterable[int]], warm: Callable[[], Iterable[int]], partitions: int
+    ) -> None:
+        self._owned = owned
+        self._warm = warm
+        self._partitions = partitions
+        self._round = -1
+        self.standby: frozenset[int] = frozenset()
+        """The partitions for which the worker is to be a standby."""
+
+    def metadata(self, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
+        """Return what the worker reports when it joins."""
+        report = {"round": self._round, "owned": sorted(self._owned()), "warm": sorted(self._warm())}
+        return ConsumerProtocolMemberMetadata(_VERSION, sorted(topics), json.dumps(report).encode())
+
+    def assign(
+        self,
+        cluster: object,  # noqa: ARG002 - the number of partitions never changes, and is known
+        members: Mapping[str, ConsumerProtocolMemberMetadata],
+    ) -> dict[str, ConsumerProtocolMemberAssignment]:
+        """Divide the partitions. Only the leader of the group is asked.
+
+        A member of a version that reads fewer topics gets those of its partitions. See `clients.whole_partitions`.
+        """
+        claims = {member: _claim(metadata.user_data) for member, metadata in members.items()}
+        shares = divide(range(self._partitions), claims)
+        number = 1 + max((claim.generation for claim in claims.values()), default=0)
+        found = {}
+        for member, share in shares.items():
+            owned = sorted(share.owned)
+            told = json.dumps({"round": number, "standby": sorted(share.standby)}).encode()
+            topics = [(topic, owned) for topic in sorted(members[member].subscription)]
+            found[member] = ConsumerProtocolMemberAssignment(_VERSION, topics if owned else [], told)
+        return found
+
+    def on_assignment(self, assignment: ConsumerProtocolMemberAssignment) -> None:
+        """Note what the worker was told."""
+        told = _told(assignment.user_data)
+        self._round = int(told.get("round", -1))
+        self.standby = frozenset(told.get("standby", ()))
+
+
+def _claim(data: bytes) -> WorkerClaim:
+    """Return what a worker reports. One that cannot be understood counts as new."""
+    told = _told(data)
+    try:
+        return WorkerClaim(
+            frozenset(map(int, told.get("owned", ()))), frozenset(map(int, told.get("warm", ()))), int(told["round"])
+        )
+    except (KeyError, TypeError, ValueError):
+        return WorkerClaim()
+
+
+def _told(data: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(data or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
