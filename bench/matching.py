@@ -1,13 +1,16 @@
-"""Measures matching of many pods against many nodes, compared with upstream's scheduler plugin. The last line is JSON.
+"""Measures matching of pods' tolerations against many nodes, compared with upstream's scheduler plugin.
 
-Ours: `moorage.core.taints.node_taint_matrix.TaintMatrix.fits_many`. The peer: `plugin.Filter` of Kubernetes'
-TaintToleration, as run by the oracle's `bench-match` in one thread. Both run in turn for several rounds, and the
-medians are compared. An evaluation is one pod against one node.
+The last line is JSON.
 
-Our time includes reading the pods' tolerations from the models, compiling them, computing the bitset of fitting
-nodes for each pod, and counting its bits (upstream's loop counts too). Nothing about the pods is cached between
-rounds. Stated separately are the time to add the nodes (`build_s`), the time for the tables over the nodes' taints
-that the first call builds (also part of our time, because each round has a new matrix), and one pod at a time.
+Ours: `TaintMatrix.fits`, which placement's filter `TaintToleration` calls once for each shape of pods and version of
+the fleet. It returns one boolean for each node. The peer: `plugin.Filter` of Kubernetes' TaintToleration, as run by
+the oracle's `bench-match` in one thread; kube-scheduler calls it for each pod and node. Both run in turn for several
+rounds, and the medians are compared. An evaluation is one pod against one node. Each of the pods here has tolerations
+of its own. In placement, pods with an equal shape share one answer, which is not counted here.
+
+Our time includes reading the pods' tolerations from the models, compiling them, computing the fitting nodes, and
+counting them (upstream's loop counts too). Nothing about the pods is cached between rounds. Stated separately are the
+time to add the nodes (`build_s`), and the same pods a second time, when the masks of their tolerations are cached.
 
 On a sample the verdicts are compared with upstream's (the oracle's `filter`), and on another one with the scalar
 matcher. MOORAGE_ORACLE names the oracle: its executable, a folder that contains it, or its source. By default it
@@ -93,7 +96,7 @@ def build(nodes: list[list[Taint]]) -> TaintMatrix:
 def run_ours(matrix: TaintMatrix, pods: list[list[Toleration]]) -> tuple[float, int]:
     """The seconds for all pods, and the number of fits."""
     start = time.perf_counter()
-    total = int(np.bitwise_count(matrix.fits_many(pods)).sum(dtype=np.int64))
+    total = sum(int(np.count_nonzero(matrix.fits(tolerations))) for tolerations in pods)
     return time.perf_counter() - start, total
 
 
@@ -189,17 +192,17 @@ def _wire(model: Taint | Toleration) -> dict[str, Any]:
 def check_against_scalar(
     matrix: TaintMatrix, nodes: list[list[Taint]], pods: list[list[Toleration]], sample: int
 ) -> tuple[int, int]:
-    """Compare the bitsets of `fits_many` with the scalar matcher. Returns the numbers of pairs and of differences."""
+    """Compare the answers with the scalar matcher. Returns the numbers of pairs and of differences."""
     different = pairs = 0
     chosen = pods[: max(1, sample // len(nodes))]
-    for tolerations, words in zip(chosen, matrix.fits_many(chosen), strict=True):
-        many = set(matrix.names(words))
+    for tolerations in chosen:
+        fitting = matrix.fits(tolerations)
         prefer = matrix.prefer_counts(tolerations)
         for n, taints in enumerate(nodes):
             pairs += 1
             fit = fits(taints, tolerations, KUBERNETES.filtering, comparison=False)
             count = prefer_count(taints, tolerations, KUBERNETES.scoring, comparison=False)
-            different += int(fit != (f"node-{n}" in many) or count != int(prefer[n]))
+            different += int(fit != bool(fitting[n]) or count != int(prefer[n]))
     return pairs, different
 
 
@@ -225,7 +228,6 @@ def main() -> int:
     builds: list[float] = []
     ours: list[float] = []
     again: list[float] = []
-    singles: list[float] = []
     peers: list[float] = []
     share = peer_share = 0.0
     with find_oracle() as oracle:
@@ -236,10 +238,6 @@ def main() -> int:
             seconds, total = run_ours(matrix, pods)
             ours.append(evaluations / seconds)
             again.append(evaluations / run_ours(matrix, pods)[0])
-            start = time.perf_counter()
-            for tolerations in pods:
-                matrix.fits_words(tolerations)
-            singles.append(evaluations / (time.perf_counter() - start))
             share = total / evaluations
             text = f"round {number + 1}: ours {ours[-1] / 1e6:.0f} M evaluations/s"
             if oracle is not None:
@@ -267,7 +265,6 @@ def main() -> int:
                 "verdicts_compared_with_peer": peer_pairs,
                 "verdicts_compared_with_scalar": scalar_pairs,
                 "ours_repeated_evals_per_s": round(statistics.median(again)),
-                "ours_one_by_one_evals_per_s": round(statistics.median(singles)),
                 "build_s": round(statistics.median(builds), 4),
                 "fit_share": round(share, 3),
                 "peer_fit_share": peer_share if peers else None,

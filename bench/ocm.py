@@ -1,13 +1,25 @@
 """Compares Moorage's core with OCM's own scheduler: how fast they schedule, and whether both decide the same.
 
-    .venv/bin/python bench/ocm.py [--placements 100,1000,10000] [--clusters 1000] [--taints 3] [--runs 1]
+    .venv/bin/python bench/ocm.py [--placements 100,1000,10000] [--clusters 1000] [--taints 3] [--runs 3]
                                   [--peer-placements 10000] [--sample 20]
 
 Both schedule the same kind of placements, one after another. Each placement requests 10 clusters and tolerates the
 clusters' taints. Its policy has mode Exact, with an add-on's score, ResourceAllocatableCPU and Balance; each decision
 counts in Balance for the next one. The peer is the oracle's `bench-ocm` in core mode (only `Schedule`, in one process,
-as in OCM). Ours is `Scheduler.schedule`, plus counting its decisions. Neither includes parsing the placements' specs.
-Sizes above `--peer-placements` are not run with the peer, because its time grows with the square of the number.
+as in OCM). Ours is `PlacementScheduler.schedule`, plus counting its decisions. Sizes above `--peer-placements` are not
+run with the peer, because its time grows with the square of the number.
+
+What the measured span contains:
+- Inside, for both: every decision from the first to the last, so also what the first one has to compute for all. For
+  ours: matching the distinct taints with the tolerations, the filters and shared scores, and counting the decisions.
+- Outside, for both: parsing the objects and the placements' specs, and storing the clusters and scores. For the peer
+  the latter are its informers' caches; ours is the `ManagedFleet`, which keeps taints, amounts, scores and the order of
+  the names as columns, and changes one row with each record. Nothing in it depends on a placement.
+- What storing costs is stated beside it. `fold` is ours: `parse` is reading the objects, `store` is storing them, and
+  `longest` is the longest single call. `peer set-up` is the wall time of the peer's process without its decisions: the
+  start of the process, making the objects (it does not parse them), a fake client, and the informers' caches. So it is
+  comparable in its purpose, not step by step.
+- The first run in this process also loads code, so the medians of several runs are compared. `cold` is the first run.
 
 On a sample of states, the clusters, the scores and the decisions so far are sent to the oracle (`ocm_schedule`), and
 its decisions, in their order, and its scores are compared with ours. MOORAGE_ORACLE names the oracle, as in
@@ -27,9 +39,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,24 +125,38 @@ class Run:
     first: float
     last: float
     cpu: float
-    """The CPU time of the whole run in seconds. For the peer it includes creating the objects."""
+    """The CPU time of the whole run in seconds. For the peer it includes its set-up, which is subtracted later."""
 
     decisions: list[tuple[str, ...]] = field(default_factory=list)
     totals: dict[int, dict[str, int]] = field(default_factory=dict)
     """The scores of all clusters for the placements that are compared."""
 
+    opening: float = 0.0
+    """The seconds of the first decision."""
+
+    parsing: float = 0.0
+    storing: float = 0.0
+    longest: float = 0.0
+    """The seconds to read the clusters and scores, and to store them; and the longest call that stores one."""
+
 
 def run_ours(clusters: Sequence[Json], scores: Sequence[Json], specs: Sequence[Json], sample: Sequence[int]) -> Run:
     """Schedule all placements, one after another, on a new fleet."""
-    fleet = ManagedFleet()
-    for cluster in clusters:
-        fleet.put(ManagedClusterFacts.of(cluster))
-    for score in scores:
-        fleet.put_score(ScoreFacts.of(score))
-    terms = [terms_of(PlacementSpec.model_validate(one["spec"])) for one in specs]
-    scheduler, usage = PlacementScheduler(fleet), Usage(fleet)
-    compared = frozenset(sample)
     run = Run(0.0, 0.0, 0.0, 0.0)
+    fleet = ManagedFleet()
+    scheduler, usage = PlacementScheduler(fleet), Usage(fleet)
+    start = time.perf_counter()
+    facts = [ManagedClusterFacts.of(cluster) for cluster in clusters]
+    given = [ScoreFacts.of(score) for score in scores]
+    run.parsing = time.perf_counter() - start
+    for store in (*(partial(fleet.put, one) for one in facts), *(partial(fleet.put_score, one) for one in given)):
+        start = time.perf_counter()
+        store()
+        took = time.perf_counter() - start
+        run.storing += took
+        run.longest = max(run.longest, took)
+    terms = [terms_of(PlacementSpec.model_validate(one["spec"])) for one in specs]
+    compared = frozenset(sample)
     times = []
     busy = time.process_time()
     for i, one in enumerate(terms):
@@ -145,6 +172,7 @@ def run_ours(clusters: Sequence[Json], scores: Sequence[Json], specs: Sequence[J
             usage.add(scheduled.decisions)
     run.cpu = time.process_time() - busy
     tenth = max(1, len(times) // 10)
+    run.opening = times[0]
     run.total, run.first, run.last = sum(times), sum(times[:tenth]) / tenth, sum(times[-tenth:]) / tenth
     return run
 
@@ -161,6 +189,13 @@ def run_peer(oracle: Path, placements: int, options: argparse.Namespace) -> Run:
     ]
     total, first, last = (_seconds(one.group(1)) if one else float("nan") for one in found)
     return Run(total, first, last, busy)
+
+
+def peer_setup(oracle: Path, options: argparse.Namespace) -> tuple[float, float]:
+    """The seconds, and the CPU time, that the peer's process takes apart from its decisions, with one placement."""
+    start = time.perf_counter()
+    run = run_peer(oracle, 1, options)
+    return time.perf_counter() - start - run.total, run.cpu - run.total
 
 
 def _children() -> float:
@@ -217,10 +252,13 @@ def measure(oracle: Path | None, placements: int, options: argparse.Namespace) -
         ours.append(run_ours(clusters, scores, specs, sample))
         if oracle is not None and asked:
             peers.append(run_peer(oracle, placements, options))
+    setups = [peer_setup(oracle, options) for _ in range(3)] if oracle is not None else []
+    setup = statistics.median(seconds for seconds, _ in setups) if setups else None
     mine = statistics.median(run.total for run in ours)
     theirs = statistics.median(run.total for run in peers) if peers else None
     my_cpu = statistics.median(run.cpu for run in ours)
-    their_cpu = statistics.median(run.cpu for run in peers) if peers else None
+    set_up = statistics.median(busy for _, busy in setups) if setups else 0.0
+    their_cpu = statistics.median(run.cpu for run in peers) - set_up if peers else None
     different = differences(oracle, ours[0], clusters, scores, specs) if oracle is not None else []
     return {
         "placements": placements,
@@ -228,6 +266,13 @@ def measure(oracle: Path | None, placements: int, options: argparse.Namespace) -
         "ours_us_per_placement": round(mine / placements * 1e6, 1),
         "ours_us_first_tenth": round(statistics.median(run.first for run in ours) * 1e6, 1),
         "ours_us_last_tenth": round(statistics.median(run.last for run in ours) * 1e6, 1),
+        "ours_us_first": round(statistics.median(run.opening for run in ours) * 1e6, 1),
+        "ours_cold_s": round(ours[0].total, 4),
+        "ours_us_first_cold": round(ours[0].opening * 1e6, 1),
+        "fold_parse_ms": _ms(run.parsing for run in ours),
+        "fold_store_ms": _ms(run.storing for run in ours),
+        "fold_longest_ms": _ms((run.longest for run in ours), 3),
+        "peer_setup_ms": None if setup is None else round(setup * 1e3, 1),
         "peer_s": None if theirs is None else round(theirs, 3),
         "peer_us_per_placement": None if theirs is None else round(theirs / placements * 1e6, 1),
         "peer_us_first_tenth": round(statistics.median(run.first for run in peers) * 1e6, 1) if peers else None,
@@ -241,9 +286,14 @@ def measure(oracle: Path | None, placements: int, options: argparse.Namespace) -
     }
 
 
+def _ms(seconds: Iterable[float], digits: int = 1) -> float:
+    return round(statistics.median(seconds) * 1e3, digits)
+
+
 COLUMNS = {
     "placements": "placements",
     "ours, µs each": "ours_us_per_placement",
+    "first": "ours_us_first",
     "first tenth": "ours_us_first_tenth",
     "last tenth": "ours_us_last_tenth",
     "OCM, µs each": "peer_us_per_placement",
@@ -251,10 +301,21 @@ COLUMNS = {
     "last tenth ": "peer_us_last_tenth",
     "ratio": "ratio",
     "of CPU time": "ratio_cpu",
+    "parse, ms": "fold_parse_ms",
+    "store, ms": "fold_store_ms",
+    "longest, ms": "fold_longest_ms",
+    "OCM set-up, ms": "peer_setup_ms",
     "compared": "states_compared",
     "different": "different",
 }
 """The columns of the printed table."""
+
+
+SPAN = """\
+Measured: every decision, from the first to the last, and counting it; warm code (the median of the runs).
+Not measured, for both: parsing the objects and the specs, and storing the clusters and scores. For ours this is
+"parse" and "store", with the longest single call; "OCM set-up" is the rest of the time of OCM's process (start,
+objects, fake client, informers)."""
 
 
 def _cell(value: Any) -> str:
@@ -269,7 +330,7 @@ def main() -> int:
     parser.add_argument(
         "--taints", type=int, default=3, help="number of taints of a cluster, and of tolerations of a placement"
     )
-    parser.add_argument("--runs", type=int, default=1, help="number of runs for each size; the medians are printed")
+    parser.add_argument("--runs", type=int, default=3, help="number of runs for each size; the medians are printed")
     parser.add_argument(
         "--peer-placements", type=int, default=10_000, help="the largest size that is run with the peer"
     )
@@ -280,13 +341,14 @@ def main() -> int:
     options = parser.parse_args()
 
     rows = []
-    print("".join(f"{title:>14}" for title in COLUMNS), flush=True)
+    print(SPAN)
+    print("".join(f"{title:>15}" for title in COLUMNS), flush=True)
     with find_oracle() as oracle:
         for size in map(int, options.placements.split(",")):
             row = measure(oracle, size, options) | {"load": round(os.getloadavg()[0], 1)}
             rows.append(row)
             shown = row | {"different": len(row["different"])}
-            print("".join(f"{_cell(shown[name]):>14}" for name in COLUMNS.values()), flush=True)
+            print("".join(f"{_cell(shown[name]):>15}" for name in COLUMNS.values()), flush=True)
     equal = not any(row["different"] for row in rows)
     print(
         json.dumps(
@@ -295,6 +357,7 @@ def main() -> int:
                 "clusters": options.clusters,
                 "taints": options.taints,
                 "runs": options.runs,
+                "measured": SPAN,
                 "decisions_equal": equal if any(row["states_compared"] for row in rows) else None,
                 "sizes": rows,
             }

@@ -110,9 +110,7 @@ async def main() -> dict[str, Any]:
         "load_s": round(load, 1),
         "decide_s": round(decide, 2),
         "decide_ms_per_placement": round(decide / options.placements * 1000, 2),
-        "selected": sum(
-            state.standing[key].selected for state in map(_managed, process.states) for key in state.standing
-        ),
+        "selected": sum(decision.selected for state in process.states for decision in state.ocm.state.last.values()),
         "records": written,
         "touched": round(harness.median(touched)),
         "change_records": round(harness.median(rewritten)),
@@ -122,10 +120,6 @@ async def main() -> dict[str, Any]:
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MIB),
         "bytes_per_cluster": round(loaded / options.clusters),
     }
-
-
-def _managed(state: Any) -> Any:
-    return state.managed
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Binary mode puts the attributes into record headers `ce_*` and the data into the value. Structured mode (content type
 `application/cloudevents+json`) puts everything into the value. Two extension attributes, `causationid` and
-`correlationid`, make every decision traceable. `traceparent` carries the W3C trace context.
+`correlationid`, make every decision traceable. A third one, `configuration`, is the generation of the
+`MoorageConfiguration` that a service decided by. `traceparent` carries the W3C trace context.
 """
 
 from __future__ import annotations
@@ -21,8 +22,12 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 STRUCTURED = "application/cloudevents+json"
 CONTENT_TYPE = "content-type"
+CONFIGURATION_HEADER = "ce_configuration"
+"""The header of the extension attribute `configuration`."""
+
 _JSON = b"application/json"
 _SPEC_VERSION = b"1.0"
+_DIGITS = 18  # of a generation
 
 
 class Event(Protocol):
@@ -58,6 +63,8 @@ class Meta:
     causation_id: str = ""
     """The id of the event that caused this one. Empty for the first event of a chain."""
     traceparent: str = ""
+    configuration: int = 0
+    """The generation of the configuration by which a service decided. 0 when there was none, or it did not matter."""
 
     @property
     def correlation(self) -> str:
@@ -90,6 +97,8 @@ def to_headers(meta: Meta) -> list[tuple[str, bytes]]:
         headers.append(("ce_causationid", meta.causation_id.encode()))
     if meta.traceparent:
         headers.append(("traceparent", meta.traceparent.encode()))
+    if meta.configuration:
+        headers.append((CONFIGURATION_HEADER, str(meta.configuration).encode()))
     return headers
 
 
@@ -112,6 +121,7 @@ def from_headers(headers: Headers) -> Meta:
             correlation_id=_text(found, "ce_correlationid"),
             causation_id=_text(found, "ce_causationid"),
             traceparent=_text(found, "traceparent"),
+            configuration=generation_of(found.get(CONFIGURATION_HEADER)),
         )
     except UnicodeDecodeError as error:
         raise EnvelopeError("headers", error.object, "must be UTF-8 text") from None
@@ -146,6 +156,7 @@ def parse_structured(document: object) -> tuple[Meta, Any]:
         correlation_id=texts["correlationid"],
         causation_id=texts["causationid"],
         traceparent=texts["traceparent"],
+        configuration=_generation(document.get("configuration", 0)),
     )
     _require(meta)
     return meta, document.get("data")
@@ -170,6 +181,8 @@ def to_structured(meta: Meta, event: Event) -> dict[str, Any]:
         "traceparent": meta.traceparent,
     }
     document.update({name: value for name, value in optional.items() if value})
+    if meta.configuration:
+        document["configuration"] = meta.configuration
     return document
 
 
@@ -180,6 +193,18 @@ def is_structured(headers: Iterable[tuple[str, bytes | None]]) -> bool:
         and (value or b"").decode("latin-1").partition(";")[0].strip().lower() == STRUCTURED
         for name, value in headers
     )
+
+
+def generation_of(value: bytes | None) -> int:
+    """The generation of a configuration that a header names. 0 for none, or for anything but a number.
+
+    Anyone may write a header of this name to an open topic, and nothing is decided by it.
+    """
+    return int(value) if value and value.isdigit() and len(value) <= _DIGITS else 0
+
+
+def _generation(value: object) -> int:
+    return generation_of(str(value).encode())
 
 
 def _text(found: Mapping[str, bytes | None], name: str) -> str:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAsked, EvictionSlot
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
+from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.dead_letter import Audited, DeadLettered
 from moorage_schemas.eviction import EvictionDecided, GenerationFloor
 from moorage_schemas.journal import StepsTaken
@@ -174,6 +175,7 @@ RESOURCES = Topic(
     writer="gateway",
     segments=LASTING,
 )
+CONFIGURATION = Topic("configuration", "name", "the fleet", ConfigurationChanged, Cleanup.COMPACT, writer="gateway")
 TAINTS = Topic("taints", "target", "target", TargetTainted, Cleanup.COMPACT, writer="taint-manager")
 BINDINGS = Topic(
     "bindings", "workload|target", "target", WorkloadBound, Cleanup.COMPACT, writer="placement", segments=LASTING
@@ -264,6 +266,7 @@ TOPICS: tuple[Topic, ...] = (
     CONDITION_REPORTS,
     CONDITIONS,
     RESOURCES,
+    CONFIGURATION,
     TAINTS,
     BINDINGS,
     PLACEMENTS,
@@ -286,8 +289,8 @@ TOPICS: tuple[Topic, ...] = (
 
 
 FLEET = "fleet"
-"""The partition key of everything that the governor reads and writes. It is one partition, because the governor decides
-for the whole fleet."""
+"""The partition key of everything that the governor reads and writes, and of the configuration. It is one partition,
+because the governor decides for the whole fleet."""
 
 
 @lru_cache(maxsize=1 << 18)

@@ -332,12 +332,12 @@ async def test_wrong_objects_are_refused_by_the_server_with_their_place(live: Li
 async def test_without_the_switches_clusters_evict_nothing(live: Live) -> None:
     done = await live.here("apply", "-f", str(ROOT / "examples" / "karmada" / "no-execute"), code=1)
     assert "spec.taints[0].effect" in done.err
-    assert "--allow-no-execute-taint-policy" in done.err
+    assert "spec.allowNoExecuteTaintPolicy of moorageconfiguration/cluster" in done.err
     policies = ROOT / "examples" / "karmada" / "20-taint-policies.yaml"
     done = await live.here("apply", "-f", str(policies))
     assert {line.split()[-1] for line in done.out.splitlines()} == {"created"}
     assert done.err.startswith("Warning: ")
-    assert "Failover=true" in done.err
+    assert "spec.featureGates.Failover" in done.err
     await live.here("delete", "-f", str(policies))
 
 

@@ -27,8 +27,8 @@ def _fields() -> tuple[str, ...]:
 
 
 FIELDS: tuple[str, ...] = _fields()
-"""The settings that are flags of every command with settings. They affect decisions and must be the same in all
-processes."""
+"""The settings that are flags of every command with settings. They affect decisions: they are the first content of the
+fleet's configuration."""
 
 SWITCHES: frozenset[str] = frozenset(name for name in FIELDS if Settings.model_fields[name].annotation is bool)
 """The settings that are on or off. `--flag`, `--flag=true` and `--flag=false` are accepted."""

@@ -8,9 +8,9 @@ from typing import NamedTuple, Protocol
 
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
-from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, RESOURCES, Topic
+from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, CONFIGURATION, RESOURCES, Topic
 
-WRITTEN: tuple[Topic, ...] = (RESOURCES, AUDIT, CONDITION_REPORTS)
+WRITTEN: tuple[Topic, ...] = (RESOURCES, CONFIGURATION, AUDIT, CONDITION_REPORTS)
 """The topics that the gateway writes."""
 
 

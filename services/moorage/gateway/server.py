@@ -6,16 +6,13 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import timedelta
 
 import structlog
 import uvicorn
 
-from moorage.gateway.admission.feature_gates import feature_gates
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.hosts import hosts_of
-from moorage.gateway.http.reports import Limits
 from moorage.gateway.kafka.durable_log import KafkaLog
 from moorage.gateway.kafka.reader import Reader
 from moorage.gateway.metrics import Metrics
@@ -30,6 +27,7 @@ from moorage_schemas.topics import RESOURCES
 
 _log = structlog.get_logger(__name__)
 
+_FIRST = 5.0  # seconds in which the first configuration is usually written
 _LOOK = 1.0  # seconds between two checks of the age of the tables
 
 Ready = Callable[[str], None]
@@ -82,8 +80,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             log=log,
             clock=clock,
             metrics=metrics,
-            switches=feature_gates(settings),
-            limits=Limits(timedelta(seconds=settings.clock_skew), settings.report_max_bytes),
+            settings=settings,
             hosts=hosts_of(settings),
             progress=reader.progress,
             behind=reader.obstacle,
@@ -101,6 +98,9 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
                 tasks.create_task(reader.run(), name="gateway-reader")
                 await log.start(partitions)
                 tasks.create_task(log.run(), name="gateway-writer")
+                # The services use their own settings until it exists, so nothing depends on it.
+                begun = tasks.create_task(app.state.first_content.run(), name="gateway-configuration")
+                await asyncio.wait({begun}, timeout=_FIRST)
                 _log.info("gateway.ready", address=address)
                 if ready is not None:
                     ready(address)

@@ -22,12 +22,14 @@ from moorage.kinds.status.dedicated import DedicatedIndex
 from moorage.kinds.status.pods import evicted_uid
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.clock import Clock
+from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_partition_key
+from moorage_schemas.resources.configuration import CONFIGURATION_KIND, MoorageConfiguration
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.meta import Resource
-from moorage_schemas.topics import AUDIT, RESOURCES
+from moorage_schemas.topics import AUDIT, CONFIGURATION, FLEET, RESOURCES
 
 SOURCE = "moorage/gateway"
 READ_BACK_WITHIN = 15.0
@@ -61,6 +63,23 @@ def _check_not_refused(kind: ServedKind, object_id: ObjectId, change: str) -> No
         raise errors.StatusError(403, f'{kind.resource} "{object_id.name}" is forbidden: {why}')
 
 
+def _for_services(name: str, declared: ResourceDeclared, cause: Meta) -> Write:
+    """The record of a configuration that the services follow. They do not read all of `resources` for it."""
+    found = MoorageConfiguration.model_validate(declared.object)
+    event = ConfigurationChanged(uid=declared.uid, generation=found.metadata.generation, spec=found.spec)
+    meta = Meta(
+        id=event_id(cause.id, CONFIGURATION.short),
+        source=SOURCE,
+        type=CONFIGURATION.event_type,
+        time=cause.time,
+        subject=name,
+        correlation_id=cause.correlation,
+        causation_id=cause.id,
+        traceparent=cause.traceparent,
+    )
+    return Write(CONFIGURATION, name, FLEET, event, meta)
+
+
 class _Locks:
     """One lock for each object that is being written."""
 
@@ -87,11 +106,11 @@ class Writer:
         store: the present objects.
         log: writes the records.
         clock: gives the time of system fields and taint edits.
-        switches: the features that are turned on.
+        switches: returns the features that are turned on.
     """
 
-    def __init__(self, store: Store, log: Log, clock: Clock, switches: FeatureGates | None = None) -> None:
-        self._switches = switches or FeatureGates()
+    def __init__(self, store: Store, log: Log, clock: Clock, switches: Callable[[], FeatureGates]) -> None:
+        self._switches = switches
         self._store = store
         self._log = log
         self._clock = clock
@@ -109,8 +128,9 @@ class Writer:
             suffix = "".join(secrets.choice(_SUFFIX) for _ in range(_SUFFIX_LENGTH))
             document = {**document, "metadata": {**metadata, "name": generate + suffix}}
         resource = validation.typed(document, kind)
-        validation.check(resource, kind, self._switches)
-        document = kind.definition.created(document, self._switches)
+        switches = self._switches()
+        validation.check(resource, kind, switches)
+        document = kind.definition.created(document, switches)
         if resource.metadata.resource_version:
             raise errors.bad_request("metadata.resourceVersion must not be set on objects to be created")
         object_id = ObjectId(kind.kind, resource.metadata.namespace, resource.metadata.name)
@@ -151,7 +171,7 @@ class Writer:
             meta = resource.metadata
             self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
             stored = self._declared(kind, object_id)
-            validation.check(resource, kind, self._switches)
+            validation.check(resource, kind, self._switches())
             prepared = self._prepared(wanted, kind, ())  # rules for dedicated nodes apply only to new pods
             validation.check_update(shown.document, prepared, kind)
             prepared = kind.definition.without_decided(prepared, stored.object)
@@ -309,12 +329,13 @@ class Writer:
             causation_id=meta.id,
             traceparent=meta.traceparent,
         )
-        places = await self._log.commit(
-            [
-                Write(RESOURCES, key, resource_partition_key(key), event, meta),
-                Write(AUDIT, key, key, audited, audit_meta),
-            ]
-        )
+        writes = [
+            Write(RESOURCES, key, resource_partition_key(key), event, meta),
+            Write(AUDIT, key, key, audited, audit_meta),
+        ]
+        if object_id.kind == CONFIGURATION_KIND and event is not None:
+            writes.append(_for_services(object_id.name, event, meta))
+        places = await self._log.commit(writes)
         try:
             await within(READ_BACK_WITHIN, self._store, [place for place in places if place.topic is RESOURCES])
         except TimeoutError:

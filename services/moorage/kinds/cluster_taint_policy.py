@@ -49,10 +49,10 @@ class ClusterTaintPolicyKind(Kind["ClusterTaintPolicy"]):
 
     def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:
         """See `Kind`."""
-        from moorage.core.admission.feature_gates import FAILOVER_FLAG, ineffective_evictions
+        from moorage.core.admission.feature_gates import CONFIGURATION, FAILOVER_SWITCH, ineffective_evictions
 
         if not gates.failover:
-            return (f"the policy has no effect until Moorage is started with {FAILOVER_FLAG}",)
+            return (f"the policy has no effect until {FAILOVER_SWITCH} of {CONFIGURATION} is true",)
         return ineffective_evictions(document.get("spec") or {}, gates)
 
 

@@ -18,11 +18,13 @@ from moorage.runtime.service import Emit, Input, Malformed, RawRecord
 from moorage_schemas.base import Model
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import (
+    CONFIGURATION_HEADER,
     CONTENT_TYPE,
     EnvelopeError,
     Meta,
     event_id,
     from_headers,
+    generation_of,
     is_structured,
     parse_structured,
 )
@@ -297,6 +299,7 @@ def _meta(found: dict[str, bytes]) -> Meta:
             get("ce_correlationid", b"").decode(),
             get("ce_causationid", b"").decode(),
             get("traceparent", b"").decode(),
+            generation_of(get(CONFIGURATION_HEADER)),
         )
     except ValueError:
         return from_headers(list(found.items()))

@@ -95,7 +95,7 @@ class Emit:
     of the event's id. Empty when a cause has only one record of the key."""
 
 
-def child_meta(emit: Emit, *, source: str, now: datetime, ordinal: int = 0) -> Meta:
+def child_meta(emit: Emit, *, source: str, now: datetime, ordinal: int = 0, configuration: int = 0) -> Meta:
     """Return the attributes of an emitted event. Its id is a hash of its cause, never random.
 
     Args:
@@ -103,6 +103,7 @@ def child_meta(emit: Emit, *, source: str, now: datetime, ordinal: int = 0) -> M
         source: the CloudEvents source, such as `moorage/eviction`.
         now: the time of the decision.
         ordinal: distinguishes several events of one step, for one key from one cause.
+        configuration: the generation of the configuration by which it was decided; 0 for none.
     """
     return Meta(
         id=child_id(emit, ordinal),
@@ -113,6 +114,7 @@ def child_meta(emit: Emit, *, source: str, now: datetime, ordinal: int = 0) -> M
         correlation_id=emit.cause.correlation,
         causation_id=emit.cause.id,
         traceparent=emit.cause.traceparent,
+        configuration=configuration,
     )
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import httpx
 
-from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway.durable_log import Place, Write
 from moorage.gateway.errors import unavailable
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.store import Store
 from moorage.runtime.service import Input
+from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta, event_id
@@ -90,7 +90,7 @@ class Fixture:
         *,
         kept: int | None = None,
         ready: bool = True,
-        switches: FeatureGates | None = None,
+        settings: Settings | None = None,
         explanations: Explanations | None = None,
     ) -> None:
         self.store = Store(kept=kept)
@@ -100,7 +100,7 @@ class Fixture:
             store=self.store,
             log=self.log,
             clock=self.clock,
-            switches=switches or FeatureGates(),
+            settings=settings or Settings(),
             explanations=explanations or Explanations(),
         )
         if ready:

@@ -91,7 +91,7 @@ def declared(gateway: Fixture) -> ResourceDeclared:
         ),
         (TAINT_POLICIES, taint_policy(), "spec.taints", "Required value"),
         (TAINT_POLICIES, taint_policy(COLD, COLD), "spec.taints[1]", "Duplicate value"),
-        (TAINT_POLICIES, taint_policy(HOT), "spec.taints[0].effect", "--allow-no-execute-taint-policy=true"),
+        (TAINT_POLICIES, taint_policy(HOT), "spec.taints[0].effect", "spec.allowNoExecuteTaintPolicy"),
         (PROPAGATION, named(spec={}), "spec.resourceSelectors", "Required value"),
         (PROPAGATION, propagation(preemption="Maybe"), "spec.preemption", 'Unsupported value: "Maybe"'),
         (PDBS, named(spec={"selector": {}}), "spec.minAvailable", "Required value"),
@@ -168,31 +168,32 @@ async def test_a_policy_that_has_no_effect_yet_says_so() -> None:
     assert answer.status_code == 201
     (warning,) = answer.headers.get_list("warning")
     assert warning.startswith('299 - "')
-    assert "--feature-gates=Failover=true" in warning
+    assert "spec.featureGates.Failover" in warning
     changed = await gateway.call("PATCH", f"{TAINT_POLICIES}/p", {"metadata": {"labels": {"a": "b"}}})
-    assert "--feature-gates=Failover=true" in changed.headers["warning"]
+    assert "spec.featureGates.Failover" in changed.headers["warning"]
 
 
 async def test_switches_allow_what_they_are_named_for() -> None:
     settings = Settings(feature_gates="Failover=true", allow_no_execute_taint_policy=True, cloud_provider="external")
-    switches = feature_gates(settings)
-    assert switches == FeatureGates(failover=True, allow_no_execute_taint_policy=True, external_cloud=True)
-    gateway = Fixture(switches=switches)
+    assert feature_gates(settings) == FeatureGates(
+        failover=True, allow_no_execute_taint_policy=True, external_cloud=True
+    )
+    gateway = Fixture(settings=settings)
     answer = await gateway.call("POST", TAINT_POLICIES, taint_policy(HOT))
     assert answer.status_code == 201
-    assert "--enable-no-execute-taint-eviction=true" in answer.headers["warning"]
-    quiet = Fixture(switches=FeatureGates(failover=True))
+    assert "spec.enableNoExecuteTaintEviction" in answer.headers["warning"]
+    quiet = Fixture(settings=Settings(feature_gates="Failover=true"))
     assert "warning" not in (await quiet.call("POST", TAINT_POLICIES, taint_policy(COLD))).headers
 
 
 async def test_taints_of_clusters_that_evict_nothing_yet_are_told_of() -> None:
     gateway = Fixture()
     (warning,) = (await gateway.call("POST", CLUSTERS, cluster(taints=[HOT]))).headers.get_list("warning")
-    assert "--feature-gates=Failover=true" in warning
-    assert "--enable-no-execute-taint-eviction=true" in warning
+    assert "spec.featureGates.Failover" in warning
+    assert "spec.enableNoExecuteTaintEviction" in warning
     assert "warning" not in (await gateway.call("POST", CLUSTERS, cluster("member2", taints=[COLD]))).headers
     assert "warning" not in (await gateway.call("POST", NODES, node(taints=[HOT]))).headers
-    everything = Fixture(switches=FeatureGates(failover=True, enable_no_execute_taint_eviction=True))
+    everything = Fixture(settings=Settings(feature_gates="Failover=true", enable_no_execute_taint_eviction=True))
     assert "warning" not in (await everything.call("POST", CLUSTERS, cluster(taints=[HOT]))).headers
 
 
@@ -302,7 +303,7 @@ async def test_other_nodes_get_no_taints_of_a_role() -> None:
 
 
 async def test_a_node_of_an_external_cloud_is_uninitialized_until_it_has_a_provider_id() -> None:
-    gateway = Fixture(switches=FeatureGates(external_cloud=True))
+    gateway = Fixture(settings=Settings(cloud_provider="external"))
     made = await gateway.ok("POST", NODES, node())
     assert made["metadata"]["annotations"] == {"moorage.io/cloud-provider": "external"}
     born = next_taints(None, declared(gateway), {}, NOW)
@@ -322,7 +323,7 @@ async def test_a_node_of_an_external_cloud_is_uninitialized_until_it_has_a_provi
 
 
 async def test_a_node_with_a_provider_id_or_a_word_of_its_own_is_left_alone() -> None:
-    gateway = Fixture(switches=FeatureGates(external_cloud=True))
+    gateway = Fixture(settings=Settings(cloud_provider="external"))
     assert "annotations" not in (await gateway.ok("POST", NODES, node("n1", providerID="cloud://n1")))["metadata"]
     own = node("n2")
     own["metadata"]["annotations"] = {"moorage.io/cloud-provider": "none"}

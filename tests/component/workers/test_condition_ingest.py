@@ -74,8 +74,8 @@ def take(service: ConditionIngest, state: ConditionIngestPartition, batch: list[
         return service.process(state, batch, now, fresh=True)
 
 
-def state(*nodes: str) -> ConditionIngestPartition:
-    found = SERVICE.new_state(HERE)
+def state(*nodes: str, service: condition_ingest.ConditionIngest = SERVICE) -> ConditionIngestPartition:
+    found = service.new_state(HERE)
     for name in nodes or ("n1",):
         found.targets[f"Node/{name}"] = f"uid-{name}-1"
     return found
@@ -315,7 +315,7 @@ def back(emit: Emit) -> Input:
 
 
 def test_a_timer_is_set_when_a_source_first_speaks_and_not_moved() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     first = heard(mine)
     assert [emit.topic.short for emit in first] == ["conditions", "timers"]
     timer = timer_of(first)
@@ -328,7 +328,7 @@ def test_a_timer_is_set_when_a_source_first_speaks_and_not_moved() -> None:
 
 def written_times(service: ConditionIngest, *batch: tuple[float, ConditionReported]) -> list[float]:
     """The times, of these, at which a report was written to `conditions`."""
-    mine, found = state(), []
+    mine, found = state(service=service), []
     for seconds, event in batch:
         given = event.model_copy(update={"observed_time": at(seconds)})
         emits = take(service, mine, [came(given, id=f"at-{seconds}")], at(seconds))
@@ -371,7 +371,7 @@ def test_a_clock_that_is_set_back_has_the_heartbeat_written() -> None:
 
 
 def test_heartbeats_that_are_not_written_keep_the_order_of_reports() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     heard(mine, observed=at(0))
     heard(mine, now=at(10), observed=at(10))
     late = came(report("True", observed=at(9)), id="late")
@@ -383,7 +383,7 @@ def test_heartbeats_that_are_not_written_keep_the_order_of_reports() -> None:
 
 
 def test_one_batch_has_one_time() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     batch = [came(report(observed=at(n), message=str(n)), id=str(n)) for n in range(3)]
     emits = take(LISTENING, mine, batch, at(20))
     conditions = [emit.event for emit in emits if isinstance(emit.event, ConditionChanged)]
@@ -392,11 +392,13 @@ def test_one_batch_has_one_time() -> None:
 
 def test_the_same_batch_gives_the_same_records() -> None:
     batch = [came(report(observed=at(n)), id=str(n)) for n in range(3)]
-    assert take(LISTENING, state(), batch, at(20)) == take(LISTENING, state(), batch, at(20))
+    assert take(LISTENING, state(service=LISTENING), batch, at(20)) == take(
+        LISTENING, state(service=LISTENING), batch, at(20)
+    )
 
 
 def test_silence_goes_through_the_partition_before_it_counts() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     timer = timer_of(heard(mine))
     (ask,) = take(LISTENING, mine, [fired(timer, now=at(40))], at(40))
     assert (ask.topic, ask.key, ask.partition_key) == (CONDITION_REPORTS, "Node/n1", "Node/n1")
@@ -409,7 +411,7 @@ def test_silence_goes_through_the_partition_before_it_counts() -> None:
 
 
 def test_a_report_that_was_waiting_answers_the_question() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     timer = timer_of(heard(mine))
     (ask,) = take(LISTENING, mine, [fired(timer, now=at(40))], at(40))
     heard(mine, now=at(41), observed=at(12))
@@ -420,7 +422,7 @@ def test_a_report_that_was_waiting_answers_the_question() -> None:
 
 
 def test_a_question_that_somebody_else_wrote_does_nothing() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     heard(mine)
     event = report("Unknown", observed=at(60)).model_copy(update={"reason": "HeartbeatStopped", "source": "probe"})
     forged = record(CONDITION_REPORTS, "Node/n1", event, id="mine", partition=HERE, source="moorage/condition-ingest")
@@ -428,7 +430,7 @@ def test_a_question_that_somebody_else_wrote_does_nothing() -> None:
 
 
 def test_a_timer_whose_clock_is_ahead_does_not_make_silence_come_early() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     timer = timer_of(heard(mine))
     again = timer_of(take(LISTENING, mine, [fired(timer, now=at(40))], at(37)))
     assert (again.generation, again.deadline) == (2, at(43)), "three seconds later by the timer's clock"
@@ -436,7 +438,7 @@ def test_a_timer_whose_clock_is_ahead_does_not_make_silence_come_early() -> None
 
 @pytest.mark.parametrize("owner", ["eviction", "condition-ingest-2"])
 def test_timers_of_others_are_ignored(owner: str) -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     timer = timer_of(heard(mine))
     assert take(LISTENING, mine, [fired(timer, now=at(40), owner=owner)], at(40)) == []
     before = dict(mine.watches["Node/n1"])
@@ -448,7 +450,7 @@ def test_timers_of_others_are_ignored(owner: str) -> None:
 
 
 def test_a_target_made_again_is_watched_by_a_timer_of_its_own() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     old = timer_of(heard(mine))
     mine.targets["Node/n1"] = "uid-n1-2"
     emits = heard(mine, now=at(10), observed=at(10))
@@ -460,7 +462,7 @@ def test_a_target_made_again_is_watched_by_a_timer_of_its_own() -> None:
 
 
 def test_a_timer_that_fires_for_a_target_that_is_gone_does_nothing_but_go() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     timer = timer_of(heard(mine))
     LISTENING.apply(mine, RESOURCES, "Node//n1", None)
     assert take(LISTENING, mine, [fired(timer, now=at(40))], at(40)) == []
@@ -474,7 +476,7 @@ def test_a_timer_that_fires_for_a_target_that_is_gone_does_nothing_but_go() -> N
 
 
 def test_a_source_that_says_unknown_has_nothing_to_lose() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     assert [emit.topic.short for emit in heard(mine, status="Unknown")] == ["conditions"]
     timer = timer_of(heard(mine, now=at(5), status="True", observed=at(5)))
     heard(mine, now=at(6), status="Unknown", observed=at(6))
@@ -491,7 +493,7 @@ def about_a_pod(status: str = "False", *, observed: datetime = T0, **fields: Any
 
 
 def test_what_a_deployer_says_of_a_workload_has_a_table_of_its_own_and_no_heartbeats() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     batch = [
         came(about_a_pod(), id="a"),
         came(about_a_pod("True", observed=at(-1)), id="b"),
@@ -523,13 +525,13 @@ def test_what_a_deployer_says_of_a_workload_has_a_table_of_its_own_and_no_heartb
     ids=["key", "time", "name"],
 )
 def test_a_report_about_a_workload_is_checked_like_any_other(bad: Input, reason: RefusalReason, field: str) -> None:
-    (emit,) = take(LISTENING, state(), [bad], T0)
+    (emit,) = take(LISTENING, state(service=LISTENING), [bad], T0)
     assert isinstance(emit.event, DeadLettered)
     assert (emit.event.reason, emit.event.field) == (reason, field)
 
 
 def test_a_workload_on_an_unknown_target_is_refused() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     mine.targets.clear()
     (emit,) = LISTENING.process(mine, [came(about_a_pod())], T0, fresh=True)
     assert isinstance(emit.event, DeadLettered)
@@ -556,7 +558,7 @@ HEALTHY = "Pod/shop/web-0|Node/n1|Healthy"
 
 
 def test_what_is_known_of_a_workload_goes_ten_minutes_after_it_has_left() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     LISTENING.apply(mine, BINDINGS, *binding())
     take(LISTENING, mine, [came(about_a_pod(), id="a"), came(about_a_pod(type="Warm"), id="b")], at(0))
     assert LISTENING.next_wake(mine) is None, "it is bound"
@@ -575,7 +577,7 @@ def test_what_is_known_of_a_workload_goes_ten_minutes_after_it_has_left() -> Non
 
 
 def test_a_workload_that_is_reported_and_never_bound_is_queued_once() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     for seconds in range(0, 1200, 10):
         take(LISTENING, mine, [came(about_a_pod(observed=at(seconds)), id=f"r{seconds}")], at(seconds))
         assert removed(mine, seconds) == []
@@ -585,9 +587,9 @@ def test_a_workload_that_is_reported_and_never_bound_is_queued_once() -> None:
 
 
 def test_a_restore_finds_what_is_not_bound_whatever_it_reads_first() -> None:
-    first = state()
+    first = state(service=LISTENING)
     emits = take(LISTENING, first, [came(about_a_pod(workload=pod(n)), id=f"p{n}") for n in range(2400)], at(0))
-    restored = state()
+    restored = state(service=LISTENING)
     for emit in emits:
         LISTENING.apply(restored, emit.topic, emit.key, emit.event)
     for number in range(0, 2400, 2):
@@ -606,7 +608,7 @@ def pod(number: int) -> WorkloadRef:
 
 
 def test_many_types_of_conditions_of_a_workload_go_with_it() -> None:
-    mine = state()
+    mine = state(service=LISTENING)
     LISTENING.apply(mine, BINDINGS, *binding())
     batch = [came(about_a_pod(type=f"Type{number}"), id=f"t{number}") for number in range(40)]
     take(LISTENING, mine, batch, at(0))

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from moorage.runtime.configuration import Configuration
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
 from moorage.workers.placement.engine.controller import PORTION, Controller
@@ -15,7 +16,6 @@ from moorage.workers.placement.engine.outbox import SOURCE, Outbox
 from moorage.workers.placement.engine.overlay import Overlay
 from moorage.workers.placement.engine.target_table import Declaration, TargetTable
 from moorage.workers.placement.engine.work_queue import Work, WorkQueue
-from moorage.workers.placement.karmada.terms import rules_of
 from moorage.workers.placement.state import PlacementPartition
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
@@ -290,7 +290,7 @@ class TestController:
 
 def test_no_two_controllers_decide_on_the_same_kind() -> None:
 
-    state = PlacementPartition(0, rules_of(Settings()))
+    state = PlacementPartition(0, Configuration(Settings()))
     kinds = [prefix for controller in state.controllers for prefix in controller.decisions]
     assert len(kinds) == len(set(kinds))
     assert state.due()

@@ -102,7 +102,8 @@ def test_records_on_which_a_service_fails_come_out_again(monkeypatch: pytest.Mon
         found = replay(recording, services=["taint-manager"])
     (one,) = found.tallies
     assert one.difference is not None
-    assert "always" in one.difference.why
+    # Where the recorded service failed on one record alone, the engine goes another way before it fails.
+    assert "always" in one.difference.why or "goes another way" in one.difference.why
     assert one.equal < one.transactions
 
 

@@ -112,8 +112,8 @@ class Flow(MemoryStack):
                 owner.engine.reconcile(decision)
                 while owner.service.is_reconciling(owner.state):
                     owner.engine.reconcile(decision)
-                self._write(owner.service, p, (found := [emit for emit, _ in decision.emits]))
-                repairs += found
+                self._write(owner.service, p, decision)
+                repairs += [emit for emit, _ in decision.emits]
         return repairs
 
     # Faults.

@@ -12,17 +12,20 @@ from tests.support.declared import DeclaredObjects
 from tests.support.worlds.flow import START, Flow, Record
 
 from moorage.kinds.kind import named
+from moorage.runtime.configuration import spec_of
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
+from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import resource_key, resource_partition_key
+from moorage_schemas.resources.configuration import CONFIGURATION_NAME
 from moorage_schemas.taint import Toleration
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, RESOURCES
+from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, CONFIGURATION, FLEET, RESOURCES
 
 PARTITIONS = 3
 TEMPLATE: dict[str, Any] = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
@@ -108,8 +111,15 @@ class World:
         self._lives: dict[str, int] = {}
         self._began: dict[str, datetime] = {}
         self._bindings: dict[str, int] = {}
+        self._configurations = 0
 
     # Objects.
+
+    def configure(self, settings: Settings) -> Record:
+        """Write a configuration that decides as these settings do, like the gateway."""
+        self._configurations += 1
+        event = ConfigurationChanged(uid="uid-cluster", generation=self._configurations, spec=spec_of(settings))
+        return self.flow.produce(CONFIGURATION, CONFIGURATION_NAME, event, partition_key=FLEET)
 
     def declare(
         self,

@@ -158,8 +158,7 @@ def test_good_taint_policies() -> None:
             taint_policy(taints=[COLD, {"key": "hot", "effect": "NoExecute"}]),
             (
                 "spec.taints[1].effect: Forbidden: a policy may not contain a taint with effect NoExecute unless "
-                "Moorage is started with --allow-no-execute-taint-policy=true "
-                "(MOORAGE_ALLOW_NO_EXECUTE_TAINT_POLICY=true)"
+                "spec.allowNoExecuteTaintPolicy of moorageconfiguration/cluster is true"
             ),
         ),
         (

@@ -41,8 +41,9 @@ def _of(annotation: Any, constraints: list[Any]) -> st.SearchStrategy[Any]:
         return _of(arguments[0], [*arguments[1:], *constraints])
     if origin in (Union, types.UnionType):
         return st.one_of([st.none() if one is type(None) else _of(one, constraints) for one in arguments])
-    if origin is tuple:
-        return st.lists(_of(arguments[0], []), min_size=_limit(constraints, at.MinLen) or 0, max_size=3).map(tuple)
+    if origin in (tuple, list):
+        some = st.lists(_of(arguments[0], []), min_size=_limit(constraints, at.MinLen) or 0, max_size=3)
+        return some.map(tuple) if origin is tuple else some
     if origin is dict:
         values = JSON if arguments[1] is Any else _of(arguments[1], [])
         return st.dictionaries(st.text(max_size=12), values, max_size=3)

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.taint_strategies import TAINT_LISTS, TOLERATION_LISTS
 
-from moorage.core.taints import node_taint_matrix as matrix_module
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.core.taints.matching import fits, prefer_count
 from moorage.core.taints.node_taint_matrix import TaintMatrix
@@ -27,14 +25,14 @@ def agree(
 ) -> None:
     """Check that the matrix gives the same answer as the scalar matcher for each node and workload."""
     assert len(matrix) == len(nodes)
-    for tolerations, words in zip(workloads, matrix.fits_many(workloads), strict=True):
+    for tolerations in workloads:
+        words = matrix.fits_words(tolerations)
         expected = sorted(
             name
             for name, taints in nodes.items()
             if fits(taints, tolerations, KUBERNETES.filtering, comparison=comparison, strict=strict)
         )
         assert matrix.names(words) == expected
-        assert np.array_equal(words, matrix.fits_words(tolerations))
         bits, counts = matrix.fits(tolerations), matrix.prefer_counts(tolerations)
         assert bits.size == counts.size == matrix.slots
         assert int(bits.sum()) == len(expected)
@@ -50,31 +48,26 @@ def agree(
     STEPS,
     STEPS,
     WORKLOADS,
-    st.tuples(st.booleans(), st.booleans(), st.sampled_from(["rows", "tables", "small tables"])),
+    st.tuples(st.booleans(), st.booleans()),
 )
 def test_the_matrix_answers_as_the_scalar_matcher_through_changes(
     first: list[tuple[str, list[Taint] | None]],
     second: list[tuple[str, list[Taint] | None]],
     workloads: list[list[Toleration]],
-    switches: tuple[bool, bool, str],
+    switches: tuple[bool, bool],
 ) -> None:
-    comparison, strict, way = switches
-    with pytest.MonkeyPatch.context() as patch:
-        if way != "rows":
-            patch.setattr(matrix_module, "_FEW", 0)
-        if way == "small tables":
-            patch.setattr(matrix_module, "_TABLE_LIMIT", 0)
-        matrix = TaintMatrix(comparison=comparison, strict=strict)
-        nodes: dict[str, list[Taint]] = {}
-        for steps in (first, second):
-            for name, taints in steps:
-                if taints is not None:
-                    matrix.set_node(name, taints)
-                    nodes[name] = taints
-                elif name in nodes:
-                    matrix.remove_node(name)
-                    del nodes[name]
-            agree(matrix, nodes, workloads, comparison=comparison, strict=strict)
+    comparison, strict = switches
+    matrix = TaintMatrix(comparison=comparison, strict=strict)
+    nodes: dict[str, list[Taint]] = {}
+    for steps in (first, second):
+        for name, taints in steps:
+            if taints is not None:
+                matrix.set_node(name, taints)
+                nodes[name] = taints
+            elif name in nodes:
+                matrix.remove_node(name)
+                del nodes[name]
+        agree(matrix, nodes, workloads, comparison=comparison, strict=strict)
 
 
 def test_an_empty_matrix_answers_emptily() -> None:
@@ -82,7 +75,6 @@ def test_an_empty_matrix_answers_emptily() -> None:
     assert matrix.fits([]).tolist() == []
     assert matrix.prefer_counts([]).tolist() == []
     assert matrix.names(matrix.fits_words([])) == []
-    assert matrix.fits_many([]).shape[0] == 0
 
 
 def test_many_distinct_taints_and_nodes() -> None:

@@ -69,7 +69,7 @@ class Seen:
                 "time": _rfc3339(self.meta.time) if self.meta.time else None,
                 "correlationid": self.meta.correlation,
                 "causationid": self.meta.causation_id,
-            }
+            } | ({"configuration": self.meta.configuration} if self.meta.configuration else {})
         if self.wrong:
             found |= {"error": self.wrong, "original": (self.value or b"")[:1000].decode("utf-8", "replace")}
         found["data"] = None if self.event is None else self.event.model_dump(mode="json")

@@ -48,8 +48,9 @@ def run(
 ) -> None:
     """Run one or more services in this process.
 
-    Several processes may run the same service; they share its work and need the same settings. The address of Kafka is
-    taken from MOORAGE_BOOTSTRAP_SERVERS, or else from a running `moorage up`.
+    Several processes may run the same service; they share its work. They decide by the fleet's MoorageConfiguration,
+    whose first content is the gateway's settings. The address of Kafka is taken from MOORAGE_BOOTSTRAP_SERVERS, or else
+    from a running `moorage up`.
     """
     chosen = services.check(names)
     endpoints.load_settings(flags)  # report wrong settings before looking for Kafka

@@ -121,8 +121,8 @@ def simulate(
     """Show what a change would do, without making it.
 
     Reads a copy of the state from Kafka, runs the services on it without and with the change, and shows the
-    differences. The copy needs the same settings as the live services. Those of a `moorage up` on this machine are
-    used by default; otherwise give them as flags.
+    differences. The copy's services decide by the fleet's MoorageConfiguration; flags change it for both runs. To see
+    what a changed configuration would do, give it as a file.
 
     For example: `moorage simulate --taint node/n1=maintenance=yes:NoExecute`, or
     `moorage simulate --outage zone=eu/a --for 30m`.
@@ -139,7 +139,8 @@ def simulate(
         namespace=namespace,
     )
     settings = _settings(flags)
-    whole = {**report.document(_simulated(settings, request, span)), "settings": given(settings)}
+    found, shown = _simulated(settings, flags, request, span)
+    whole = {**report.document(found), "settings": shown}
     if form in {SimulateFormat.JSON, SimulateFormat.YAML}:
         output.write(output.document(whole, output.Format(form.value)))
     else:
@@ -168,8 +169,13 @@ def _settings(flags: Mapping[str, str]) -> Settings:
     return endpoints.load_settings({**live, **flags}, bootstrap_servers=bootstrap, topic_prefix=prefix)
 
 
-def _simulated(settings: Settings, request: simulate_request.SimulationRequest, span: timedelta) -> run.Simulated:
-    """Read the copy and run it without and with the change. The progress is shown on standard error.
+def _simulated(
+    settings: Settings, flags: Mapping[str, str], request: simulate_request.SimulationRequest, span: timedelta
+) -> tuple[run.Simulated, dict[str, str]]:
+    """Read the copy and run it without and with the change. Return the results, and the settings to show.
+
+    The settings of both runs are those of the copy's configuration if it has one, changed by the flags. Then only the
+    flags are shown. The progress is shown on standard error.
 
     Raises:
         CliError: the copy cannot be read, or does not come to rest.
@@ -178,11 +184,17 @@ def _simulated(settings: Settings, request: simulate_request.SimulationRequest, 
     with silenced(), Console(stderr=True).status("") as status:
         snapshot = _load(settings, lambda read, wanted: status.update(f"reading {read} of {wanted} positions"))
 
+        own, settings = settings, run.in_force(snapshot, settings)
+        if flags and settings is not own:
+            said = endpoints.load_settings(flags)
+            settings = settings.model_copy(update={field: getattr(said, field) for field in flags})
+        shown = given(settings) if settings is own else dict(flags)
+
         def progress(name: str, share: float) -> None:
             status.update(f"running {human(span.total_seconds())} {name}: {share:.0%}")
 
         try:
-            return run.simulate(snapshot, settings, request.make, span, progress)
+            return run.simulate(snapshot, settings, request.make, span, progress), shown
         except RestlessError as error:
             raise CliError(f"the copy does not come to rest: {error}") from None
 

@@ -34,6 +34,9 @@ def up(
     By default this starts an embedded Kafka, and keeps its data for the next run. MOORAGE_BOOTSTRAP_SERVERS names
     another Kafka cluster.
 
+    The settings that change decisions become the fleet's MoorageConfiguration when it is first started. Later, change
+    them with `moorage edit moorageconfiguration cluster`.
+
     The gateway listens on 127.0.0.1, on the port given by --port. Each service serves its health and metrics on a free
     port of 127.0.0.1. The addresses are printed at the start.
     """

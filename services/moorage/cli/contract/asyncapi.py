@@ -158,6 +158,12 @@ def _headers() -> dict[str, Any]:
             "ce_subject": {**_TEXT, "description": "The record key."},
             "ce_correlationid": {**_TEXT, "description": "The id of the first event of the chain."},
             "ce_causationid": {**_TEXT, "description": "The id of the event that led to this one."},
+            "ce_configuration": {
+                **_TEXT,
+                "pattern": "^[1-9][0-9]*$",
+                "description": "The generation of the MoorageConfiguration by which a service decided. Absent while "
+                "there is none, and for records that do not depend on it.",
+            },
             "content-type": {"const": "application/json"},
             "traceparent": {**_TEXT, "description": "W3C trace context."},
         },

@@ -1,4 +1,4 @@
-"""The settings that affect admission, and the flags that switch them on."""
+"""The settings that affect admission, and the fields of the configuration that switch them on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import Any, Final
 
 from moorage_schemas.taint import TaintEffect
 
-FAILOVER_FLAG: Final = "--feature-gates=Failover=true (MOORAGE_FEATURE_GATES=Failover=true)"
-_EVICTION_FLAG: Final = "--enable-no-execute-taint-eviction=true (MOORAGE_ENABLE_NO_EXECUTE_TAINT_EVICTION=true)"
+CONFIGURATION: Final = "moorageconfiguration/cluster"
+"""The configuration as commands name it."""
+
+FAILOVER_SWITCH: Final = "spec.featureGates.Failover"
+"""The field of the configuration that is the feature gate Failover."""
+
+_EVICTION_SWITCH: Final = "spec.enableNoExecuteTaintEviction"
+_BE: Final = {1: "is", 2: "are"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +39,10 @@ def ineffective_evictions(spec: Mapping[str, Any], gates: FeatureGates) -> Itera
     """Yield a warning if taints of a cluster or of a policy should evict, but evictions from clusters are off."""
     evicting = any(taint.get("effect") == TaintEffect.NO_EXECUTE for taint in spec.get("taints") or ())
     missing = [
-        flag
-        for flag, on in ((FAILOVER_FLAG, gates.failover), (_EVICTION_FLAG, gates.enable_no_execute_taint_eviction))
+        field
+        for field, on in ((FAILOVER_SWITCH, gates.failover), (_EVICTION_SWITCH, gates.enable_no_execute_taint_eviction))
         if not on
     ]
     if evicting and missing:
-        yield f"NoExecute taints evict nothing from clusters until Moorage is started with {' and '.join(missing)}"
+        fields = " and ".join(missing)
+        yield f"NoExecute taints evict nothing from clusters until {fields} of {CONFIGURATION} {_BE[len(missing)]} true"

@@ -106,7 +106,7 @@ def grace_period(seconds: float) -> timedelta | None:
 
 
 class GracePeriods:
-    """Returns the grace period of a source.
+    """Returns the grace period of a source. Two that say the same are equal.
 
     Args:
         by_kind: the grace period for each kind of target. None, or a missing kind, means no limit.
@@ -116,6 +116,12 @@ class GracePeriods:
     def __init__(self, by_kind: Mapping[TargetKind, timedelta | None], rules: tuple[SourceRule, ...] = ()) -> None:
         self._by_kind = dict(by_kind)
         self._rules = rules
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GracePeriods) and (self._by_kind, self._rules) == (other._by_kind, other._rules)
+
+    def __hash__(self) -> int:
+        return hash((frozenset(self._by_kind.items()), self._rules))
 
     def of(self, kind: TargetKind, source: str, own: timedelta | None = None) -> timedelta | None:
         """The grace period of a source about a target. None if the source has no heartbeats.

@@ -170,6 +170,15 @@ class ZoneTable:
         self._begun = False
         """Whether anything was evaluated since the restore."""
 
+    def use(self, rules: ZoneRules) -> None:
+        """Use other rules. If they differ, the next `settle` evaluates every zone.
+
+        The record of a zone has the rate by which it has gained its token, so a changed rate takes effect from then on.
+        """
+        if rules != self._rules:
+            self._rules = rules
+            self.look_again()
+
     # Known facts.
 
     def member(self, target: str) -> ZoneMembered | None:

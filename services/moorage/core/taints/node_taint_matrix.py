@@ -2,14 +2,12 @@
 
 Each distinct taint has a row of bits, with one bit for each node that carries the taint. A workload's tolerations
 become one bit mask over the distinct taints, combined from cached masks of the single tolerations. The nodes that do
-not fit are then the union of the rows of the remaining taints. For many workloads at once, the rows are grouped (eight
-taints, or four if the tables would be large), and the union of each subset of a group is tabulated. So a workload costs
-one table row for each group instead of one row for each taint (the method of four Russians).
+not fit are then the union of the rows of the remaining taints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import numpy as np
@@ -23,14 +21,6 @@ Words = npt.NDArray[np.uint64]
 """A bitset over node slots: bit `slot % 64` of word `slot // 64`."""
 
 _WORD: Final = 64
-_ALL_ONES: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-_TABLE_LIMIT: Final = 32 * 2**20
-"""The maximum size in bytes of tables with groups of eight taints. Above it, groups of four are used (fewer table rows,
-but twice as many groups)."""
-
-_FEW: Final = 16
-"""Up to this many workloads are answered row by row, because tables would cost more than they save."""
-
 _REMEMBERED: Final = 2**16
 """The maximum number of cached masks of single tolerations. When it is reached, the cache is cleared."""
 
@@ -61,15 +51,12 @@ class _Plane:
         self._free: list[int] = []
         self._by_key: dict[str, set[int]] = {}
         self._masks: dict[_TolerationKey, int] = {}
-        self._tables: dict[int, Words] = {}
-        self._group_bits = 8
 
     def widen(self, words: int) -> None:
         """Make room for `words` words of nodes."""
         grown = np.zeros((self.rows.shape[0], words), dtype=np.uint64)
         grown[:, : self.rows.shape[1]] = self.rows
         self.rows = grown
-        self._tables.clear()
 
     def number_of(self, key: _TaintKey) -> int | None:
         """The id of a taint. None if no node carries it."""
@@ -83,14 +70,12 @@ class _Plane:
             number = self._intern(key, taint)
         self.rows[number, slot // _WORD] |= np.uint64(1 << (slot % _WORD))
         self._uses[number] += 1
-        self._tables.pop(number // self._group_bits, None)
         return number
 
     def remove(self, number: int, slot: int) -> None:
         """Remove taint `number` from the node in `slot`. A taint that no node carries any more is forgotten."""
         self.rows[number, slot // _WORD] &= ~np.uint64(1 << (slot % _WORD))
         self._uses[number] -= 1
-        self._tables.pop(number // self._group_bits, None)
         taint = self._taints[number]
         if self._uses[number] == 0 and taint is not None:
             del self._ids[(taint.key, taint.value, taint.effect)]
@@ -155,59 +140,6 @@ class _Plane:
         """The nodes that carry any of the taints in `mask`."""
         joined: Words = np.bitwise_or.reduce(self.rows_of(mask), axis=0)
         return joined
-
-    def unions(self, masks: Sequence[int]) -> Words:
-        """`union` for many masks. The result has one row for each mask."""
-        size = len(self._taints)
-        width = self.rows.shape[1]
-        joined = np.zeros((len(masks), width), dtype=np.uint64)
-        if not size:
-            return joined
-        if len(masks) <= _FEW:
-            for row, mask in enumerate(masks):
-                joined[row] = self.union(mask)
-            return joined
-        bits = 8 if (size + 7) // 8 * 256 * width * 8 <= _TABLE_LIMIT else 4
-        if bits != self._group_bits:
-            self._group_bits = bits
-            self._tables.clear()
-        length = (size + 7) // 8
-        packed = np.frombuffer(b"".join([m.to_bytes(length, "little") for m in masks]), dtype=np.uint8)
-        index = packed.reshape(len(masks), length)
-        # Process workloads in blocks, so that the block of the result stays in the processor's cache.
-        block = max(1, 2**17 // width // 8)
-        scratch = np.empty((min(block, len(masks)), width), dtype=np.uint64)
-        tables = [self._table(group) for group in range((size + bits - 1) // bits)]
-        picks = [self._pick(index, group) for group in range(len(tables))]
-        for start in range(0, len(masks), block):
-            part = joined[start : start + block]
-            rows = scratch[: len(part)]
-            for table, pick in zip(tables, picks, strict=True):
-                np.take(table, pick[start : start + block], axis=0, out=rows, mode="clip")
-                np.bitwise_or(part, rows, out=part)
-        return joined
-
-    def _pick(self, index: npt.NDArray[np.uint8], group: int) -> npt.NDArray[np.intp]:
-        if self._group_bits == 8:  # noqa: PLR2004 - the two group sizes are explained at the top
-            column = index[:, group]
-        else:
-            column = (index[:, group // 2] >> np.uint8(4 * (group % 2))) & np.uint8(15)
-        return column.astype(np.intp)
-
-    def _table(self, group: int) -> Words:
-        """The unions of all subsets of the group's rows, indexed by the subset's bits."""
-        table = self._tables.get(group)
-        if table is None:
-            bits = self._group_bits
-            table = np.zeros((1 << bits, self.rows.shape[1]), dtype=np.uint64)
-            for bit in range(bits):
-                number = group * bits + bit
-                if number >= len(self._taints):
-                    break
-                half = 1 << bit
-                np.bitwise_or(table[:half], self.rows[number], out=table[half : 2 * half])
-            self._tables[group] = table
-        return table
 
 
 class TaintMatrix:
@@ -322,17 +254,6 @@ class TaintMatrix:
     def fits(self, tolerations: Iterable[Toleration]) -> npt.NDArray[np.bool_]:
         """The same as booleans, one for each slot. False for a free slot."""
         return _bits_of(self.fits_words(tolerations), len(self._names))
-
-    def fits_many(self, workloads: Sequence[Iterable[Toleration]]) -> Words:
-        """`fits_words` for many workloads, one row for each. This is far cheaper than one call for each.
-
-        A row takes one bit for each slot. If workloads times nodes is too much for the memory, pass the workloads in
-        parts.
-        """
-        bad = self._filter.unions([self._filter.left_over(tolerations) for tolerations in workloads])
-        np.bitwise_xor(bad, _ALL_ONES, out=bad)
-        np.bitwise_and(bad, self._live, out=bad)
-        return bad[:, : self._width()]
 
     def prefer_counts(self, tolerations: Iterable[Toleration]) -> npt.NDArray[np.int64]:
         """The number of untolerated scoring taints of the node in each slot."""

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from moorage.core.admission.feature_gates import FeatureGates
+from moorage.gateway.configuration import Configured, FirstContent
 from moorage.gateway.controllers.machine_sets import MachineKeeper
 from moorage.gateway.controllers.pod_gc import Sweeper
 from moorage.gateway.durable_log import Log
@@ -23,12 +23,13 @@ from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.http import discovery, paths
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.hosts import check_host
-from moorage.gateway.http.reports import Intake, Limits
+from moorage.gateway.http.reports import Intake
 from moorage.gateway.http.resources import ResourcesApi, answer
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store
 from moorage.gateway.writer import Writer
 from moorage.runtime.clock import Clock, WallClock
+from moorage.runtime.settings import Settings
 
 _log = structlog.get_logger(__name__)
 
@@ -46,8 +47,9 @@ class Gateway:
     log: Log
     clock: Clock = field(default_factory=WallClock)
     metrics: Metrics = field(default_factory=Metrics)
-    limits: Limits = field(default_factory=Limits)
-    switches: FeatureGates = field(default_factory=FeatureGates)
+    settings: Settings = field(default_factory=Settings)
+    """The process's own settings. A configuration replaces those that change decisions."""
+
     hosts: frozenset[str] | None = frozenset()
     """Host names, in addition to the local ones, under which the gateway may be called. None allows every name."""
 
@@ -62,14 +64,15 @@ class Gateway:
 
 
 def create_app(gateway: Gateway) -> Starlette:
-    """Create the application of a gateway."""
-    writer = Writer(gateway.store, gateway.log, gateway.clock, gateway.switches)
+    """Create the application of a gateway. Its state has `first_content`, which writes the first configuration."""
+    in_force = Configured(gateway.store, gateway.settings)
+    writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates)
     sweeper = Sweeper(writer)
     gateway.store.evicted = sweeper.found
     keeper = MachineKeeper(gateway.store, writer)
     gateway.store.applied = keeper.applied
-    endpoints = _Endpoints(gateway, writer)
-    intake = Intake(gateway.store, gateway.log, gateway.clock, gateway.limits)
+    endpoints = _Endpoints(gateway, writer, in_force)
+    intake = Intake(gateway.store, gateway.log, gateway.clock, lambda: in_force.limits)
 
     def route(path: str, verb: str, handler: Handler, methods: list[str]) -> Route:
         return Route(path, _guarded(gateway, verb, handler), methods=methods)
@@ -88,7 +91,7 @@ def create_app(gateway: Gateway) -> Starlette:
             await asyncio.gather(*tasks, return_exceptions=True)
             await gateway.explanations.close()
 
-    return Starlette(
+    app = Starlette(
         routes=[
             route("/healthz", "health", endpoints.healthz, _READING),
             route("/livez", "health", endpoints.healthz, _READING),
@@ -105,14 +108,16 @@ def create_app(gateway: Gateway) -> Starlette:
         ],
         lifespan=lifespan,
     )
+    app.state.first_content = FirstContent(gateway.store, writer, gateway.settings)
+    return app
 
 
 class _Endpoints:
     """The endpoints other than condition reports."""
 
-    def __init__(self, gateway: Gateway, writer: Writer) -> None:
+    def __init__(self, gateway: Gateway, writer: Writer, in_force: Configured) -> None:
         self._gateway = gateway
-        self._api = ResourcesApi(gateway.store, writer, gateway.metrics, gateway.switches)
+        self._api = ResourcesApi(gateway.store, writer, gateway.metrics, lambda: in_force.gates)
 
     async def core(self, request: Request) -> Response:
         """`/api/…`: the core group."""

@@ -10,7 +10,7 @@ a report's source. The source of a person's report begins with `cli/`, which sho
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -57,10 +57,10 @@ class Intake:
         store: has the declared targets.
         log: writes the reports.
         clock: gives the present time. Reports must not be from the future.
-        limits: the limits for a report.
+        limits: returns the limits for a report.
     """
 
-    def __init__(self, store: Store, log: Log, clock: Clock, limits: Limits) -> None:
+    def __init__(self, store: Store, log: Log, clock: Clock, limits: Callable[[], Limits]) -> None:
         self._store = store
         self._log = log
         self._clock = clock
@@ -141,7 +141,7 @@ class Intake:
     def _checked(self, meta: Meta, data: Any, size: int) -> Write:
         if meta.type != CONDITION_REPORTS.event_type:
             raise _invalid_envelope(EnvelopeError("type", meta.type, f"must be {CONDITION_REPORTS.event_type}"))
-        if refusal := check_size(size, self._limits.max_bytes):
+        if refusal := check_size(size, self._limits().max_bytes):
             raise _refused(refusal)
         try:
             report = ConditionReported.model_validate_json(orjson.dumps(data))
@@ -150,7 +150,7 @@ class Intake:
             causes = [Cause(item.kind.value, item.body, f"data.{item.path}" if item.path else "data") for item in found]
             shown = "; ".join(f"data.{item}" if item.path else f"data: {item.body}" for item in found)
             raise StatusError(422, f"the report is invalid: {shown}", reason="Invalid", causes=causes) from None
-        if refusal := check_time(report, self._clock.now(), self._limits.clock_skew) or check_workload(report):
+        if refusal := check_time(report, self._clock.now(), self._limits().clock_skew) or check_workload(report):
             raise _refused(refusal)
         target = report.target
         if resource_key(target.kind.value, "", target.name) not in self._store.tables.resources:

@@ -35,7 +35,7 @@ _DIGITS = 18  # of a number in a query; no version or timeout is longer
 class ResourcesApi:
     """Answers requests about resources."""
 
-    def __init__(self, store: Store, writer: Writer, metrics: Metrics, switches: FeatureGates) -> None:
+    def __init__(self, store: Store, writer: Writer, metrics: Metrics, switches: Callable[[], FeatureGates]) -> None:
         self._switches = switches
         self._store = store
         self._writer = writer
@@ -192,7 +192,7 @@ class ResourcesApi:
         response = answer(code, path.kind.converted(shown.document))
         kind = path.kind.definition
         notes = kind.notes(shown.document, sent, self._store.tables)
-        for text in (*warnings(shown.document, kind, self._switches), *notes):
+        for text in (*warnings(shown.document, kind, self._switches()), *notes):
             response.headers.append("warning", warning_header(text))
         return response
 

@@ -78,10 +78,10 @@ class Propagation(Kind[ResourceT]):
 
     def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:
         """See `Kind`."""
-        from moorage.core.admission.feature_gates import FAILOVER_FLAG
+        from moorage.core.admission.feature_gates import CONFIGURATION, FAILOVER_SWITCH
 
         failover = (document.get("spec") or {}).get("failover") or {}
         if failover.get("cluster") and not gates.failover:
-            yield f"spec.failover.cluster has no effect until Moorage is started with {FAILOVER_FLAG}"
+            yield f"spec.failover.cluster has no effect until {FAILOVER_SWITCH} of {CONFIGURATION} is true"
         if failover.get("application"):
             yield "spec.failover.application has no effect: Moorage acts on taints of clusters, not on applications"

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from moorage.runtime import metrics
+from moorage.runtime.configuration import Configuration
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.engine.format import RecordFormat
 from moorage.runtime.engine.journal import Book
@@ -46,6 +47,9 @@ class BatchDecision:
 
     emits: list[tuple[Emit, bytes | None]] = field(default_factory=list)
     """The records to write, each with its encoded value."""
+
+    configurations: list[int] = field(default_factory=list)
+    """For each of them, the generation of the configuration by which it was decided; 0 for none."""
 
     positions: dict[Topic, int] = field(default_factory=dict)
     """The next offset of each source that the batch had records of."""
@@ -104,6 +108,9 @@ class BatchProcessor(Generic[S]):
         self.steps = 0
         """Grows with each slice of records that is decided on. The watchdog reads it."""
 
+        self.configuration: Configuration | None = None
+        """The configuration that the service decides by; None when it needs none."""
+
         self._singly: set[tuple[str, int]] = set()
         self._poison: dict[tuple[str, int], str] = {}
         self._fresh = False
@@ -133,7 +140,7 @@ class BatchProcessor(Generic[S]):
                     decision.left = records[number:]
                     return
                 yield Turn()
-            decoded = self._form.decode(topic, record, third_party=foreign, max_bytes=self._max_bytes)
+            decoded = self._form.decode(topic, record, third_party=foreign, max_bytes=self._largest())
             place = (topic.short, record.offset)
             alone = careful and (place in self._singly or place in self._poison)
             if alone or isinstance(decoded, Malformed):
@@ -165,6 +172,13 @@ class BatchProcessor(Generic[S]):
                 self._check_partition(emit)
             added.append((emit, serialize(emit)))
         decision.emits += added
+        generation = self.configuration.generation if self.configuration is not None else 0
+        decision.configurations += [generation] * len(added)
+
+    def _largest(self) -> int:
+        """Return the maximum size of a report in bytes."""
+        found = self.configuration
+        return found.settings.report_max_bytes if found is not None and found.generation else self._max_bytes
 
     def _process(self, state: S, run: Sequence[Input], decision: BatchDecision, *, catching_up: bool) -> Steps[bool]:
         """Process a run of records. Return False when it was a single record on which the service failed.

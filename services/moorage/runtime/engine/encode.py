@@ -13,7 +13,7 @@ from moorage.runtime.codec import Outgoing
 from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.logs import bound_to
 from moorage.runtime.service import Emit, Service, child_id, source_name
-from moorage_schemas.envelope import CONTENT_TYPE, to_headers
+from moorage_schemas.envelope import CONFIGURATION_HEADER, CONTENT_TYPE, to_headers
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import Topic, partition_of
 
@@ -69,7 +69,7 @@ class Encoder:
         time = ("ce_time", format_time(decision.now).encode())
         ordinals: dict[tuple[str, str, str, str], int] = {}
         records = []
-        for emit, value in decision.emits:
+        for (emit, value), configuration in zip(decision.emits, decision.configurations, strict=True):
             short, key, cause = emit.topic.short, emit.key, emit.cause
             place = self._places.get(short) or self._place(emit.topic)
             raw_key = key.encode()
@@ -93,6 +93,8 @@ class Encoder:
                 headers.append(("ce_causationid", cause.id.encode()))
                 if cause.traceparent:
                     headers.append(("traceparent", cause.traceparent.encode()))
+                if configuration:
+                    headers.append((CONFIGURATION_HEADER, b"%d" % configuration))
             if place.is_state:
                 headers.extend(sources)
             partition = partition_of(emit.partition_key, self._partitions)

@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 import structlog
 
 from moorage.runtime import metrics
+from moorage.runtime.configuration import configuration_of
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.format import RecordFormat
 from moorage.runtime.engine.journal import Book, Flag, NoBook
@@ -37,7 +38,7 @@ from moorage.runtime.engine.requests import (
 )
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.service import Freshness, GlobalView, Needs, Service, Upstream, source_name
-from moorage_schemas.topics import Topic
+from moorage_schemas.topics import CONFIGURATION, Topic
 
 log = structlog.get_logger(__name__)
 
@@ -142,6 +143,7 @@ class PartitionEngine(Generic[S]):
         self._hold_until: datetime | None = None
         self._hold = _WAKE_HOLD
         self._has_begun = False
+        self._is_configured = False
 
     # For the driver and for reports.
 
@@ -225,6 +227,7 @@ class PartitionEngine(Generic[S]):
         service = self.service
         self._state = service.new_state(self.partition)
         self._has_state = True
+        self._batches.configuration = configuration_of(view)
         if view is not None:
             service.use_globals(self._state, view)
         every = (*service.sources, *service.changelogs, *service.follows)
@@ -304,6 +307,7 @@ class PartitionEngine(Generic[S]):
         self._dirty_since = None
         self.caught_up = False
         self._has_begun = False
+        self._is_configured = False
         if self._has_state:
             self._has_state = False
             self._book.forgot()
@@ -434,7 +438,13 @@ class PartitionEngine(Generic[S]):
 
         The restored state rests on everything that the previous owner had read. The view of this process may be older.
         A node that the view does not know yet would count as deleted, and the work on it would be evicted.
+
+        While the engine catches up, it may decide on single records. They need only the configuration.
         """
+        early = not self.caught_up and not self._is_configured and self._batches.configuration is not None
+        if self._book.flag(Flag.CONFIGURES, early):
+            yield CatchUp(frozenset({CONFIGURATION}))
+            self._is_configured = True
         first = self.caught_up and not self._has_begun and bool(self.service.globals)
         if self._book.flag(Flag.BEGINS, first):
             yield CatchUp(frozenset(self.service.globals))

@@ -90,6 +90,7 @@ _ELSEWHERE: Final = frozenset(
         "http_host",
         "http_port",
         "gateway_port",
+        "query_server",
         "server",
         "log_format",
         "log_level",
@@ -102,6 +103,9 @@ class Flag(StrEnum):
 
     BEGINS = "b"
     """Nothing has been decided since the restore, and the global topics are read first."""
+
+    CONFIGURES = "g"
+    """Nothing has been decided since the restore, and the configuration is read before the waiting records."""
 
     CAUGHT_UP = "k"
     """The source tables are read to the ends that they had at the start."""

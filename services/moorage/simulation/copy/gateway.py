@@ -10,15 +10,13 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Self, TypeVar
 
 import httpx
 
-from moorage.gateway.admission.feature_gates import feature_gates
 from moorage.gateway.durable_log import Place, Write
 from moorage.gateway.http.app import Gateway, create_app
-from moorage.gateway.http.reports import Limits
 from moorage.gateway.store import ShownObject, Store
 from moorage.kinds.status.machines import MachineIndex
 from moorage.kinds.status.records import ObjectId
@@ -110,7 +108,7 @@ class Edge:
 
     Args:
         stack: the copy. The gateway knows what is in its topics now.
-        settings: the feature gates, and the limits of reports.
+        settings: the settings of the process, for a copy without a configuration.
     """
 
     def __init__(self, stack: MemoryStack, settings: Settings) -> None:
@@ -122,13 +120,11 @@ class Edge:
             if isinstance(found, Input):
                 store.apply([found])
         store.begin()
-        limits = Limits(timedelta(seconds=settings.clock_skew), settings.report_max_bytes)
         gateway = Gateway(
             store=store,
             log=_Log(stack, store),
             clock=_Clock(stack),
-            limits=limits,
-            switches=feature_gates(settings),
+            settings=settings,
             hosts=None,
         )
         self._app = create_app(gateway)

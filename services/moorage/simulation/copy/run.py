@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from moorage.runtime.configuration import configured, spec_of
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.alive import FOR_EVER, StillTimer, lives_on
@@ -16,7 +17,9 @@ from moorage.simulation.copy.pod_gc import Sweep
 from moorage.simulation.copy.snapshot import Snapshot
 from moorage.simulation.copy.stack import MemoryStack
 from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
-from moorage_schemas.topics import Topic
+from moorage_schemas.configuration import ConfigurationChanged
+from moorage_schemas.resources.configuration import CONFIGURATION_NAME
+from moorage_schemas.topics import CONFIGURATION, FLEET, Topic
 
 Change = Callable[[Edge, MemoryStack], Sequence[str]]
 """Changes the copy through its gateway, and returns in words what it has done."""
@@ -37,8 +40,22 @@ def services(settings: Settings, since: datetime | None = None) -> list[Service[
     ]
 
 
+def in_force(snapshot: Snapshot, settings: Settings) -> Settings:
+    """Return the settings with those of the copy's configuration in their place, if it has one."""
+    known = _configuration(snapshot)
+    return settings if known is None else configured(settings, known.spec)
+
+
+def _configuration(snapshot: Snapshot) -> ConfigurationChanged | None:
+    kept = snapshot.last(CONFIGURATION, CONFIGURATION_NAME)
+    return kept.event if kept is not None and isinstance(kept.event, ConfigurationChanged) else None
+
+
 def restored(snapshot: Snapshot, settings: Settings) -> MemoryStack:
-    """Return the services on a copy, at the time of the copy and before anything has been done."""
+    """Return the services on a copy, at the time of the copy and before anything has been done.
+
+    If the settings differ from the copy's configuration, the configuration is replaced: the services decide by them.
+    """
     settings = settings.model_copy(update={"partitions": snapshot.partitions})
     stack = MemoryStack(
         [*services(settings, snapshot.taken), Sweep()],
@@ -47,6 +64,11 @@ def restored(snapshot: Snapshot, settings: Settings) -> MemoryStack:
         report_max_bytes=settings.report_max_bytes,
     )
     stack.restore(lives_on(snapshot))
+    known, spec = _configuration(snapshot), spec_of(settings)
+    if known is not None and known.spec != spec:
+        # With another uid it counts, and so does a later one that the copy's gateway writes.
+        event = known.model_copy(update={"uid": "simulated", "spec": spec})
+        stack.produce(CONFIGURATION, CONFIGURATION_NAME, event, partition_key=FLEET, source="simulation")
     return stack
 
 
@@ -93,7 +115,7 @@ def simulate(
 
     Args:
         snapshot: the copy. It is not modified.
-        settings: the settings of the live services and the gateway.
+        settings: the settings by which the services decide: `in_force`, perhaps with some of them changed.
         change: makes the change, after everything that was waiting at the time of the copy has been done.
         horizon: how much time passes, by the copy's clock.
         progress: called with the progress.

@@ -459,7 +459,7 @@ class MemoryStack:
     def _commit(self, owner: CopyTask, decision: BatchDecision) -> None:
         """Write the output and the offsets."""
         name, engine = owner.service.name, owner.engine
-        self._write(owner.service, owner.partition, [emit for emit, _ in decision.emits])
+        self._write(owner.service, owner.partition, decision)
         transaction = engine.prepare(decision)
         for topic, position in engine.positions.items():
             place = (name, topic.short, owner.partition)
@@ -467,14 +467,16 @@ class MemoryStack:
         if transaction is not None:
             engine.written(transaction)
 
-    def _write(self, service: Service[Any], partition: int, emits: Sequence[Emit]) -> None:
+    def _write(self, service: Service[Any], partition: int, decision: BatchDecision) -> None:
         seen: dict[tuple[str, str, str, str], int] = {}
         changelogs = {topic.short for topic in service.changelogs}
-        for emit in emits:
+        for (emit, _), configuration in zip(decision.emits, decision.configurations, strict=True):
             # The ordinal distinguishes several events of one key with one cause, as in the runtime.
             place = (emit.cause.id, emit.topic.short, emit.key, emit.step)
             ordinal = seen[place] = seen.get(place, -1) + 1
-            meta = emit.meta or child_meta(emit, source=source_name(service.name), now=self.now, ordinal=ordinal)
+            meta = emit.meta or child_meta(
+                emit, source=source_name(service.name), now=self.now, ordinal=ordinal, configuration=configuration
+            )
             record = self.write(emit.topic, emit.key, emit.partition_key, emit.event, meta)
             if emit.topic.short in changelogs and record.partition != partition:
                 raise ValueError(f"{service.name}: {emit.topic.short} {emit.key} strays")

@@ -121,6 +121,7 @@ def _step(step: Step) -> Document:
         "key": kept.key,
         "id": kept.meta.id,
         "causationid": kept.meta.causation_id or None,
+        "configuration": kept.meta.configuration or None,
         "source": kept.meta.source,
         "what": words(kept.key, kept.event, utc_clock),
         "note": step.note,

@@ -26,7 +26,7 @@ class Grounds(Protocol):
     """The state that an explanation rests on. It does not change while an explanation is made."""
 
     settings: Settings
-    """The settings of the services."""
+    """The settings of the services while there is no configuration. Placement's view has those that are in force."""
 
     @property
     def taken(self) -> datetime:

@@ -33,7 +33,6 @@ from moorage.workers.placement.karmada.decision import UNSCHEDULABLE
 from moorage.workers.placement.karmada.departure import decide
 from moorage.workers.placement.karmada.reconcile import draft_of, request_of
 from moorage.workers.placement.karmada.resource import RESOURCE_BINDING, ClaimedResource
-from moorage.workers.placement.karmada.terms import rules_of
 from moorage.workers.placement.state import PlacementPartition
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import WorkloadPlaced
@@ -81,8 +80,8 @@ class _Binding:
         self.placed, self.kept = found
         self.owner = self.placed.owner.key
         self.state, self.view = state, state.view.karmada
-        self.rules = rules_of(grounds.settings)
         bindings = state.karmada
+        self.rules = bindings.rules
         self.writer = BindingWriter(bindings, bindings.state, self.rules, Outbox(lambda *_given: None, self.now))
         cause = Meta(id="explain", source="explain", type="explain", time=self.now)
         self.writer.begin(Work(self.owner, cause))

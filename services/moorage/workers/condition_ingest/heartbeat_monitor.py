@@ -8,7 +8,6 @@ from typing import Final
 from moorage.core.conditions.heartbeats import (
     BY_HAND,
     HEARTBEAT_STOPPED,
-    GracePeriods,
     HeartbeatWatch,
     SourceStatus,
     coarseness,
@@ -40,12 +39,10 @@ class HeartbeatMonitor:
     """Starts, continues and ends the watch of each source about each target.
 
     Args:
-        grace: how long a source may be silent.
         source: the CloudEvents source of the service's own records.
     """
 
-    def __init__(self, grace: GracePeriods, source: str) -> None:
-        self._grace = grace
+    def __init__(self, source: str) -> None:
         self._source = source
 
     def begin(self, step: Round, watch: HeartbeatWatch | None, condition: ConditionChanged) -> None:
@@ -218,9 +215,31 @@ class HeartbeatMonitor:
             if watch.target_uid == state.targets.get(target.key):
                 self.repair(state, target, source, now, emits)
 
+    def refit(self, state: ConditionIngestPartition, target: TargetRef, now: datetime, emits: list[Emit]) -> None:
+        """Watch a target's sources under other grace periods: those that were not watched, and those watched too long.
+
+        After a restart it is not known whether the grace periods have changed since a timer was set, nor exactly when
+        the source was last heard. So a timer is moved only if its deadline cannot be right under the present one.
+
+        A deadline that is too early is left as it is: when its timer fires, the source is checked.
+        """
+        if target.key not in state.targets:
+            return
+        for source in sorted({held.source for held in state.conditions.get(target.key, {}).values()}):
+            watch = state.watches.get(target.key, {}).get(source)
+            grace = self._period(state, target, source)
+            if (
+                watch is None
+                or watch.deadline is None
+                or (grace is not None and not state.exact and watch.deadline > now + grace)
+            ):
+                self.repair(state, target, source, now, emits)
+        if state.exact:
+            self.hasten(state, target, now, emits)
+
     def _period(self, state: ConditionIngestPartition, target: TargetRef, source: str) -> timedelta | None:
         """Return how long a source may be silent about a target. None means forever."""
-        return self._grace.of(target.kind, source, state.graces.get(target.key))
+        return state.rules.value.graces.of(target.kind, source, state.graces.get(target.key))
 
     def _hear(
         self, step: Round, watch: HeartbeatWatch, target: TargetRef, source: str

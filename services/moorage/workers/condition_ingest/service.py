@@ -6,7 +6,8 @@ Consumes:
     conditions of workloads that have left.
 Keeps:
     The conditions of each target (changelog `conditions`) and of the workloads there (`workload-conditions`), a timer
-    for each source that reports on a target (`timers`), and the uid of each declared target.
+    for each source that reports on a target (`timers`), and the uid of each declared target. Follows `configuration`:
+    other grace periods apply at once to the sources that are watched.
 Emits:
     `conditions`: a record for each report that changes something, and now and then for one that does not; tombstones
     for the conditions of deleted targets. Conditions whose source has fallen silent become Unknown.
@@ -61,13 +62,14 @@ from moorage.core.conditions.reports import (
     source_of,
     unknown_target,
 )
+from moorage.runtime.configuration import Configuration, ConfiguredView, Derived, configuration_of
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.portions import CHECKS, RECORDS
 from moorage.runtime.row_reader import RowReader
-from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, RawRecord, Service
+from moorage.runtime.service import Emit, GlobalView, Input, Malformed, NeedFresh, RawRecord, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
-from moorage.workers.condition_ingest.state import OWNER, ConditionIngestPartition, Round
+from moorage.workers.condition_ingest.state import OWNER, ConditionIngestPartition, ReportRules, Round
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import RefusalReason
@@ -80,6 +82,7 @@ from moorage_schemas.topics import (
     BINDINGS,
     CONDITION_REPORTS,
     CONDITIONS,
+    CONFIGURATION,
     RESOURCES,
     TIMER_FIRED,
     TIMERS,
@@ -104,32 +107,41 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     rows: ClassVar[Mapping[Topic, RowReader]] = {
         CONDITIONS: RowReader(ConditionChanged),
         WORKLOAD_CONDITIONS: RowReader(WorkloadConditionChanged),
-        BINDINGS: RowReader(WorkloadBound),
         TIMERS: RowReader(SetTimer),
+        BINDINGS: RowReader(WorkloadBound),
     }
+    globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION,)
     refuses: ClassVar[frozenset[Topic]] = frozenset({CONDITION_REPORTS})
 
     def __init__(self, settings: Settings) -> None:
         self._partitions = settings.partitions
-        self._skew = timedelta(seconds=settings.clock_skew)
-        self._max_bytes = settings.report_max_bytes
+        self._settings = settings
         self._source = f"moorage/{self.name}"
-        self._listener = HeartbeatMonitor(grace_periods(settings), self._source)
+        self._listener = HeartbeatMonitor(self._source)
 
     def new_state(self, partition: int) -> ConditionIngestPartition:
         """Return an empty state for a partition."""
-        return ConditionIngestPartition(partition)
+        return ConditionIngestPartition(partition, Derived(Configuration(self._settings), rules_of))
+
+    def new_globals(self) -> ConfiguredView:
+        """Return the view of the configuration."""
+        return ConfiguredView(Configuration(self._settings, self.name))
+
+    def use_globals(self, state: ConditionIngestPartition, view: GlobalView) -> None:
+        """Follow the configuration."""
+        if (configuration := configuration_of(view)) is not None:
+            state.rules = Derived(configuration, rules_of)
 
     def apply(self, state: ConditionIngestPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a condition, a timer, or a declared target."""
         state.apply(topic, key, event)
 
     def apply_row(self, state: ConditionIngestPartition, topic: Topic, key: str, row: Any) -> bool:
-        """Fold in a condition, a timer or a binding."""
-        if topic is BINDINGS:
-            state.apply_binding(BindingKey.parse(key), bound=True)
-        elif topic is TIMERS:
+        """Fold in a condition, a timer, or a binding, of which only the key is needed."""
+        if topic is TIMERS:
             state.apply_timer(key, row)
+        elif topic is BINDINGS:
+            state.apply_binding(BindingKey.parse(key), bound=True)
         else:
             state.apply_condition(topic, key, row)
         return True
@@ -193,10 +205,11 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             step.emits.append(self._dead_letter(record, refusal, step.now))
             return
         target = report.target.key
+        rules = step.state.rules.value
         refused = (
-            check_size(len(record.raw.value or b"") if record.raw is not None else 0, self._max_bytes)
+            check_size(len(record.raw.value or b"") if record.raw is not None else 0, rules.max_bytes)
             or check_key(record.key, target)
-            or check_time(report, step.now, self._skew)
+            or check_time(report, step.now, rules.skew)
             or check_workload(report)
         )
         if refused is None and self._strayed(step.state, record, target):
@@ -256,12 +269,17 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         Remove the conditions of workloads that are not bound any more.
         """
         emits: list[Emit] = []
+        if state.graces_in_use != (graces := state.rules.value.graces):
+            state.exact, state.graces_in_use = state.graces_in_use is not None, graces
+            state.refit.begin(sorted(state.conditions))
         self._clean_up(state, now, emits)
         for target in nsmallest(CHECKS, state.moved):
             if len(emits) >= RECORDS:
                 break
             state.moved.discard(target)
             self._listener.hasten(state, TargetRef.parse(target), now, emits)
+        for target in state.refit.portion(emits):
+            self._listener.refit(state, TargetRef.parse(target), now, emits)
         self._forget_unbound(state, now, emits)
         return emits
 
@@ -307,7 +325,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
 
         Otherwise, return when the condition of a workload that is not bound may be removed. None if there is none.
         """
-        if state.orphans or state.moved:
+        if state.orphans or state.moved or state.refit:
             return _AT_ONCE
         return state.unbound[0][0] if state.unbound else None
 
@@ -364,6 +382,11 @@ def _sender(meta: Meta) -> str:
 def _workload_key(target: str, name: str) -> str:
     workload, condition_type = ConditionKey.parse(name)
     return workload_condition_key(workload, target, condition_type)
+
+
+def rules_of(settings: Settings) -> ReportRules:
+    """Return the rules for reports and their sources that follow from the settings."""
+    return ReportRules(grace_periods(settings), timedelta(seconds=settings.clock_skew), settings.report_max_bytes)
 
 
 def grace_periods(settings: Settings) -> GracePeriods:

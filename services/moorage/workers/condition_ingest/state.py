@@ -10,8 +10,9 @@ from heapq import heappop, heappush
 from typing import Final, Protocol
 
 from moorage.core.apimachinery.unstructured import part
-from moorage.core.conditions.heartbeats import HeartbeatWatch, own_grace, watched
+from moorage.core.conditions.heartbeats import GracePeriods, HeartbeatWatch, own_grace, watched
 from moorage.core.conditions.reports import Held, newer_condition
+from moorage.runtime.configuration import Derived
 from moorage.runtime.portions import PendingChecks
 from moorage.runtime.service import Emit
 from moorage_schemas.base import Model
@@ -35,6 +36,20 @@ OWNER: Final = "condition-ingest"
 Table = dict[str, dict[str, Held]]
 
 
+@dataclass(frozen=True, slots=True)
+class ReportRules:
+    """The rules for reports and their sources."""
+
+    graces: GracePeriods
+    """How long a source may be silent."""
+
+    skew: timedelta
+    """The time by which a report's time may be in the future."""
+
+    max_bytes: int
+    """The maximum size of a report in bytes."""
+
+
 class _OfTarget(Protocol):
     """Something that belongs to one target, and not to a later target of the same name."""
 
@@ -47,6 +62,9 @@ class ConditionIngestPartition:
     """The state of one partition."""
 
     partition: int
+    rules: Derived[ReportRules]
+    """The rules of the present configuration."""
+
     conditions: Table = field(default_factory=dict)
     """The conditions, by target key and type."""
 
@@ -68,6 +86,15 @@ class ConditionIngestPartition:
 
     moved: set[str] = field(default_factory=set)
     """The keys of targets whose own grace period has just changed."""
+
+    graces_in_use: GracePeriods | None = None
+    """The grace periods that the watches were last checked against; None before the first check."""
+
+    refit: PendingChecks = field(default_factory=PendingChecks)
+    """The keys of targets whose watches are still to be checked against `graces_in_use`."""
+
+    exact: bool = False
+    """Whether in that check it is known when each source was last heard. After a restart it is not."""
 
     bound: dict[str, set[str]] = field(default_factory=dict)
     """The keys of the workloads that are bound to each target, by the target's key."""
@@ -151,13 +178,13 @@ class ConditionIngestPartition:
         self.look(target.key)
 
     def apply_binding(self, key: BindingKey, *, bound: bool) -> None:
-        """Note whether a workload is bound to a target."""
-        workloads = self.bound.setdefault(key.target, set())
+        """Fold in a binding, or its end."""
+        known = self.bound.setdefault(key.target, set())
         if bound:
-            workloads.add(key.workload)
+            known.add(key.workload)
             return
-        workloads.discard(key.workload)
-        if not workloads:
+        known.discard(key.workload)
+        if not known:
             del self.bound[key.target]
         if len(self.types) <= _FEW:
             names = [f"{key.workload}|{condition_type}" for condition_type in self.types]

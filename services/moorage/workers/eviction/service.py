@@ -4,7 +4,8 @@ Consumes:
     `taints`, `bindings`, `timer-fired` for its own timers, and `eviction-answers` of the governor.
 Keeps:
     The taints that evict and the bindings of each target (source tables), its tasks and its own timers (changelogs
-    `evictions` and `timers`). A global view of the guards that may hold evictions: pauses, budgets, disruption budgets.
+    `evictions` and `timers`). A global view of the guards that may hold evictions (pauses, budgets, disruption budgets)
+    and of the configuration.
 Emits:
     `evictions`: the states of each task. Requested lasts until the binding is gone, even if the taint is removed. A
     task that is over is tombstoned after `eviction-retention`.
@@ -16,7 +17,7 @@ Emits:
 An eviction that no guard may hold is requested as soon as it is due, without asking the governor. An eviction that a
 guard may hold becomes Held and asks the governor. The answer grants the eviction or states what holds it. A grant is
 used at once or returned: after a restart, and when it had to wait for the taint-manager, the eviction asks again. Work
-leaves a Karmada cluster only with the feature gate Failover and `enable-no-execute-taint-eviction`, and the limit on
+leaves a Karmada cluster only with the feature gate Failover and `enableNoExecuteTaintEviction`, and the limit on
 evictions per second may hold these evictions, too.
 
 A record may make an eviction come due, but a record alone never requests an eviction. The eviction becomes pending, and
@@ -41,8 +42,8 @@ from itertools import islice
 from typing import Any, ClassVar, Final
 
 from moorage.core.disruption.budgets import LEAVE_LASTS, Subject
-from moorage.core.taints.dialects.table import DIALECTS
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict
+from moorage.runtime.configuration import Configuration, Derived, configuration_of
 from moorage.runtime.portions import CHECKS, RECORDS, PendingChecks
 from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
@@ -50,11 +51,11 @@ from moorage.runtime.settings import Settings
 from moorage.workers.eviction.guards import GuardView
 from moorage.workers.eviction.state import (
     BINDING_ENDED,
-    NODES_ONLY,
     OWNER,
     Binding,
     BoundTarget,
     EvictionPartition,
+    EvictionRules,
     Pending,
     PendingLook,
     Task,
@@ -75,6 +76,7 @@ from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.topics import (
     BINDINGS,
     CONDITIONS,
+    CONFIGURATION,
     EVICTION_ANSWERS,
     EVICTION_ASKS,
     EVICTIONS,
@@ -132,7 +134,7 @@ class Eviction(Service[EvictionPartition]):
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TAINTS, BINDINGS})
     changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS, GENERATION_FLOORS)
     outputs: ClassVar[tuple[Topic, ...]] = (EVICTION_ASKS,)
-    globals: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
+    globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES)
     rows: ClassVar[Mapping[Topic, RowReader]] = {
         BINDINGS: RowReader(WorkloadBound, shared=("tolerations", "labels")),
         EVICTIONS: RowReader(EvictionDecided, shared=("held_by", "taints")),
@@ -140,25 +142,22 @@ class Eviction(Service[EvictionPartition]):
     }
 
     def __init__(self, settings: Settings | None = None) -> None:
-        settings = settings or Settings()
-        self._dialects = NODES_ONLY
-        if settings.failover and settings.enable_no_execute_taint_eviction:
-            self._dialects = {**NODES_ONLY, TargetKind.CLUSTER.value: DIALECTS[TargetKind.CLUSTER.value]}
-        self._retention = min(timedelta(seconds=settings.eviction_retention), _LONGEST)
-        self._clusters_wait = not math.isinf(settings.resource_eviction_rate)
+        self._settings = settings or Settings()
 
     def new_state(self, partition: int) -> EvictionPartition:
         """Return an empty state for a partition."""
-        return EvictionPartition(partition, dialects=self._dialects)
+        return EvictionPartition(Derived(Configuration(self._settings), rules_of), partition)
 
     def new_globals(self) -> GlobalView:
-        """Return the view of the guards that may hold evictions."""
-        return GuardView()
+        """Return the view of the guards that may hold evictions, with the configuration."""
+        return GuardView(Configuration(self._settings, self.name))
 
     def use_globals(self, state: EvictionPartition, view: GlobalView) -> None:
         """Give a partition the view of the guards that may hold evictions."""
         if isinstance(view, GuardView):
             state.guards = view.guards
+        if (configuration := configuration_of(view)) is not None:
+            state.rules = Derived(configuration, rules_of)
 
     def apply(self, state: EvictionPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in taints, a binding, a task or a timer."""
@@ -199,7 +198,7 @@ class Eviction(Service[EvictionPartition]):
     def needs(self, state: EvictionPartition, now: datetime) -> Needs | None:
         """Require the present taints, bindings and pauses, and whether the taint-manager may remove any taint."""
         state.look_again(now)
-        if not state.begun:
+        if not state.begun or state.rules_in_use != state.rules.value:
             return _NEEDS
         return replace(_NEEDS, keys=frozenset(key for key, _ in state.pending)) if state.pending else None
 
@@ -208,10 +207,10 @@ class Eviction(Service[EvictionPartition]):
         state.found = found
 
     def wake(self, state: EvictionPartition, now: datetime) -> list[Emit]:
-        """Decide on pending evictions, in portions. After a restart, check everything first, in portions, too."""
+        """Decide on pending evictions, in portions. After a restart, or under other rules, check everything first."""
         emits: list[Emit] = []
-        if not state.begun:
-            state.begun = True
+        if not state.begun or state.rules_in_use != state.rules.value:
+            state.begun, state.rules_in_use = True, state.rules.value
             state.unseen.begin(_concerned(state))
         self._go_on(state, now, emits)
         # When the partition moved, evictions may have been due without a decision. Now only their deadlines show this.
@@ -230,7 +229,7 @@ class Eviction(Service[EvictionPartition]):
         if state.pending or state.unseen or state.looks:
             return _AT_ONCE
         over = state.over.next()
-        removal = None if over is None else _later(over, self._retention)
+        removal = None if over is None else _later(over, state.rules.value.retention)
         return min((time for time in (state.look_at, removal) if time is not None), default=None)
 
     def _remove_old(self, state: EvictionPartition, now: datetime, emits: list[Emit]) -> None:
@@ -240,13 +239,15 @@ class Eviction(Service[EvictionPartition]):
         not get any of theirs.
         """
         highest: tuple[int, Emit] | None = None
-        for key, decided in islice(state.over.take_due(now - self._retention), max(0, RECORDS - len(emits))):
+        for key, decided in islice(
+            state.over.take_due(now - state.rules.value.retention), max(0, RECORDS - len(emits))
+        ):
             eviction = EvictionKey.parse(key)
             cause = Meta(
                 id=event_id("retention", EVICTIONS.short, key),
                 source=f"moorage/{self.name}",
                 type=EVICTIONS.event_type,
-                time=_later(decided, self._retention),
+                time=_later(decided, state.rules.value.retention),
                 subject=eviction.target,
             )
             removal = Emit(EVICTIONS, key, eviction.target, None, cause, step="removed")
@@ -591,7 +592,7 @@ class Eviction(Service[EvictionPartition]):
 
     def _may_wait(self, state: EvictionPartition, key: str, target: BoundTarget, workload: str) -> bool:
         """Return whether a guard may hold this eviction, so that the governor must be asked."""
-        if self._clusters_wait and key.startswith(_CLUSTERS):
+        if state.rules.value.rated and key.startswith(_CLUSTERS):
             return True
         if not state.guards:  # a fast path for fleets without guards
             return False
@@ -696,6 +697,15 @@ def _taints_of(found: Verdict) -> tuple[Taint, ...]:
 def _due_time(found: Verdict, time: datetime) -> datetime:
     """Return when the eviction came due."""
     return found.deadline if isinstance(found, EvictAt) else time
+
+
+def rules_of(settings: Settings) -> EvictionRules:
+    """Return the rules that follow from the settings."""
+    return EvictionRules(
+        clusters=settings.failover and settings.enable_no_execute_taint_eviction,
+        rated=not math.isinf(settings.resource_eviction_rate),
+        retention=min(timedelta(seconds=settings.eviction_retention), _LONGEST),
+    )
 
 
 def service(settings: Settings) -> Eviction:

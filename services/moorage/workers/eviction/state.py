@@ -12,8 +12,10 @@ from typing import Final
 from msgspec import Struct
 
 from moorage.core.disruption.guard_index import Guards
+from moorage.core.taints.dialects.karmada import KARMADA
 from moorage.core.taints.dialects.kubernetes import KUBERNETES, EffectRules
 from moorage.core.timers.deadline_index import DeadlineIndex
+from moorage.runtime.configuration import Derived
 from moorage.runtime.portions import PendingChecks
 from moorage.runtime.service import Freshness
 from moorage_schemas.base import Model
@@ -39,6 +41,23 @@ Tolerations = tuple[Toleration, ...]
 
 NODES_ONLY: Final[Mapping[str, EffectRules]] = {TargetKind.NODE.value: KUBERNETES}
 """The dialects whose taints evict, by the target's kind, when evictions from clusters are switched off."""
+
+WITH_CLUSTERS: Final[Mapping[str, EffectRules]] = {**NODES_ONLY, TargetKind.CLUSTER.value: KARMADA}
+"""The same when they are switched on."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionRules:
+    """The settings that affect evictions."""
+
+    clusters: bool
+    """Whether taints evict from clusters."""
+
+    rated: bool
+    """Whether the governor limits how many evictions from clusters there are per second."""
+
+    retention: timedelta
+    """How long an eviction that is over is kept."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -174,6 +193,9 @@ class BoundTarget:
 class EvictionPartition:
     """The state of one partition."""
 
+    rules: Derived[EvictionRules]
+    """The rules of the present configuration."""
+
     partition: int = 0
     floor: int = 0
     """The highest generation of the tasks that were removed."""
@@ -193,9 +215,6 @@ class EvictionPartition:
     traits: dict[tuple[object, ...], Traits] = field(default_factory=dict)
     """One object for each distinct set of labels and purge mode, by their content."""
 
-    dialects: Mapping[str, EffectRules] = field(default_factory=lambda: NODES_ONLY)
-    """The dialects whose taints evict, by the target's kind. Nothing is evicted from targets of any other kind."""
-
     guards: Guards = field(default_factory=Guards)
     """The guards that may hold an eviction: the view that the whole process shares."""
 
@@ -204,6 +223,9 @@ class EvictionPartition:
 
     asked: dict[tuple[str, str], OpenRequest] = field(default_factory=dict)
     """The latest eviction request since the restore, by target and workload key."""
+
+    rules_in_use: EvictionRules | None = None
+    """The rules by which everything was last checked; None before the first check."""
 
     begun: bool = False
     """Whether the check of everything has begun since the restore."""
@@ -225,6 +247,11 @@ class EvictionPartition:
 
     look_at: datetime | None = None
     """When to check the waiting evictions."""
+
+    @property
+    def dialects(self) -> Mapping[str, EffectRules]:
+        """The dialects whose taints evict, by the target's kind. Nothing is evicted from targets of any other kind."""
+        return WITH_CLUSTERS if self.rules.value.clusters else NODES_ONLY
 
     def is_asked_otherwise(self, place: tuple[str, str]) -> bool:
         """Return whether the labels or the zone have changed since the governor was asked."""
@@ -293,7 +320,7 @@ class EvictionPartition:
         target.generation = event.generation
         target.zone = intern(event.zone)
         target.settles_at = event.settles_at
-        dialect = self.dialects.get(event.target.kind.value)
+        dialect = WITH_CLUSTERS.get(event.target.kind.value)  # the switch may be turned on later
         evicting = dialect.evicting if dialect is not None else frozenset()
         target.taints = tuple(record.as_taint() for record in event.taints if record.effect in evicting)
 

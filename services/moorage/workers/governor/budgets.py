@@ -46,6 +46,7 @@ class BudgetBook:
     """
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self.at_home = False
         """Whether this is the partition that has the requests. The books of other partitions do nothing."""
 
@@ -77,6 +78,15 @@ class BudgetBook:
         # Used while `settle` runs.
         self._now = datetime.min.replace(tzinfo=UTC)
         self._left = 0
+
+    def configure(self, settings: Settings, now: datetime) -> None:
+        """Use another rate and patience from now on. If they differ, everything is checked again."""
+        if settings is self._settings:
+            return
+        self._settings = settings
+        patience = timedelta(seconds=settings.disruption_budget_patience)
+        if self._counters.use(settings.resource_eviction_rate, patience, now) and self._marks is not None:
+            self._marks.guards = True
 
     @property
     def asked(self) -> bool:

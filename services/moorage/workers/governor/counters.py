@@ -123,6 +123,13 @@ class RateCounter(Counter):
         self.now = now
         self.bucket = Bucket.full(self.rate, now) if self.bucket is None else self.bucket.not_after(now)
 
+    def swap(self, rate: float, now: datetime) -> None:
+        """Use another rate. Only a whole token that was gained under the old rate counts, as for zones."""
+        self.rate = rate
+        if self.bucket is not None:
+            self.bucket = self.bucket.swap(rate, now)
+            self.taken = True
+
     def restore(self, tokens: float, time: datetime) -> None:
         """Continue with the tokens of an earlier time."""
         self.bucket = Bucket(self.rate, tokens, time)
@@ -178,6 +185,15 @@ class Counters:
         self._touched: dict[BudgetCounter, None] = {}
         self._patience = patience
         self._all: dict[tuple[str, str], Counter] = {self.rate.id: self.rate}
+
+    def use(self, rate: float, patience: timedelta, now: datetime) -> bool:
+        """Use another rate and patience. Return whether one of them differs."""
+        if (rate, patience) == (self.rate.rate, self._patience):
+            return False
+        if rate != self.rate.rate:
+            self.rate.swap(rate, now)
+        self._patience = patience
+        return True
 
     def __iter__(self) -> Iterator[Counter]:
         return iter(self._all.values())

@@ -6,7 +6,8 @@ Consumes:
 Keeps:
     Both (source tables); for each zone its state, its token and the nodes that it has granted (changelog `zones`); the
     evictions that count for a budget (changelog `eviction-slots`) and the status of each budget (changelog `budgets`).
-    The budgets' view of resources, bindings and workloads' conditions is global.
+    The budgets' view of resources, bindings and workloads' conditions is global, and so is `configuration`: other rates
+    and thresholds apply at once, and a token that was gained under the old rate counts.
 Emits:
     `zones`, `eviction-slots`, `budgets`; and the answers: `zone-grants` for nodes that wait for the taint that evicts,
     `eviction-answers` for evictions.
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import ClassVar
 
+from moorage.runtime.configuration import Configuration, configuration_of
 from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.governor.budgets import BudgetBook
@@ -35,6 +37,7 @@ from moorage_schemas.times import format_time
 from moorage_schemas.topics import (
     BINDINGS,
     BUDGETS,
+    CONFIGURATION,
     EVICTION_ANSWERS,
     EVICTION_ASKS,
     EVICTION_SLOTS,
@@ -63,6 +66,7 @@ class GovernorPartition:
     partition: int
     zones: ZoneBook
     budgets: BudgetBook
+    configuration: Configuration
     view: GovernorView = field(default_factory=GovernorView)
     unsettled: bool = False
     """Whether any record was folded in since everything was last checked."""
@@ -77,23 +81,26 @@ class Governor(Service[GovernorPartition]):
     source_tables: ClassVar[frozenset[Topic]] = frozenset({ZONE_MEMBERS, EVICTION_ASKS})
     changelogs: ClassVar[tuple[Topic, ...]] = (ZONES, EVICTION_SLOTS, BUDGETS)
     outputs: ClassVar[tuple[Topic, ...]] = (ZONE_GRANTS, EVICTION_ANSWERS)
-    globals: ClassVar[tuple[Topic, ...]] = (RESOURCES, BINDINGS, WORKLOAD_CONDITIONS)
+    globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES, BINDINGS, WORKLOAD_CONDITIONS)
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def new_state(self, partition: int) -> GovernorPartition:
         """Return an empty state for a partition."""
-        return GovernorPartition(partition, ZoneBook(self._settings), BudgetBook(self._settings))
+        configuration = Configuration(self._settings)
+        return GovernorPartition(partition, ZoneBook(self._settings), BudgetBook(self._settings), configuration)
 
     def new_globals(self) -> GlobalView:
-        """Return the view that budgets use."""
-        return GovernorView()
+        """Return the view that budgets use, with the configuration."""
+        return GovernorView(Configuration(self._settings, self.name))
 
     def use_globals(self, state: GovernorPartition, view: GlobalView) -> None:
         """Give a partition the global view."""
         if isinstance(view, GovernorView):
             state.view = view
+        if (configuration := configuration_of(view)) is not None:
+            state.configuration = configuration
 
     def apply(self, state: GovernorPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a record about a node or an eviction, or a decision on one."""
@@ -125,6 +132,7 @@ class Governor(Service[GovernorPartition]):
         A grant cannot be withdrawn. After a process was stopped, grants may be due while records about the other nodes
         are still unread.
         """
+        self._configure(state, now)
         if state.budgets.asked:
             return _OF_ASKS
         return _OF_NODES if state.zones.may_grant(now) else None
@@ -151,11 +159,17 @@ class Governor(Service[GovernorPartition]):
 
     def _settle(self, state: GovernorPartition, now: datetime) -> list[Emit]:
         emits: list[Emit] = []
+        self._configure(state, now)
         state.unsettled = False
         write = self._writer(state, emits, now)
         state.zones.settle(now, write, state.view.nodes)
         state.budgets.settle(state.view, now, write)
         return emits
+
+    def _configure(self, state: GovernorPartition, now: datetime) -> None:
+        """Use the rates and thresholds of the present configuration."""
+        state.zones.configure(state.configuration.settings)
+        state.budgets.configure(state.configuration.settings, now)
 
     def _writer(self, state: GovernorPartition, emits: list[Emit], now: datetime) -> Write:
         def write(topic: Topic, key: str, partition_key: str, event: Model | None, cause: Meta) -> None:

@@ -24,7 +24,8 @@ from moorage.core.disruption.budgets import (
 from moorage.core.disruption.guard_index import Guards
 from moorage.core.scheduling.nodes.workloads import WorkloadError, controller_of
 from moorage.core.taints.desired.incidents import zone_of_target
-from moorage.runtime.service import GlobalView, Input
+from moorage.runtime.configuration import Configuration, ConfiguredView
+from moorage.runtime.service import Input
 from moorage.workers.governor.records import BoundWorkload, Marks, Selected, WorkloadOwner
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.keys import BindingKey, ResourceKey
@@ -32,7 +33,7 @@ from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.resources.workload_kinds import CONTROLLERS, SCALED
-from moorage_schemas.topics import BINDINGS, RESOURCES, WORKLOAD_CONDITIONS, Topic
+from moorage_schemas.topics import BINDINGS, CONFIGURATION, RESOURCES, WORKLOAD_CONDITIONS, Topic
 from moorage_schemas.zone import NO_ZONE
 
 _MAKERS: Final = tuple(f"{kind}/" for kind in CONTROLLERS)
@@ -42,10 +43,15 @@ _HEALTHY: Final = f"|{HEALTHY}"
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
-class GovernorView(GlobalView):
-    """The whole fleet as budgets see it."""
+class GovernorView(ConfiguredView):
+    """The whole fleet as budgets see it.
 
-    def __init__(self) -> None:
+    Args:
+        configuration: the settings to decide by; None for a view that does not follow them.
+    """
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        super().__init__(configuration)
         self.guards = Guards()
         self._bound: dict[str, BoundWorkload] = {}
         self._owners: dict[str, WorkloadOwner] = {}
@@ -80,7 +86,9 @@ class GovernorView(GlobalView):
         """
         for marks in self._watchers:
             marks.meta = record.meta
-        if record.topic is BINDINGS:
+        if record.topic is CONFIGURATION:
+            super().apply(record)
+        elif record.topic is BINDINGS:
             self._bind(record.key, record.event if isinstance(record.event, WorkloadBound) else None)
         elif record.topic is WORKLOAD_CONDITIONS:
             self._condition(record)
@@ -92,6 +100,10 @@ class GovernorView(GlobalView):
                 self._maker(record.key, event)
             else:
                 self._target(record.key, event)
+
+    def changed(self) -> Iterable[int] | None:
+        """Return all partitions (None), because any record may change what a budget allows."""
+        return None
 
     def _guard(self, key: str, event: ResourceDeclared | None) -> None:
         kind, namespace, *_ = ResourceKey.parse(key)

@@ -23,18 +23,17 @@ class ZoneBook:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._table = ZoneTable(
-            ZoneRules(
-                rate=settings.node_eviction_rate,
-                secondary_rate=settings.secondary_node_eviction_rate,
-                threshold=settings.unhealthy_zone_threshold,
-                large=settings.large_cluster_size_threshold,
-                wait=timedelta(seconds=settings.node_monitor_period),
-            )
-        )
+        self._settings = settings
+        self._table = ZoneTable(zone_rules(settings))
         self._causes: dict[str, Meta] = {}
         self._gone: dict[str, Meta] = {}
         self._turned: set[str] = set()
+
+    def configure(self, settings: Settings) -> None:
+        """Use other rates and thresholds from now on. The next `settle` computes everything again if they differ."""
+        if settings is not self._settings:
+            self._settings = settings
+            self._table.use(zone_rules(settings))
 
     def apply(self, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a node or a zone."""
@@ -114,4 +113,15 @@ def _by_time(name: str, record: ZoneChanged | None, now: datetime) -> Meta:
         type=ZONES.event_type,
         time=now,
         subject=name,
+    )
+
+
+def zone_rules(settings: Settings) -> ZoneRules:
+    """Return the rules of zones that follow from the settings."""
+    return ZoneRules(
+        rate=settings.node_eviction_rate,
+        secondary_rate=settings.secondary_node_eviction_rate,
+        threshold=settings.unhealthy_zone_threshold,
+        large=settings.large_cluster_size_threshold,
+        wait=timedelta(seconds=settings.node_monitor_period),
     )

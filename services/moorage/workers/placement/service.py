@@ -6,8 +6,9 @@ Consumes:
 Keeps:
     The resources (source table `resources`) and the last decision on each of their pods, or on a whole resource that a
     policy places on clusters, or on an OCM placement and each of its PlacementDecisions (changelog `placements`). For
-    all partitions of the process together, the global view: nodes, clusters and managed clusters (`resources`,
-    `taints`), what is bound to them (`bindings`), evictions that are requested (`evictions`, `generation-floors`),
+    all partitions of the process together, the global view: the configuration, nodes, clusters and managed clusters
+    (`resources`, `taints`), what is bound to them (`bindings`), evictions that are requested (`evictions`,
+    `generation-floors`),
     `DedicatedNodes` rules, propagation policies, what is healthy on clusters (`workload-conditions`), sets of managed
     clusters, their bindings and the scores of add-ons (`resources`), and how often each managed cluster is selected
     (the PlacementDecisions of `placements`).
@@ -28,12 +29,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
+from moorage.runtime.configuration import Configuration
 from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, GlobalView, Input, NeedFresh, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.placement.engine.controller import by_prefix
 from moorage.workers.placement.engine.outbox import Outbox
-from moorage.workers.placement.karmada.terms import rules_of
 from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.base import Model
@@ -41,6 +42,7 @@ from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import (
     BINDINGS,
+    CONFIGURATION,
     EVICTIONS,
     GENERATION_FLOORS,
     PLACEMENTS,
@@ -64,6 +66,7 @@ class PlacementService(Service[PlacementPartition]):
     changelogs: ClassVar[tuple[Topic, ...]] = (PLACEMENTS,)
     outputs: ClassVar[tuple[Topic, ...]] = (BINDINGS,)
     globals: ClassVar[tuple[Topic, ...]] = (
+        CONFIGURATION,
         RESOURCES,
         TAINTS,
         BINDINGS,
@@ -78,15 +81,15 @@ class PlacementService(Service[PlacementPartition]):
     fresh_globals: ClassVar[frozenset[Topic]] = frozenset({RESOURCES, TAINTS})
 
     def __init__(self, settings: Settings) -> None:
-        self._rules = rules_of(settings)
+        self._settings = settings
 
     def new_state(self, partition: int) -> PlacementPartition:
         """Return an empty state for a partition."""
-        return PlacementPartition(partition, self._rules)
+        return PlacementPartition(partition, Configuration(self._settings))
 
     def new_globals(self) -> FleetView:
         """Return the view of nodes and clusters, bindings, evictions, rules and policies."""
-        return FleetView()
+        return FleetView(Configuration(self._settings, self.name))
 
     def use_globals(self, state: PlacementPartition, view: GlobalView) -> None:
         """Give a partition its view."""

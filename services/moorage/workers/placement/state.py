@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from moorage.runtime.configuration import Configuration, Derived
 from moorage.workers.placement.engine.controller import Controller
 from moorage.workers.placement.engine.owner import OWNERS
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.karmada.controller import BindingController
-from moorage.workers.placement.karmada.terms import Demand, Rules, demand_of
+from moorage.workers.placement.karmada.terms import Demand, demand_of, rules_of
 from moorage.workers.placement.ocm.controller import SelectionController
 from moorage.workers.placement.pods.controller import PodController
 from moorage.workers.placement.view import FleetView
@@ -18,12 +19,12 @@ class PlacementPartition:
 
     Args:
         partition: its number.
-        rules: the settings by which resources leave clusters.
+        configuration: the settings to decide by, until there is a view that follows them.
     """
 
-    def __init__(self, partition: int, rules: Rules) -> None:
+    def __init__(self, partition: int, configuration: Configuration) -> None:
         self.partition = partition
-        self.karmada = BindingController(rules, self.demand, self._flipped)
+        self.karmada = BindingController(Derived(configuration, rules_of), self.demand, self._flipped)
         """The controller of resources that a policy places on clusters, so that they create no pods on nodes."""
 
         self.ocm = SelectionController()
@@ -37,6 +38,8 @@ class PlacementPartition:
         """Use a view, and be notified of its changes."""
         self.view = view
         view.attach(self)
+        if view.configuration is not None:
+            self.karmada.follow(view.configuration)
         self.pods.attach(view.pods)
         self.karmada.attach(view.karmada)
         self.ocm.attach(view.ocm)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from moorage.runtime.service import GlobalView, Input
+from moorage.runtime.configuration import Configuration, ConfiguredView
+from moorage.runtime.service import Input
 from moorage.workers.placement.karmada.view import ClusterView
 from moorage.workers.placement.ocm.view import ManagedView
 from moorage.workers.placement.pods.view import PodView
 from moorage_schemas.eviction import GenerationFloor
-from moorage_schemas.topics import GENERATION_FLOORS, Topic
+from moorage_schemas.topics import CONFIGURATION, GENERATION_FLOORS, Topic
 
 
 class AttachedPartition(Protocol):
@@ -22,10 +23,15 @@ class AttachedPartition(Protocol):
         """Return whether there is something to do."""
 
 
-class FleetView(GlobalView):
-    """The whole fleet, as placement sees it. Each record belongs to one part."""
+class FleetView(ConfiguredView):
+    """The whole fleet, as placement sees it. Each record belongs to one part.
 
-    def __init__(self) -> None:
+    Args:
+        configuration: the settings to decide by; None for a view that does not follow them.
+    """
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        super().__init__(configuration)
         self.pods = PodView()
         self.karmada = ClusterView()
         self.ocm = ManagedView()
@@ -33,12 +39,13 @@ class FleetView(GlobalView):
 
     def wants(self, topic: Topic, key: str) -> bool:
         """Return whether one of the parts uses a record."""
-        return topic is GENERATION_FLOORS or any(
+        return topic in (CONFIGURATION, GENERATION_FLOORS) or any(
             part.concerns(topic, key) for part in (self.pods, self.karmada, self.ocm)
         )
 
     def apply(self, record: Input) -> None:
         """Fold in a record. A record that is not newer changes nothing."""
+        super().apply(record)
         if isinstance(record.event, GenerationFloor):
             for evictions in (self.pods.evictions, self.karmada.evictions):
                 evictions.raise_floor(record.event.generation)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts, selects
 from moorage.core.taints.desired.cluster_taint_policy import KIND, TaintPolicy, in_order
-from moorage.runtime.service import GlobalView, Input
+from moorage.runtime.configuration import Configuration, ConfiguredView
+from moorage.runtime.service import Input
 from moorage_schemas.envelope import Meta
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.topics import RESOURCES, Topic
+from moorage_schemas.topics import CONFIGURATION, RESOURCES, Topic
 
 _PREFIX = f"{KIND}/"
 
@@ -49,12 +50,15 @@ class _Known:
 
 
 @dataclass(slots=True)
-class PolicyView(GlobalView):
-    """All policies, and the changes that some partition has not processed yet.
+class PolicyView(ConfiguredView):
+    """All policies, the configuration, and the changes of policies that some partition has not processed yet.
 
     Each partition processes the changes one by one, with the policies as they were after each. So it makes no
     difference how many changes arrive at once.
     """
+
+    configuration: Configuration | None = None
+    """The settings to decide by; None for a view that does not follow them."""
 
     _known: dict[str, _Known] = field(default_factory=dict)
     _policies: tuple[TaintPolicy, ...] = ()
@@ -66,15 +70,18 @@ class PolicyView(GlobalView):
     _fresh: bool = False
 
     def wants(self, topic: Topic, key: str) -> bool:
-        """Return whether a record is a policy."""
-        return topic is RESOURCES and key.startswith(_PREFIX)
+        """Return whether a record is a policy, or the configuration."""
+        return ConfiguredView.wants(self, topic, key) or (topic is RESOURCES and key.startswith(_PREFIX))
 
     def apply(self, record: Input) -> None:
-        """Fold in a policy. When a policy is deleted, the taints that it added stay.
+        """Fold in a policy, or the configuration. When a policy is deleted, the taints that it added stay.
 
         Raises:
-            ValueError: the object is not a policy. The known policy stays as it was.
+            ValueError: the object is not a policy, or not a configuration. The known one stays as it was.
         """
+        if record.topic is CONFIGURATION:
+            ConfiguredView.apply(self, record)
+            return
         known, deleted = self._known.get(record.key), record.event is None
         touched: tuple[TaintPolicy, ...] = ()
         if isinstance(record.event, ResourceDeclared):
@@ -101,7 +108,7 @@ class PolicyView(GlobalView):
     def changed(self) -> Iterable[int] | None:
         """Return all partitions after a change, because each of them has clusters."""
         fresh, self._fresh = self._fresh, False
-        return None if fresh else ()
+        return None if fresh else ConfiguredView.changed(self)
 
     def enter(self) -> Cursor:
         """Start to follow the changes from the present policies on."""

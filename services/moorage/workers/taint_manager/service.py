@@ -4,8 +4,8 @@ Consumes:
     `conditions`; from `resources` the targets, with people's taint edits, and the add-ons of managed clusters with
     their leases; and `zone-grants`, in which the governor states which nodes may get the taint that evicts.
 Keeps:
-    The latest of them for each target (source tables), the taints of each target (changelog `taints`), and, with the
-    feature gate Failover, a view of every ClusterTaintPolicy.
+    The latest of them for each target (source tables), the taints of each target (changelog `taints`), and a global
+    view of every ClusterTaintPolicy, which count with the feature gate Failover, and of the configuration.
 Emits:
     `taints`: the full set of a target's taints, each time it changes, with the labels that show the states of its
     add-ons; a tombstone when the target is deleted.
@@ -30,6 +30,7 @@ evaluation.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final
 
@@ -39,6 +40,7 @@ from moorage.core.taints.desired.cluster_affinity import ClusterFacts
 from moorage.core.taints.desired.hold import Holds
 from moorage.core.taints.desired.incidents import member_of, zone_sees_change
 from moorage.core.taints.desired.reconcile import ReconciledTaints, TaintRules, newer_taints, reconcile_taints
+from moorage.runtime.configuration import Configuration, Derived
 from moorage.runtime.portions import CHECKS, RECORDS
 from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings import Settings
@@ -52,7 +54,7 @@ from moorage_schemas.keys import ConditionKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.taint import TargetTainted
-from moorage_schemas.topics import CONDITIONS, FLEET, RESOURCES, TAINTS, ZONE_GRANTS, ZONE_MEMBERS, Topic
+from moorage_schemas.topics import CONDITIONS, CONFIGURATION, FLEET, RESOURCES, TAINTS, ZONE_GRANTS, ZONE_MEMBERS, Topic
 from moorage_schemas.zone import NoExecuteGranted
 
 _NODE = f"{TargetKind.NODE.value}/"
@@ -63,10 +65,10 @@ _AT_ONCE: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class TaintManager(Service[TaintManagerPartition]):
-    """Turns conditions and targets into taints, without policies.
+    """Turns conditions, targets and policies into taints.
 
     Args:
-        rules: the settings about taints.
+        settings: the settings about taints, until there is a configuration.
     """
 
     name: ClassVar[str] = "taint-manager"
@@ -75,13 +77,26 @@ class TaintManager(Service[TaintManagerPartition]):
     source_tables: ClassVar[frozenset[Topic]] = frozenset({CONDITIONS, RESOURCES, ZONE_GRANTS})
     changelogs: ClassVar[tuple[Topic, ...]] = (TAINTS,)
     outputs: ClassVar[tuple[Topic, ...]] = (ZONE_MEMBERS,)
+    globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES)
 
-    def __init__(self, rules: TaintRules) -> None:
-        self._rules = rules
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
 
     def new_state(self, partition: int) -> TaintManagerPartition:  # noqa: ARG002 - all partitions begin in the same way
         """Return an empty state for a partition."""
-        return TaintManagerPartition()
+        return TaintManagerPartition(Derived(Configuration(self._settings), rules_of))
+
+    def new_globals(self) -> PolicyView:
+        """Return the view of all policies, with the configuration."""
+        return PolicyView(Configuration(self._settings, self.name))
+
+    def use_globals(self, state: TaintManagerPartition, view: GlobalView) -> None:
+        """Follow the policies and the configuration from now on."""
+        if not isinstance(view, PolicyView):
+            raise TypeError(f"view: invalid value {type(view).__name__}: must be the taint-manager's own")
+        state.view, state.cursor = view, view.enter()
+        if view.configuration is not None:
+            state.rules = Derived(view.configuration, rules_of)
 
     def apply(self, state: TaintManagerPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a condition, a target or a sign of its add-ons, a grant, or a set of taints."""
@@ -112,7 +127,7 @@ class TaintManager(Service[TaintManagerPartition]):
             target = sign.target if sign is not None else _target_key(record)
             time = record.meta.time or now
             if target is not None:
-                if not state.looked or target in state.unseen:
+                if not state.looked or (state.why is None and target in state.unseen):
                     self._resume(state, target, min(time, now))
                 if target in state.waits:
                     emits += self._settle(state, target, min(time, now))
@@ -135,13 +150,13 @@ class TaintManager(Service[TaintManagerPartition]):
         After a process was stopped, the end of the wait may be due while that record is still unread.
         """
         due = state.deadlines.next()
-        return _NEEDS if due is not None and due <= now else None
+        changed = state.looked and state.rules_in_use != state.rules.value
+        return _NEEDS if changed or (due is not None and due <= now) else None
 
     def wake(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
-        """Check everything once after a restart. Apply changed policies, and decide where a wait has ended."""
+        """Check everything once after a restart, and under other rules. Apply changed policies and ended waits."""
         emits: list[Emit] = []
-        if not state.looked:
-            state.looked = True
+        if not state.looked or state.rules_in_use != state.rules.value:
             self._begin_looking(state)
         self._look_at_all(state, now, emits)
         self._follow_policies(state, now, emits)
@@ -182,6 +197,9 @@ class TaintManager(Service[TaintManagerPartition]):
     def _begin_looking(self, state: TaintManagerPartition) -> None:
         """Begin to check all targets after a restore: waits are not recorded, and policies and holds may have changed.
 
+        The same is done when the rules have changed. Policies are evaluated in both cases, but not when only holds have
+        changed: a policy's taint that a person has removed would come back.
+
         Targets with taints that an earlier hold keeps, or delays, are checked even if there is no hold now. The removal
         of a taint that a hold keeps must not wait for the reconciler, because a deadline may be earlier.
 
@@ -189,7 +207,14 @@ class TaintManager(Service[TaintManagerPartition]):
         until all nodes are known there, the governor cannot determine whether all are down. The same applies to a
         managed cluster without a record, because it is left out of every placement until it has one.
         """
-        damped = self._rules.holds != Holds()
+        before, rules = state.rules_in_use, state.rules.value
+        unfinished = bool(state.unseen)
+        restarted = not state.looked or (unfinished and state.why is None)
+        switched = before is None or replace(before, holds=rules.holds) != rules
+        state.why = None if restarted else state.rules.configuration.cause
+        state.evaluates = switched or (unfinished and state.evaluates)
+        state.looked, state.rules_in_use = True, rules
+        damped = state.why is not None or rules.holds != Holds()
         if state.view is not None and state.cursor is not None:
             state.view.catch_up(state.cursor)
         found = []
@@ -203,18 +228,24 @@ class TaintManager(Service[TaintManagerPartition]):
         state.unseen.begin(sorted(found))
 
     def _look_at_all(self, state: TaintManagerPartition, now: datetime, emits: list[Emit]) -> None:
-        """Check a portion of the targets that were not checked since the restore."""
+        """Check a portion of the targets that were not checked since the restore, or since the rules have changed."""
         for target in state.unseen.portion(emits):
             if target not in state.resources:
                 continue  # its deletion was decided on when it was read
-            self._resume(state, target, now)
+            if state.why is None:
+                self._resume(state, target, now)
             emits += self._settle(state, target, now)
-            cause = self._own_cause(state, "restart", target, now)
-            emits += self._decide(state, target, cause, now, None, evaluate=target.startswith(_CLUSTER))
+            cause = state.why or self._own_cause(state, "restart", target, now)
+            evaluate = state.evaluates and target.startswith(_CLUSTER)
+            emits += self._decide(state, target, cause, now, None, evaluate=evaluate)
 
     def _follow_policies(self, state: TaintManagerPartition, now: datetime, emits: list[Emit]) -> None:
         """Apply a portion of the policies' changes, one after another, each to every cluster that it concerns."""
         if state.view is None or state.cursor is None:
+            return
+        if not state.rules.value.policies:  # they have no effect; when they are switched on, all are evaluated
+            state.view.catch_up(state.cursor)
+            state.change = None
             return
         checks = CHECKS
         while len(emits) < RECORDS and checks > 0:
@@ -301,7 +332,7 @@ class TaintManager(Service[TaintManagerPartition]):
         self.apply(state, TAINTS, target, event)
         emits = [Emit(TAINTS, target, target, event, cause)]
         if target.startswith(_NODE) and zone_sees_change(known, event):
-            member = member_of(event, time, cause.correlation, hold=self._rules.holds.add)
+            member = member_of(event, time, cause.correlation, hold=state.rules.value.holds.add)
             emits.append(Emit(ZONE_MEMBERS, target, FLEET, member, cause))
         return emits
 
@@ -323,28 +354,12 @@ class TaintManager(Service[TaintManagerPartition]):
             time,
             reported,
             grant=state.grants.get(target),
-            rules=self._rules,
+            rules=state.rules.value,
             policies=state.cursor.policies if state.cursor is not None else (),
             evaluate=evaluate,
             addons=state.addons.get(target, _NO_ADDONS),
             gone=gone,
         )
-
-
-class PolicyTaintManager(TaintManager):
-    """The same service with ClusterTaintPolicies, which the feature gate Failover turns on."""
-
-    globals: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
-
-    def new_globals(self) -> PolicyView:
-        """Return the view of all policies."""
-        return PolicyView()
-
-    def use_globals(self, state: TaintManagerPartition, view: GlobalView) -> None:
-        """Follow the policies from now on."""
-        if not isinstance(view, PolicyView):
-            raise TypeError(f"view: invalid value {type(view).__name__}: must be the taint-manager's own")
-        state.view, state.cursor = view, view.enter()
 
 
 def _apply_condition(state: TaintManagerPartition, key: str, event: Model | None) -> None:
@@ -387,7 +402,7 @@ def _only_a_heartbeat(state: TaintManagerPartition, target: str | None, event: C
 
 def _calls_policies(state: TaintManagerPartition, target: str, event: Model | None) -> bool:
     """Return whether policies are evaluated after a record: a condition changes, or a cluster appears."""
-    if state.view is None or not target.startswith(_CLUSTER):
+    if not state.rules.value.policies or not target.startswith(_CLUSTER):
         return False
     if isinstance(event, ConditionChanged):
         return newer_condition(event, state.conditions.get(target, {}).get(event.type))
@@ -407,11 +422,15 @@ def _target_key(record: Input) -> str | None:
     return None if target is None else target.key
 
 
-def service(settings: Settings) -> TaintManager:
-    """Return the service for the command line to run."""
-    rules = TaintRules(
+def rules_of(settings: Settings) -> TaintRules:
+    """Return the rules that follow from the settings."""
+    return TaintRules(
         holds=Holds(timedelta(seconds=settings.taint_add_hold), timedelta(seconds=settings.taint_remove_hold)),
         policies=settings.failover,
         no_execute_policies=settings.allow_no_execute_taint_policy,
     )
-    return PolicyTaintManager(rules) if settings.failover else TaintManager(rules)
+
+
+def service(settings: Settings) -> TaintManager:
+    """Return the service for the command line to run."""
+    return TaintManager(settings)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from moorage.core.taints.desired.addons import AddOns
-from moorage.core.taints.desired.reconcile import ReconciledTaints
+from moorage.core.taints.desired.reconcile import ReconciledTaints, TaintRules
 from moorage.core.timers.deadline_index import DeadlineIndex
+from moorage.runtime.configuration import Derived
 from moorage.runtime.portions import PendingChecks
 from moorage.workers.taint_manager.policies import Cursor, PolicyChange, PolicyView
 from moorage_schemas.condition import ConditionChanged
+from moorage_schemas.envelope import Meta
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.zone import NoExecuteGranted
@@ -18,6 +20,9 @@ from moorage_schemas.zone import NoExecuteGranted
 @dataclass(slots=True)
 class TaintManagerPartition:
     """The state of one partition."""
+
+    rules: Derived[TaintRules]
+    """The rules of the present configuration."""
 
     resources: dict[str, ResourceDeclared] = field(default_factory=dict)
     """The declared targets, by target key."""
@@ -35,9 +40,17 @@ class TaintManagerPartition:
     """The add-ons, by the key of the managed cluster, which may be undeclared."""
 
     view: PolicyView | None = None
-    """The view of policies; None when policies are switched off."""
+    """The view of policies; None before the partition is restored."""
 
     cursor: Cursor | None = None
+    rules_in_use: TaintRules | None = None
+    """The rules by which everything was last checked; None before the first check."""
+
+    why: Meta | None = None
+    """The change of the configuration because of which everything is checked; None for a restart."""
+
+    evaluates: bool = True
+    """Whether policies are evaluated in that check."""
     change: PolicyChange | None = None
     """The change of a policy that is being applied."""
 

@@ -43,12 +43,8 @@ def _() -> list[Change]:
 
 @bug("no-hold", "Conditions need not hold before they add a taint.")
 def _() -> list[Change]:
-    begin = TaintManager.__init__
-
-    def hasty(self: Any, rules: Any) -> None:
-        begin(self, replace(rules, holds=Holds()))
-
-    return [(TaintManager, "__init__", hasty)]
+    rules_of = module.rules_of
+    return [(module, "rules_of", lambda settings: replace(rules_of(settings), holds=Holds()))]
 
 
 @bug("ungranted", "A node gets the taint that evicts without the governor's leave.")

@@ -15,7 +15,7 @@ from moorage.core.scheduling.ocm.columns.column import Aspect
 from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.columns.labels import ClaimColumn, LabelColumn
 from moorage.core.scheduling.ocm.columns.membership import SetColumn, members
-from moorage.core.scheduling.ocm.prioritizers.addon import ScoreColumn
+from moorage.core.scheduling.ocm.columns.scores import ScoreColumn
 from moorage.core.scheduling.ocm.selector import LabelTerms
 from moorage_schemas.taint import Taint
 

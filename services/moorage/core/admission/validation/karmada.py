@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from moorage.core.admission.feature_gates import CONFIGURATION
 from moorage.core.admission.validation.core import (
     validate_duration,
     validate_label_selector,
@@ -91,8 +92,8 @@ def validate_cluster_taint_policy(policy: ClusterTaintPolicy, *, allow_no_execut
         errors += [
             forbidden(
                 f"spec.taints[{i}].effect",
-                "a policy may not contain a taint with effect NoExecute unless Moorage is started with "
-                "--allow-no-execute-taint-policy=true (MOORAGE_ALLOW_NO_EXECUTE_TAINT_POLICY=true)",
+                "a policy may not contain a taint with effect NoExecute unless spec.allowNoExecuteTaintPolicy of "
+                f"{CONFIGURATION} is true",
             )
             for i, taint in enumerate(spec.taints)
             if taint.effect == TaintEffect.NO_EXECUTE

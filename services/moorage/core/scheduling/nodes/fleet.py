@@ -31,6 +31,13 @@ _TOUCHED: Final = 8192
 """The number of columns that are kept up to date, and of row changes that are remembered for that. When either limit is
 exceeded, columns are computed again."""
 
+_LABELS: Final = 256
+"""The number of label keys whose columns are kept. Also half the number of values that a column may have in any
+case."""
+
+_RESOURCES: Final = 64
+"""From this number of resources on, those that no node offers and no pod takes are forgotten."""
+
 _WEIGHT: Final = "weight of "
 _MOST: Final = UNLIMITED * 2
 """Larger requests count as this much. They fit on no node anyway."""
@@ -99,7 +106,9 @@ class Fleet:
         """Increases when a node is added, removed or changed. It does not change when pods take or release
         resources."""
 
-        self._comings = 0  # nodes added and removed: only these change the order of the names
+        self.comings = 0
+        """Increases when a node is added or removed. Only this changes the rows of nodes and the order of names."""
+
         self.evicting: dict[str, tuple[Taint, ...]] = {}
         """The `NoExecute` taints of each node that has some."""
 
@@ -176,16 +185,17 @@ class Fleet:
 
     def offered(self, resource: str) -> Counts:
         """How much of a resource each node offers to pods."""
-        return self._resource(resource)[: self.rows]
+        self._asked(resource)
+        return self._offered[resource][: self.rows]
 
     def taken(self, resource: str) -> Counts:
         """How much of a resource the bound pods take on each node."""
-        self._resource(resource)
+        self._asked(resource)
         return self._taken[resource][: self.rows]
 
     def free(self, resource: str) -> Counts:
         """How much of a resource is free on each node. Negative if more is taken than offered."""
-        self._resource(resource)
+        self._asked(resource)
         return self._free[resource][: self.rows]
 
     def weight(self, resource: str) -> Counts:
@@ -199,6 +209,8 @@ class Fleet:
             self._memo_version = self.version
         column = self._memo.get(key)
         if column is None:
+            if len(self._memo) >= _KEPT:
+                self._memo.clear()
             column = self._memo[key] = compute()
         return column
 
@@ -233,18 +245,25 @@ class Fleet:
         """The column of one label key."""
         column = self._columns.get(key)
         if column is None:
+            if len(self._columns) >= _LABELS:
+                del self._columns[next(iter(self._columns))]
             column = self._columns[key] = NodeLabelColumn(self._room)
             for facts in self._facts.values():
                 column.put(self.row_of(facts.name), facts.labels.get(key))
         return column
 
+    @property
+    def labels_kept(self) -> int:
+        """The number of label keys that have a column."""
+        return len(self._columns)
+
     def ranks(self) -> npt.NDArray[np.int64]:
         """The position of each row in the order of the nodes' names."""
-        if self._ranks[0] != self._comings:
+        if self._ranks[0] != self.comings:
             order = sorted(range(self.rows), key=self._names.__getitem__)
             ranks = np.empty(self.rows, dtype=np.int64)
             ranks[order] = np.arange(self.rows)
-            self._ranks = (self._comings, ranks)
+            self._ranks = (self.comings, ranks)
         return self._ranks[1]
 
     def put(self, facts: NodeFacts) -> bool:
@@ -265,15 +284,19 @@ class Fleet:
         self._facts[facts.name] = facts
         self._alive[row] = True
         self._unschedulable[row] = facts.unschedulable
-        for key, column in self._columns.items():
+        for key, column in list(self._columns.items()):
             column.put(row, facts.labels.get(key))
+            if len(column.values) > 2 * (len(self) + _LABELS):
+                del self._columns[key]  # most of its values are those of earlier nodes; it is made again when asked for
+        for resource in facts.allocatable:
+            self._asked(resource)
         for resource in facts.allocatable:
             self._resource(resource)
         for resource, offered in self._offered.items():
             offered[row] = min(facts.allocatable.get(resource, _unsaid(resource)), UNLIMITED)
             self._free[resource][row] = offered[row] - self._taken[resource][row]
         if before is None:
-            self._comings += 1
+            self.comings += 1
             self._recount(facts.name, row)
         self.version += 1
         return True
@@ -289,7 +312,7 @@ class Fleet:
         del self._facts[name]
         self.evicting.pop(name, None)
         self._alive[row] = False
-        self._comings += 1
+        self.comings += 1
         self.version += 1
 
     def take(self, name: str, requests: Iterable[tuple[str, int]], sign: int = 1) -> None:
@@ -341,6 +364,21 @@ class Fleet:
                 offered[row] = min(facts.allocatable.get(resource, _unsaid(resource)), UNLIMITED)
             self._free[resource] = offered.copy()
         return offered
+
+    def _asked(self, resource: str) -> None:
+        """Make sure that a resource has columns. Before a new one gets some, those that nobody needs are dropped."""
+        if resource in self._offered:
+            return
+        if len(self._offered) >= _RESOURCES:
+            self._forget_resources()
+        self._resource(resource)
+
+    def _forget_resources(self) -> None:
+        """Drop the columns of resources that no node offers and no pod takes."""
+        alive = self.alive
+        for resource in [one for one in self._offered if one not in TAKEN_AS_ENOUGH]:
+            if not (self._offered[resource][: self.rows] + self._taken[resource][: self.rows])[alive].any():
+                del self._offered[resource], self._taken[resource], self._free[resource]
 
     def _make_room(self) -> None:
         if self.rows <= self._room:

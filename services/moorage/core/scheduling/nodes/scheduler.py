@@ -23,6 +23,12 @@ SHOWN_SCORES: Final = 5
 _REMEMBERED: Final = 4096
 _RANK_BITS: Final = 22
 _POD_BITS: Final = 20
+_AHEAD: Final = 64
+_MANY: Final = 1024
+"""How many of the best nodes are found when they are looked for among all, and how many may be near them for the next
+pods of the same shape to choose among these."""
+
+_NOTHING_BELOW: Final[npt.NDArray[np.int64]] = np.array(np.iinfo(np.int64).min)
 _MOST_TOTAL: Final = 1 << (63 - _RANK_BITS - _POD_BITS)
 """Totals must stay below this value, so that `preference` fits into 64 bits."""
 
@@ -47,13 +53,17 @@ class Decision:
     """`0/3 nodes are available: …`. Empty if there is a target."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Verdict:
     """The result of the static filters for a shape, at a version of the fleet."""
 
     version: int
     passed: Mask
     results: tuple[FilterResult, ...]
+    bound: npt.NDArray[np.int64]
+    """A preference that only the best nodes stayed below when it was last determined. Only a hint for the next pod: the
+    decision is the same with any value. An array without dimensions, because numpy converts a plain number each time.
+    """
 
 
 class NodeScheduler:
@@ -113,7 +123,7 @@ class NodeScheduler:
         rows = np.flatnonzero(passed)
         if not rows.size:
             return Decision(None, considered, tuple(results), (), unavailable(considered, results))
-        scores = self._score(request, rows)
+        scores = self._score(request, rows, verdict)
         return Decision(scores[0].target, considered, tuple(results), scores, "")
 
     def _narrowed(self, shape: PodShape, name: str) -> tuple[Mask, list[FilterResult], int]:
@@ -132,7 +142,7 @@ class NodeScheduler:
             self._verdicts.clear()
         results: list[FilterResult] = []
         passed = self._run(self._static, PodRequest(shape), self.fleet.alive, results)
-        found = self._verdicts[shape.key] = _Verdict(self.fleet.version, passed, tuple(results))
+        found = self._verdicts[shape.key] = _Verdict(self.fleet.version, passed, tuple(results), _NOTHING_BELOW)
         return found
 
     def _run(
@@ -154,7 +164,7 @@ class NodeScheduler:
         ranks = self.fleet.ranks()[rows]
         return tuple(self.fleet.name_at(int(row)) for row in rows[_lowest(ranks, SHOWN_NAMES)])
 
-    def _score(self, request: PodRequest, rows: Rows) -> tuple[TargetScore, ...]:
+    def _score(self, request: PodRequest, rows: Rows, verdict: _Verdict) -> tuple[TargetScore, ...]:
         fleet = self.fleet
         total = np.zeros(rows.size, dtype=np.int64)
         columns: list[tuple[str, Counts]] = []
@@ -162,7 +172,7 @@ class NodeScheduler:
             weighted = prioritizer.weight * prioritizer.scores(request, fleet, rows)
             total += weighted
             columns.append((prioritizer.name, weighted))
-        best = _lowest(preference(fleet, rows, total), SHOWN_SCORES)
+        best = _best(preference(fleet, rows, total), verdict)
         names = [name for name, _ in columns]
         figures = zip(*(column[best].tolist() for _, column in columns), strict=True) if columns else [()] * best.size
         return tuple(
@@ -173,9 +183,27 @@ class NodeScheduler:
 
 def preference(fleet: Fleet, rows: Rows, total: Counts) -> npt.NDArray[np.int64]:
     """A sort key for (total descending, pods, name) of each row, so that one partial sort orders by all three."""
-    pods = np.minimum(fleet.pod_counts[rows], (1 << _POD_BITS) - 1)
-    order: npt.NDArray[np.int64] = (-total << (_POD_BITS + _RANK_BITS)) + (pods << _RANK_BITS) + fleet.ranks()[rows]
+    ties = fleet.kept_up(preference, lambda some: _ties(fleet, some))
+    order: npt.NDArray[np.int64] = ties[rows] - (total << (_POD_BITS + _RANK_BITS))
     return order
+
+
+def _ties(fleet: Fleet, rows: Rows) -> Counts:
+    """The sort key for (pods, name) of each row, for nodes with equal totals."""
+    pods: Counts = np.minimum(fleet.pod_counts[rows], (1 << _POD_BITS) - 1)
+    return (pods << _RANK_BITS) + fleet.ranks()[rows]
+
+
+def _best(keys: npt.NDArray[np.int64], verdict: _Verdict) -> npt.NDArray[np.intp]:
+    """The positions of the lowest keys, as `_lowest` returns them. For many keys, a bound narrows the search."""
+    if keys.size <= _AHEAD:
+        return _lowest(keys, SHOWN_SCORES)
+    near = (keys <= verdict.bound).nonzero()[0]
+    if not SHOWN_SCORES <= near.size <= _MANY:
+        verdict.bound = np.array(np.partition(keys, _AHEAD - 1)[_AHEAD - 1])
+        near = (keys <= verdict.bound).nonzero()[0]
+    result: npt.NDArray[np.intp] = near[keys[near].argsort()[:SHOWN_SCORES]]
+    return result
 
 
 def unavailable(considered: int, results: Sequence[FilterResult]) -> str:

@@ -103,6 +103,10 @@ class ResourceAllocatable(ManagedPrioritizer):
 
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
         """One column."""
+        return self.standing()
+
+    def standing(self) -> tuple[Column, ...]:
+        """See `ManagedPrioritizer`."""
         return (AllocatableColumn(self.resource),)
 
     def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class Status:
     @property
     def is_error(self) -> bool:
         """Whether nothing was decided."""
-        return self.code in {Code.ERROR, Code.MISCONFIGURED}
+        return self.code is Code.ERROR or self.code is Code.MISCONFIGURED
 
 
 SUCCESS: Final = Status()
@@ -62,9 +62,8 @@ class MisconfiguredError(ValueError):
         self.status = Status(Code.MISCONFIGURED, plugin, message)
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementRequest:
-    """The placement to be scheduled.
+class PlacementRequest(NamedTuple):
+    """The placement to be scheduled. A tuple, because one is made for each decision.
 
     Attributes:
         terms: the terms of the placement.
@@ -83,9 +82,8 @@ class PlacementRequest:
     """`now` in microseconds since 1970."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """The scores of one prioritizer.
+class Scored(NamedTuple):
+    """The scores of one prioritizer. A tuple, because one is made for each decision.
 
     Attributes:
         values: the scores of the requested rows, in their order. 0 for a row without a score.
@@ -209,6 +207,13 @@ class ManagedPrioritizer(Prioritizer[PlacementRequest, ManagedFleet]):
 
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
         """The columns on which the scores depend."""
+        return ()
+
+    def standing(self) -> tuple[Column, ...]:
+        """The columns that every placement with this prioritizer needs.
+
+        They are kept from the first cluster on, before any placement asks for them.
+        """
         return ()
 
     def score_ends(self, fleet: ManagedFleet, row: int) -> bool:

@@ -7,7 +7,6 @@ with equal terms. For a single placement, only the scores that depend on decisio
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -38,15 +37,25 @@ _ROWS: Final = 4_000_000
 
 _ROOM: Final = 2**62
 
+_AHEAD: Final = 6
+"""How many times the requested number of clusters is found at once when the best are looked for among all. As long as
+enough of these remain good enough, the next placements with the same terms choose among them."""
+
 
 class PlacementScheduler:
-    """Schedules one placement after another on a fleet."""
+    """Schedules one placement after another on a fleet.
+
+    Args:
+        fleet: the clusters. The columns that every placement needs are kept from now on.
+        plugins: replaces the discovered plugins.
+    """
 
     def __init__(self, fleet: ManagedFleet, *, plugins: Plugins | None = None) -> None:
         self._fleet = fleet
         self._plugins = plugins or Plugins.discovered()
         self._shared: dict[Hashable, Shared] = {}
         self._remembered = 0
+        fleet.hold(column for one in self._plugins.prioritizers for column in one.standing())
 
     def schedule(
         self,
@@ -88,7 +97,7 @@ class PlacementScheduler:
             weighted = part.values if one.weight == 1 else part.values * one.weight
             total = weighted if total is None else total + weighted
             scored.append(part)
-            if status == SUCCESS:
+            if part.status is not SUCCESS and status == SUCCESS:
                 status = part.status
         best = _best(shared, total, terms.number)
         names = self._fleet.names_at(shared.rows[best])
@@ -148,7 +157,7 @@ class PlacementScheduler:
             or not known.since <= request.now_us < known.until
             or known.candidates.size != self._fleet.capacity
         ):
-            known = self._make(replace(request, decided=NO_ROWS), candidates)
+            known = self._make(request._replace(decided=NO_ROWS), candidates)
             if key is not None:
                 self._remember(key, known)
         differs = known.differs_if_decided
@@ -257,7 +266,7 @@ def _set_order(shared: Shared, fleet: ManagedFleet) -> None:
     largest = int(np.abs(shared.total).max(initial=0))
     largest += sum(abs(one.weight) * one.plugin.reach for one in shared.scores if one.scored is None)
     if (largest + 1) * step < _ROOM:
-        shared.step = step
+        shared.step = np.array(step)
         shared.order = shared.ranks - step * shared.total
 
 
@@ -274,6 +283,9 @@ def _best(shared: Shared, total: Scores | None, number: int | None) -> Rows:
         return np.argsort(order)
     if not wanted:
         return NO_ROWS
-    last = np.partition(order, wanted - 1)[wanted - 1]
-    best: Rows = (order <= last).nonzero()[0]
-    return best[order[best].argsort()]
+    best: Rows = (order <= shared.bound).nonzero()[0]
+    if not wanted <= best.size <= _AHEAD * _AHEAD * wanted:
+        ahead = min(order.size, _AHEAD * wanted) - 1
+        shared.bound = np.array(np.partition(order, ahead)[ahead])
+        best = (order <= shared.bound).nonzero()[0]
+    return best[order[best].argsort()[:wanted]]

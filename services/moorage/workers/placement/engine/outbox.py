@@ -14,6 +14,9 @@ from moorage_schemas.topics import PLACEMENTS, Topic
 
 SOURCE: Final = "moorage/placement"
 
+DECISION: Final = 50
+"""The number of visits that take as long as one scheduling decision on 5,000 nodes."""
+
 Apply = Callable[[Topic, str, Model | None], None]
 """Folds a record into the state of the partition."""
 
@@ -31,6 +34,10 @@ class Outbox:
         self.emits: list[Emit] = []
         self.cause = Meta(id="", source="", type="")
         """The cause of the records that are added from now on."""
+
+        self.effort = 0
+        """The work done in this call, counted in pods and nodes that were visited. A scheduling decision counts as
+        `DECISION` of them."""
 
         self._apply = apply
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+import orjson
 from pydantic import ValidationError
 
 from moorage.core.apimachinery.quantities import QuantityError
@@ -88,9 +89,28 @@ class Owner:
         return self._read(pod["spec"])
 
     def _read(self, spec: Mapping[str, Any]) -> PodShape:
-        model = PodSpec.model_validate(spec)
-        self.node_name = model.node_name
-        return _shared(shape_of(model))
+        try:
+            self.node_name, shape = _known_spec(orjson.dumps(spec))
+        except orjson.JSONEncodeError:  # it has a number of more than 64 bits
+            self.node_name, shape = _read_spec(spec)
+        return shape
+
+
+@lru_cache(maxsize=4096)
+def _known_spec(spec: bytes) -> tuple[str, PodShape]:
+    """Return `_read_spec` of a spec in JSON. Most pods have the same spec as others, which is read once."""
+    return _read_spec(orjson.loads(spec))
+
+
+def _read_spec(spec: Mapping[str, Any]) -> tuple[str, PodShape]:
+    """Return the node that a pod's spec names, and its shape.
+
+    Raises:
+        ValidationError: it is not the spec of a pod.
+        QuantityError: a request or limit is not a quantity.
+    """
+    model = PodSpec.model_validate(spec)
+    return model.node_name, _shared(shape_of(model))
 
 
 @lru_cache(maxsize=65_536)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from moorage_schemas.envelope import Meta
 
@@ -25,6 +25,9 @@ class Work:
     gone: str = ""
     """The name of a target that was deleted, or created again under its name."""
 
+    nodes: tuple[str, ...] = ()
+    """The names of the only nodes to check, for a resource with a pod on every node; empty for all."""
+
     repair: bool = False
     """Whether to write missing records again."""
 
@@ -43,6 +46,7 @@ class WorkQueue:
     def __init__(self) -> None:
         self._queue: deque[_Waiting] = deque()
         self._once: dict[str, _Waiting] = {}
+        self._at_nodes: dict[str, _Waiting] = {}
 
     def __len__(self) -> int:
         """The number of waiting pieces of work."""
@@ -68,6 +72,18 @@ class WorkQueue:
         elif known.work.check and not work.check:
             known.work = work
 
+    def add_nodes(self, work: Work) -> None:
+        """Add work on some nodes at the end, or add the nodes to such work for the same resource that is still waiting.
+
+        The first cause counts.
+        """
+        known = self._at_nodes.get(work.key)
+        if known is None:
+            waiting = self._at_nodes[work.key] = _Waiting(work)
+            self._queue.append(waiting)
+        else:
+            known.work = replace(known.work, nodes=tuple(dict.fromkeys((*known.work.nodes, *work.nodes))))
+
     def put_back(self, work: Work) -> None:
         """Put unfinished work at the front."""
         self._queue.appendleft(_Waiting(work))
@@ -78,6 +94,8 @@ class WorkQueue:
         Raises:
             IndexError: nothing is waiting.
         """
-        work = self._queue.popleft().work
-        self._once.pop(work.key, None)
-        return work
+        waiting = self._queue.popleft()
+        for index in (self._once, self._at_nodes):
+            if index.get(waiting.work.key) is waiting:
+                del index[waiting.work.key]
+        return waiting.work

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import ClassVar
 
+from moorage.runtime.configuration import Configuration, Derived
 from moorage.workers.placement.engine.controller import Controller
 from moorage.workers.placement.engine.outbox import Outbox, timed_cause
 from moorage.workers.placement.engine.work_queue import Work
@@ -13,8 +14,8 @@ from moorage.workers.placement.karmada.binding_writer import BindingWriter
 from moorage.workers.placement.karmada.reconcile import reconcile
 from moorage.workers.placement.karmada.resource import CLAIMABLE, PLACED
 from moorage.workers.placement.karmada.state import BindingState
-from moorage.workers.placement.karmada.terms import Demand, Rules
-from moorage.workers.placement.karmada.view import ClusterView, Scope
+from moorage.workers.placement.karmada.terms import Demand, Rules, rules_of
+from moorage.workers.placement.karmada.view import ClusterView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
@@ -25,7 +26,7 @@ class BindingController(Controller):
     """Reconciles the records of claimed resources with what their policies demand.
 
     Args:
-        rules: the settings by which resources leave clusters.
+        rules: the present rules by which resources leave clusters.
         demand: returns the replicas and requests of a resource, by its key.
         flipped: called with a resource that has started, or stopped, being placed on clusters, and with the cause,
             because its pods on nodes must be checked.
@@ -36,17 +37,27 @@ class BindingController(Controller):
     at_once: ClassVar[int | None] = 200
 
     def __init__(
-        self, rules: Rules, demand: Callable[[str], Demand], flipped: Callable[[str, Meta | None], None]
+        self, rules: Derived[Rules], demand: Callable[[str], Demand], flipped: Callable[[str, Meta | None], None]
     ) -> None:
         super().__init__()
         self.state = BindingState()
         self._rules = rules
+        self._rules_in_use = rules.value
         self._demand = demand
         self._flipped = flipped
         self._openings = 0
         self._rooms = 0
         self._policy_version = 0
-        self._kind_versions: dict[Scope, int] = {}
+
+    @property
+    def rules(self) -> Rules:
+        """The present rules by which resources leave clusters."""
+        return self._rules.value
+
+    def follow(self, configuration: Configuration) -> None:
+        """Decide by the rules that follow from a configuration."""
+        self._rules = Derived(configuration, rules_of)
+        self._rules_in_use = self._rules.value
 
     def attach(self, view: ClusterView) -> None:
         """Use a view, and be notified of its changes."""
@@ -108,6 +119,7 @@ class BindingController(Controller):
         return (
             not self.begun
             or bool(self.work)
+            or self._rules_in_use != self._rules.value
             or self._policy_version != view.policy_version
             or (bool(state.last) and self._openings != view.openings)
             or (bool(state.waiting) and self._rooms != view.rooms)
@@ -123,22 +135,25 @@ class BindingController(Controller):
         if not self.begun:
             self.begun = True
             for key in self.keys():
-                self.work.add(Work(key, None))
-            self._kind_versions = dict(view.kind_versions)
+                self.work.add_once(Work(key, None))
         else:
             if self._policy_version != view.policy_version:
                 for key in [key for key in self._of_changed_policies() if state.concerned(key)]:
                     self.work.add(Work(key, view.policy_by))
+            if self._rules_in_use != self._rules.value:
+                for key in self.keys():
+                    self.work.add_once(Work(key, self._rules.configuration.cause))
             opened = self._openings != view.openings
             for key in sorted(state.last if opened else state.waiting if self._rooms != view.rooms else ()):
-                self.work.add(Work(key, view.opened_by))
+                self.work.add_once(Work(key, view.opened_by))
+        self._rules_in_use = self._rules.value
         self._policy_version, self._openings, self._rooms = view.policy_version, view.openings, view.rooms
         for (owner, _), end in state.ends.take_due(now):
             self.work.add(Work(owner, timed_cause(owner, end)))
 
     def reconcile_one(self, outbox: Outbox, work: Work) -> None:
         """Reconcile the records of a resource with what its policy demands."""
-        writer = BindingWriter(self, self.state, self._rules, outbox)
+        writer = BindingWriter(self, self.state, self.rules, outbox)
         reconcile(writer, work, self._demand)
         if writer.flipped:
             self._flipped(work.key, work.cause)
@@ -147,11 +162,12 @@ class BindingController(Controller):
 
     def _of_changed_policies(self) -> Iterable[str]:
         """Return the resources that a changed policy may claim, or has claimed, sorted."""
+        state = self.state
+        scopes = state.view.changed_scopes(self._policy_version)
+        if scopes is None:
+            return sorted(state.resources)
         found: set[str] = set()
-        for scope, version in self.state.view.kind_versions.items():
-            if self._kind_versions.get(scope) != version:
-                api_version, kind, namespace = scope
-                keys = self.state.of_kind(api_version, kind)
-                found.update(key for key in keys if not namespace or ResourceKey.parse(key).namespace == namespace)
-                self._kind_versions[scope] = version
+        for api_version, kind, namespace in scopes:
+            keys = state.of_kind(api_version, kind)
+            found.update(key for key in keys if not namespace or ResourceKey.parse(key).namespace == namespace)
         return sorted(found)

@@ -39,7 +39,10 @@ class BindingState:
         """Fold in a resource that is declared, or deleted (None)."""
         known = self.resources.pop(key, None)
         if known is not None:
-            del self._of_kind[known.claimable.api_version, known.claimable.kind][key]
+            scope = (known.claimable.api_version, known.claimable.kind)
+            del self._of_kind[scope][key]
+            if not self._of_kind[scope]:
+                del self._of_kind[scope]
         if event is not None:
             resource = self.resources[key] = resource_of(event)
             about = resource.claimable
@@ -110,8 +113,8 @@ class BindingState:
 
     def would_claim(self, event: ResourceDeclared) -> bool:
         """Return whether a known policy places a declared resource."""
-        about = resource_of(event).claimable
-        return claim(about, self.view.policies_for(about.api_version, about.kind, about.namespace)) is not None
+        policies = self.view.policies_for(str(event.object.get("apiVersion", "")), event.kind, event.namespace)
+        return bool(policies) and claim(resource_of(event).claimable, policies) is not None
 
     def concerned(self, key: str) -> bool:
         """Return whether a resource is, or was until now, placed on clusters."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from itertools import islice
 from typing import Final, Protocol
 
 from pydantic import ValidationError
@@ -31,6 +33,9 @@ POLICIES: Final = (f"{NAMESPACED}/", f"{CLUSTER_WIDE}/")
 
 Scope = tuple[str, str, str]
 """What a policy may claim: apiVersion, kind and namespace; the namespace is empty for all."""
+
+_CHANGED: Final = 1024
+"""The number of changes of policies that are remembered by scope."""
 
 _NONE: Final[list[Policy]] = []
 
@@ -89,10 +94,10 @@ class ClusterView:
         room."""
 
         self.opened_by: Meta | None = None
-        self.kind_versions: dict[Scope, int] = {}
-        """For each scope, a number that grows with each change of a policy for it."""
-
         self.policy_version = 0
+        """A number that grows with each change of a policy."""
+
+        self._changed: deque[frozenset[Scope]] = deque(maxlen=_CHANGED)
         self.policy_by: Meta | None = None
         self.bindings: Overlay[ClusterBinding] = Overlay(lambda found, assumed: found.age >= assumed.age)
         """The bindings of workloads to clusters, by binding key."""
@@ -181,11 +186,14 @@ class ClusterView:
                 return
         after = self.policies.get(record.key)
         for scope in _scopes(before) | _scopes(after):
-            self.kind_versions[scope] = self.kind_versions.get(scope, 0) + 1
             mine = [policy for policy in self._of_scope.get(scope, ()) if policy is not before]
             if after is not None and scope in _scopes(after):
                 mine.append(after)
-            self._of_scope[scope] = mine
+            if mine:
+                self._of_scope[scope] = mine
+            else:
+                self._of_scope.pop(scope, None)
+        self._changed.append(frozenset(_scopes(before) | _scopes(after)))
         self.policy_version += 1
         self.policy_by = record.meta
 
@@ -235,6 +243,16 @@ class ClusterView:
         """Return the policies that may claim a resource of a kind in a namespace."""
         mine = self._of_scope.get((api_version, kind, namespace), _NONE)
         return mine + self._of_scope.get((api_version, kind, ""), _NONE) if namespace else mine
+
+    def changed_scopes(self, version: int) -> frozenset[Scope] | None:
+        """Return the scopes of the policies that have changed since `policy_version` had a value.
+
+        Returns None if too many have changed since then.
+        """
+        count = self.policy_version - version
+        if count > len(self._changed):
+            return None
+        return frozenset().union(*islice(self._changed, len(self._changed) - count, None))
 
     def bindings_of(self, workload: str) -> list[str]:
         """Return the keys of the bindings of a workload that are in the log, sorted."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from moorage.core.scheduling.nodes.plugin import PodRequest
 from moorage.core.scheduling.nodes.pod_shape import PodShape
 from moorage.core.scheduling.nodes.scheduler import Decision
-from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.engine.outbox import DECISION, Outbox
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.pods.decision import PodDecision
@@ -67,6 +68,7 @@ class Slot:
     """The only node that it may go to; None for any."""
 
 
+@lru_cache(maxsize=16_384)
 def node_ref(name: str) -> TargetRef:
     """Return the reference of a node."""
     return TargetRef(kind=TargetKind.NODE, name=name)
@@ -229,6 +231,7 @@ class Binder:
         known = failed.get(shape.key) if slot.only is None else None
         if known is not None and known[0] == self.view.openings:
             return known[1]
+        self.outbox.effort += DECISION
         decision = self.view.scheduler.decide(self.request(owner, shape), only=slot.only)
         if decision.target is None and slot.only is None:
             if len(failed) >= _REMEMBERED:

@@ -33,6 +33,7 @@ class PodController(Controller):
 
     resources: ClassVar[tuple[str, ...]] = OWNERS
     decisions: ClassVar[tuple[str, ...]] = PODS
+    at_once: ClassVar[int | None] = 1000
 
     def __init__(self, claimed: Callable[[str], bool], claimable: Callable[[ResourceDeclared], bool]) -> None:
         super().__init__()
@@ -98,23 +99,27 @@ class PodController(Controller):
         return waiting or (bool(state.daemons) and self._changes != view.changes)
 
     def gather(self, now: datetime) -> None:  # noqa: ARG002 - nothing here waits for a time
-        """Add waiting owners to the queue after an opening, and DaemonSets after a change of a node."""
+        """Add waiting owners to the queue after an opening, and DaemonSets for each node that has changed."""
         state, view = self.state, self.state.view
         if not self.begun:
             self.begun = True
             for key in self.keys():
-                self.work.add(Work(key, None))
+                self.work.add_once(Work(key, None))
             self._openings, self._changes = view.openings, view.changes
             return
         if self._openings != view.openings:
             self._openings = view.openings
             waiting = state.pending.keys() | state.stuck.keys()
             for key in sorted(waiting, key=lambda key: (-state.priority(key), key)):
-                self.work.add(Work(key, view.opened_by))
+                self.work.add_once(Work(key, view.opened_by))
         if self._changes != view.changes:
+            names = view.changed_since(self._changes)
             self._changes = view.changes
             for key in state.daemons:
-                self.work.add(Work(key, view.changed_by))
+                if names is None:
+                    self.work.add_once(Work(key, view.changed_by))
+                else:
+                    self.work.add_nodes(Work(key, view.changed_by, nodes=tuple(names)))
 
     def reconcile_one(self, outbox: Outbox, work: Work) -> None:
         """Reconcile the pods of an owner, or one of them. Unfinished work comes first in the next call."""

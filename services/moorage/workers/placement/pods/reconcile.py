@@ -8,6 +8,7 @@ import numpy as np
 
 from moorage.core.scheduling.nodes.workloads import WorkloadController, daemon_index, pod_name, pod_uid
 from moorage.workers.placement.engine.controller import PORTION
+from moorage.workers.placement.engine.outbox import DECISION
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.pods.binder import CONFLICT, TAINT_EVICTION, Binder, Leaving, Slot
@@ -29,7 +30,11 @@ def reconcile_owner(binder: Binder, work: Work, claimed: bool) -> bool:  # noqa:
     """
     state = binder.state
     owner = state.owners.get(work.key) if not claimed else None
+    if owner is not None and owner.controller is not None and owner.controller.daemon and work.nodes:
+        steps = _steps_at_nodes(binder, owner, owner.controller, work)
+        return owner.error != "" or all(len(binder.outbox) < PORTION for _ in steps)
     pods = list(state.pods_of(work.key).values())
+    binder.outbox.effort += 1 + len(pods)
     if work.repair:
         binder.end_orphans(work.key)
     if owner is not None and owner.error:
@@ -110,17 +115,58 @@ def _controller_steps(binder: Binder, owner: Owner, controller: WorkloadControll
                 yield
     binder.begin(work)
     wanted = _daemon_slots(binder, owner) if controller.daemon else dict.fromkeys(range(controller.replicas))
+    binder.outbox.effort += len(wanted)
     yield from _end_all(binder, [one for one in binder.state.pods_of(owner.key).values() if one.index not in wanted])
-    yield from _fill(binder, owner, controller, wanted)
-
-
-def _fill(
-    binder: Binder, owner: Owner, controller: WorkloadController, wanted: dict[int, str | None]
-) -> Iterator[None]:
-    """Provide one pod of the present template for each place. Older pods leave when new ones find room."""
     places: dict[int, list[PodDecision]] = {}
     for one in binder.state.pods_of(owner.key).values():
         places.setdefault(one.index, []).append(one)
+    binder.state.stuck.pop(owner.key, None)
+    yield from _fill(binder, owner, controller, wanted, places)
+
+
+def _steps_at_nodes(binder: Binder, owner: Owner, controller: WorkloadController, work: Work) -> Iterator[None]:
+    """Reconcile the pods of a DaemonSet for a few nodes that have changed. The other nodes are not visited."""
+    view, state = binder.view, binder.state
+    shape = owner.shape(view.rules, view.rules_version)
+    binder.outbox.effort += DECISION
+    for name in work.nodes:
+        index = daemon_index(name)
+        binder.outbox.effort += 1
+        for one in state.pods_at(owner.key, index):
+            if one.owner_uid != owner.uid:
+                binder.end(one)
+                yield
+            elif one.placed and (leaving := binder.leaving(one, work)) is not None:
+                _leave(binder, owner, controller, one, leaving)
+                yield
+        binder.begin(work)
+        there = state.pods_at(owner.key, index)
+        if _eligible(binder, owner, name) or (
+            name in view.fleet
+            and any(one.placed and one.node == name for one in there)
+            and view.scheduler.may_stay(shape)[view.fleet.row_of(name)]
+        ):
+            yield from _fill(binder, owner, controller, {index: name}, {index: there})
+        else:
+            yield from _end_all(binder, there)
+
+
+def _fill(
+    binder: Binder,
+    owner: Owner,
+    controller: WorkloadController,
+    wanted: dict[int, str | None],
+    places: dict[int, list[PodDecision]],
+) -> Iterator[None]:
+    """Provide one pod of the present template for each place. Older pods leave when new ones find room.
+
+    Args:
+        binder: writes the decisions.
+        owner: the owner.
+        controller: the same, as a controller.
+        wanted: the places to fill by index, each with the only node for it.
+        places: the present pods by index.
+    """
     outdated: list[PodDecision] = []
     blocked = False
     for index, only in wanted.items():
@@ -157,7 +203,6 @@ def _roll(
     A Deployment's new pod is created in addition to the old one (a surge of one) and may wait. A StatefulSet's or a
     DaemonSet's new pod takes the old one's place, so it is first checked whether the new pod would fit there.
     """
-    binder.state.stuck.pop(owner.key, None)
     for last in sorted(outdated, key=lambda one: -one.index if controller.keeps_names else one.index):
         if blocked and not controller.daemon:
             return

@@ -34,6 +34,10 @@ class Reservation:
         """A value that orders the states of one binding."""
         return (self.generation, self.revision)
 
+    def takes_as(self, other: Reservation) -> bool:
+        """Return whether another reservation takes the same of the same node for the same owner."""
+        return self.node == other.node and self.owner == other.owner and self.requests == other.requests
+
 
 def reservation_of(bound: WorkloadBound, place: Place = (-1, -1)) -> Reservation:
     """Return the fields of a binding that the view keeps."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from moorage.core.scheduling.nodes.scheduler import Decision
 from moorage.workers.placement.engine.last_decision import supersedes
@@ -11,6 +12,8 @@ from moorage.workers.placement.pods.decision import PodDecision, pod_decision_of
 from moorage.workers.placement.pods.view import PodView
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
+
+_DAEMON_SET: Final = "DaemonSet"
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +36,8 @@ class PodState:
     """Shape → the view's `openings` when it fitted nowhere, and the decision. It cannot fit before the next opening."""
 
     _owner_of: dict[str, str] = field(default_factory=dict)
+    _places: dict[str, dict[int, dict[str, None]]] = field(default_factory=dict)
+    """DaemonSet → the index of a node → the pods for that node."""
 
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
         """Fold in an owner that is declared, or deleted (None)."""
@@ -54,6 +59,9 @@ class PodState:
         if not supersedes(event, self.last.get(owner, {}).get(key)):
             return
         last = pod_decision_of(event)
+        self._leave_place(owner, key)
+        if event.owner.kind == _DAEMON_SET:
+            self._places.setdefault(owner, {}).setdefault(last.index, {})[key] = None
         self.last.setdefault(owner, {})[key] = last
         self._owner_of[key] = owner
         if last.pending:
@@ -64,6 +72,16 @@ class PodState:
     def pods_of(self, owner: str) -> dict[str, PodDecision]:
         """Return the last decisions on an owner's pods, by workload. Do not change them."""
         return self.last.get(owner, {})
+
+    @property
+    def places(self) -> int:
+        """The number of DaemonSets with pods."""
+        return len(self._places)
+
+    def pods_at(self, owner: str, index: int) -> list[PodDecision]:
+        """Return the last decisions on a DaemonSet's pods for one node, by the index of the node."""
+        mine = self.last.get(owner, {})
+        return [mine[workload] for workload in self._places.get(owner, {}).get(index, ())]
 
     def priority(self, owner: str) -> int:
         """Return the priority of an owner's pods; 0 when it cannot be read."""
@@ -76,11 +94,24 @@ class PodState:
         owner = self._owner_of.pop(workload, None)
         if owner is None:
             return
+        self._leave_place(owner, workload)
         mine = self.last[owner]
         del mine[workload]
         if not mine:
             del self.last[owner]
         self._waits_no_more(owner, workload)
+
+    def _leave_place(self, owner: str, workload: str) -> None:
+        known = self.last.get(owner, {}).get(workload)
+        places = self._places.get(owner)
+        if known is None or places is None:
+            return
+        there = places.get(known.index, {})
+        there.pop(workload, None)
+        if not there:
+            places.pop(known.index, None)
+        if not places:
+            del self._places[owner]
 
     def _waits_no_more(self, owner: str, workload: str) -> None:
         waiting = self.pending.get(owner)

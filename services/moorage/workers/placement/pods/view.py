@@ -7,10 +7,10 @@ if a node has no room for some bindings, the latest ones must be withdrawn (`is_
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Final, Protocol
-
-import numpy as np
 
 from moorage.core.apimachinery.quantities import PODS
 from moorage.core.scheduling.nodes.fleet import Fleet, Rows
@@ -19,6 +19,7 @@ from moorage.runtime.service import Input
 from moorage.workers.placement.engine.evictions import EvictionTable, Requested
 from moorage.workers.placement.engine.overlay import Overlay
 from moorage.workers.placement.pods.nodes import NodeTable
+from moorage.workers.placement.pods.replica_rows import ReplicaRows
 from moorage.workers.placement.pods.reservation import Reservation, reservation_of
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import BindingKey, TargetKey
@@ -30,6 +31,9 @@ from moorage_schemas.taint import TargetTainted
 from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, Topic
 
 _RULES: Final = "DedicatedNodes/"
+_CHANGED: Final = 1024
+"""The number of changes of nodes that are remembered by name."""
+
 _NODES: Final = f"{TargetKind.NODE.value}/"
 
 
@@ -61,13 +65,15 @@ class PodView:
 
         self.opened_by: Meta | None = None
         self.changes = 0
-        """A number that grows with every change of a node. DaemonSets are checked after each change."""
+        """A number that grows with every change of a node. DaemonSets are checked there after each change."""
 
         self.changed_by: Meta | None = None
+        self._changed: deque[str] = deque(maxlen=_CHANGED)
         self.evictions = EvictionTable()
         self._bindings: Overlay[Reservation] = Overlay(lambda found, assumed: found.age >= assumed.age)
         self._at_node: dict[str, set[str]] = {}
         self._of_owner: dict[str, dict[str, str]] = {}
+        self._replicas = ReplicaRows(self.fleet)
         self._rules: dict[str, DedicatedNodes] = {}
         self._listeners: list[PodListener] = []
 
@@ -89,7 +95,7 @@ class PodView:
         elif record.topic is TAINTS:
             name = TargetKey.parse(record.key).name
             event = record.event if isinstance(record.event, TargetTainted) else None
-            self._node_changed(self.nodes.taint(name, event), record.meta)
+            self._node_changed(name, self.nodes.taint(name, event), record.meta)
         elif record.topic is BINDINGS:
             self._binding(record)
         elif record.topic is EVICTIONS:
@@ -115,17 +121,18 @@ class PodView:
         before = self.nodes.uid(target.name)
         opened = self.nodes.declare(target.name, event, record.meta.time)
         gone = event is None or before not in {None, event.uid}
-        self._node_changed(opened, record.meta)
+        self._node_changed(target.name, opened, record.meta)
         if gone:
             for key in sorted(self._at_node.get(target.name, ())):
                 self._tell(key, record.meta, gone=target.name)
 
-    def _node_changed(self, opened: bool | None, meta: Meta) -> None:  # noqa: FBT001 - a value that states what happened, not a switch
+    def _node_changed(self, name: str, opened: bool | None, meta: Meta) -> None:  # noqa: FBT001 - a value that states what happened, not a switch
         """Note a change of a node: None for no change, True when more may fit now."""
         if opened is None:
             return
         self.changes += 1
         self.changed_by = meta
+        self._changed.append(name)
         if opened:
             self._opened(meta)
 
@@ -219,7 +226,7 @@ class PodView:
         self._account(key, before, reservation)
 
     def _account(self, key: str, before: Reservation | None, now: Reservation | None) -> None:
-        if before is now:
+        if before is now or (before is not None and now is not None and before.takes_as(now)):
             return
         if before is not None:
             self.fleet.take(before.node, before.requests, -1)
@@ -228,10 +235,12 @@ class PodView:
             del owned[key]
             if not owned:
                 del self._of_owner[before.owner]
+            self._replicas.remove(before.owner, before.node)
         if now is not None:
             self.fleet.take(now.node, now.requests)
             self._at_node.setdefault(now.node, set()).add(key)
             self._of_owner.setdefault(now.owner, {})[key] = now.node
+            self._replicas.add(now.owner, now.node)
 
     # Queries.
 
@@ -245,9 +254,14 @@ class PodView:
 
     def replica_rows(self, owner: str) -> Rows:
         """Return the rows of the nodes on which an owner has pods, one entry for each pod."""
-        fleet = self.fleet
-        names = self._of_owner.get(owner, {}).values()
-        return np.array([fleet.row_of(name) for name in names if name in fleet], dtype=np.intp)
+        return self._replicas.of(owner, self._of_owner.get(owner, {}).values())
+
+    def changed_since(self, changes: int) -> list[str] | None:
+        """Return the names of the nodes that have changed since `changes` had a value; None if too many have."""
+        count = self.changes - changes
+        if count > len(self._changed):
+            return None
+        return list(dict.fromkeys(islice(self._changed, len(self._changed) - count, None)))
 
     def requested(self, workload: str, uid: str, node: str, generation: int) -> Requested | None:
         """Return the eviction that requests the end of exactly this binding; None when there is none."""

@@ -8,6 +8,7 @@ how much it has counts as empty.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from moorage.core.scheduling.framework.plugins import Basis
 from moorage.core.scheduling.framework.scores import MAX_SCORE
 from moorage.core.scheduling.nodes.fleet import COUNTED_AT_LEAST, UNLIMITED, Counts, Fleet, Rows
 from moorage.core.scheduling.nodes.plugin import NodePrioritizer, PodRequest
+
+_FEW: Final = 24
+"""Up to this many nodes are computed one by one."""
 
 
 class NodeResourcesFit(NodePrioritizer):
@@ -44,6 +48,8 @@ class NodeResourcesFit(NodePrioritizer):
 
 def _left(requests: dict[str, int], fleet: Fleet, rows: Rows) -> Counts:
     """The mean percentage that would be free on each of the rows."""
+    if rows.size <= _FEW:
+        return _left_on_few(requests, fleet, rows)
     total = np.zeros(rows.size, dtype=np.int64)
     counted = np.zeros(rows.size, dtype=np.int64)
     for resource, least in COUNTED_AT_LEAST.items():
@@ -55,6 +61,20 @@ def _left(requests: dict[str, int], fleet: Fleet, rows: Rows) -> Counts:
         counted += offered > 0
     result: Counts = total // np.maximum(counted, 1)
     return result
+
+
+def _left_on_few(requests: dict[str, int], fleet: Fleet, rows: Rows) -> Counts:
+    """The same for a few rows, without the fixed cost of operations on arrays."""
+    total, counted = [0] * rows.size, [0] * rows.size
+    for resource, least in COUNTED_AT_LEAST.items():
+        wanted = min(requests.get(resource) or least, UNLIMITED)
+        amounts = zip(fleet.offered(resource)[rows].tolist(), fleet.weight(resource)[rows].tolist(), strict=True)
+        for place, (offered, weight) in enumerate(amounts):
+            if offered > 0:
+                left = UNLIMITED if offered >= UNLIMITED else max(offered - weight - wanted, 0)
+                total[place] += left * MAX_SCORE // offered
+                counted[place] += 1
+    return np.array([mean // max(count, 1) for mean, count in zip(total, counted, strict=True)], dtype=np.int64)
 
 
 PLUGIN = NodeResourcesFit()

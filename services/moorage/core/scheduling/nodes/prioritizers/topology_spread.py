@@ -46,11 +46,12 @@ class PodTopologySpread(NodePrioritizer):
         base = by_zone + (NODE_SKEW - 1)
         raw = np.rint(base).astype(np.int64)[zones[rows]]
         # Few nodes have replicas, so only these are computed one by one.
-        taken, counts = np.unique(request.replica_rows, return_counts=True)
+        counts = np.bincount(request.replica_rows, minlength=fleet.rows)
+        taken = counts.nonzero()[0]
         at = np.searchsorted(rows, taken)
         there = at < rows.size
         there[there] = rows[at[there]] == taken[there]
-        more = counts[there] * math.log(rows.size + 2) + base[zones[taken[there]]]
+        more = counts[taken[there]] * math.log(rows.size + 2) + base[zones[taken[there]]]
         raw[at[there]] = np.rint(more).astype(np.int64)
         return _reversed(raw)
 

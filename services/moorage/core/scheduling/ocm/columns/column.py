@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.columns.taint_table import TaintTable
 
 Rows: TypeAlias = NDArray[np.intp]
 """Row numbers."""
@@ -54,6 +55,10 @@ class ColumnSource(Protocol):
     def capacity(self) -> int:
         """The length of columns."""
 
+    @property
+    def taint_table(self) -> TaintTable:
+        """The taints of all clusters as arrays."""
+
     def name(self, row: int) -> str:
         """The name of the cluster in a row."""
 
@@ -79,6 +84,9 @@ class Column(ABC):
     lazy: ClassVar[bool] = False
     """Whether values are expensive to compute. A changed row is then only reset to `empty`."""
 
+    coded: ClassVar[bool] = False
+    """Whether values are codes of the fleet (`ColumnSource.code`). Such a column cannot be held."""
+
     @abstractmethod
     def empty(self, capacity: int) -> Values:
         """The values for rows without a cluster."""
@@ -88,7 +96,7 @@ class Column(ABC):
         """The value for a row that has a cluster. For a column with several parts, one value for each part."""
 
     def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
-        """Write the values for the rows into `values`. All rows have a cluster."""
+        """Write the values for the rows into `values`, which are `empty` there. All rows have a cluster."""
         for row in rows.tolist():
             values[..., row] = self.answer(fleet, row)
 

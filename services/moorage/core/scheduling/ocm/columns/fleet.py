@@ -2,6 +2,9 @@
 
 The row of a deleted cluster is kept, because decisions may still contain its name. `forget` releases such rows for
 reuse. Columns are cached, and a change of a cluster updates its row in them.
+
+What placements will need is kept from the first cluster on, so that the first placement need not visit all clusters:
+their taints as arrays, the order of their names, the scores of add-ons, and the columns that a scheduler holds.
 """
 
 from __future__ import annotations
@@ -15,11 +18,23 @@ import numpy as np
 
 from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.columns.column import ALL_ASPECTS, NOTHING, Aspect, Column, Mask, Rows, Scores, Values
+from moorage.core.scheduling.ocm.columns.scores import ScoreColumn
+from moorage.core.scheduling.ocm.columns.taint_table import TaintTable
 
 _FIRST: Final = 64
 _FEW: Final = 32
 """Up to this many added or removed clusters are inserted into the sort order one by one. For more, it is sorted
 again."""
+
+_ORDERED: Final = 4096
+"""Up to this many clusters, each new one is inserted into the sort order at once. An insertion into a longer order
+takes longer than its share of one sort."""
+
+_CODES: Final = 4096
+"""The number of texts that may have codes in any case."""
+
+_OPENED: Final = 16
+"""The number of different scores of add-ons whose columns are kept before a placement asks for them."""
 
 _UNHELD: Final = 512
 """The number of cached columns that are kept although nobody holds them."""
@@ -88,6 +103,9 @@ class ManagedFleet:
 
         self._facts: list[ManagedClusterFacts | None] = []
         self._scores: dict[str, dict[str, ScoreFacts]] = {}
+        self.capacity = _FIRST
+        """The length of masks and columns. When it grows, masks that were made before become invalid."""
+
         self._live = np.zeros(_FIRST, dtype=np.bool_)
         self._present = np.zeros(_FIRST, dtype=np.bool_)
         self._count = 0
@@ -97,6 +115,10 @@ class ManagedFleet:
         """Names that were added or removed since the order was computed."""
 
         self._codes: dict[str, int] = {}
+        self._taints = TaintTable(_FIRST)
+        self._given: dict[tuple[str, str], int] = {}
+        """The number of clusters that have each score of an add-on."""
+
         self.version = 0
         """Increases with every change of a cluster or a score."""
 
@@ -106,11 +128,6 @@ class ManagedFleet:
     def __contains__(self, name: object) -> bool:
         row = self._rows.get(name) if isinstance(name, str) else None
         return row is not None and self._facts[row] is not None
-
-    @property
-    def capacity(self) -> int:
-        """The length of masks and columns. When it grows, masks that were made before become invalid."""
-        return int(self._live.size)
 
     @property
     def names(self) -> list[str]:
@@ -126,6 +143,11 @@ class ManagedFleet:
     def present(self) -> Mask:
         """The clusters that exist."""
         return self._present
+
+    @property
+    def taint_table(self) -> TaintTable:
+        """The taints of all clusters as arrays."""
+        return self._taints
 
     # --- one cluster
 
@@ -147,6 +169,11 @@ class ManagedFleet:
             if row >= self.capacity:
                 self._grow(2 * self.capacity)
         return row
+
+    def rows_for(self, names: Iterable[str]) -> list[int]:
+        """The rows of names. Names without a row get one."""
+        known = self._rows.get
+        return [self.row(name) if (row := known(name)) is None else row for name in names]
 
     @property
     def left_behind(self) -> int:
@@ -194,8 +221,12 @@ class ManagedFleet:
         self._count += before is None
         self._live[row] = not facts.deleting
         self._present[row] = True
+        if before is None or Aspect.TAINTS in aspects:
+            self._taints.put(row, facts.taints)
         if before is None:
             self._unordered.append(facts.name)
+            if self._count <= _ORDERED:
+                self._ordered()
         return self._changed(facts.name, row, aspects, was=was, before=before)
 
     def remove(self, name: str) -> Touched:
@@ -207,6 +238,7 @@ class ManagedFleet:
         self._facts[row] = None
         self._count -= 1
         self._live[row] = self._present[row] = False
+        self._taints.put(row, ())
         self._unordered.append(name)
         return self._changed(name, row, ALL_ASPECTS, was=was)
 
@@ -223,19 +255,47 @@ class ManagedFleet:
         of_cluster = self._scores.setdefault(score.cluster, {})
         if of_cluster.get(score.resource) == score:
             return Touched(score.cluster, row, before=was, after=was)
+        if (before := of_cluster.get(score.resource)) is not None:
+            self._give_no_more(before)
         of_cluster[score.resource] = score
-        return self._changed(score.cluster, row, Aspect.SCORES, was=was)
+        touched = self._changed(score.cluster, row, Aspect.SCORES, was=was)
+        self._give(score, row)
+        return touched
 
     def remove_score(self, cluster: str, resource: str) -> Touched:
         """Remove the scores of an add-on."""
         row = self.row(cluster)
         was = bool(self._live[row])
         of_cluster = self._scores.get(cluster, {})
-        if of_cluster.pop(resource, None) is None:
+        gone = of_cluster.pop(resource, None)
+        if gone is None:
             return Touched(cluster, row, before=was, after=was)
+        self._give_no_more(gone)
         if not of_cluster:
             del self._scores[cluster]
         return self._changed(cluster, row, Aspect.SCORES, was=was)
+
+    def _give(self, score: ScoreFacts, row: int) -> None:
+        """Count the scores of a cluster. A score that no other cluster has gets a column."""
+        for name in score.scores:
+            column = ScoreColumn(score.resource, name)
+            uses = self._given[column.resource, name] = self._given.get((column.resource, name), 0) + 1
+            if uses == 1 and column not in self._columns and len(self._given) <= _OPENED:
+                kept = self._columns[column] = _kept(column, self.capacity)
+                if self._present[row]:
+                    _rewrite(kept, row, column.of(score))
+                self._shed()
+
+    def _give_no_more(self, score: ScoreFacts) -> None:
+        """Undo `_give`. The column of a score that no cluster has any more is dropped, unless it is held."""
+        for name in score.scores:
+            key = (score.resource, name)
+            self._given[key] -= 1
+            if not self._given[key]:
+                del self._given[key]
+                column = ScoreColumn(*key)
+                if column in self._columns and not self._columns[column].holders:
+                    del self._columns[column]
 
     # --- many clusters
 
@@ -295,8 +355,13 @@ class ManagedFleet:
             order.by_row[row] = place
 
     def code(self, text: str) -> int:
-        """An integer that stands for a text, always the same for the same text. 0 or more."""
+        """An integer that stands for a text. 0 or more. It is the same for the same text until a cluster changes."""
         return self._codes.setdefault(text, len(self._codes))
+
+    @property
+    def texts_coded(self) -> int:
+        """The number of texts that have a code."""
+        return len(self._codes)
 
     # --- columns
 
@@ -323,6 +388,11 @@ class ManagedFleet:
             if kept is not None and kept.holders:
                 kept.holders -= 1
 
+    @property
+    def columns_kept(self) -> int:
+        """The number of cached columns."""
+        return len(self._columns)
+
     def _there(self) -> Rows:
         return np.flatnonzero(self._present)
 
@@ -339,6 +409,7 @@ class ManagedFleet:
     ) -> Touched:
         """Update the columns that depend on the change. `before` has the previous facts of a cluster that stays."""
         self.version += 1
+        self._forget_codes()
         after = self._facts[row]
         touched = set()
         bits = aspects.value
@@ -352,6 +423,13 @@ class ManagedFleet:
                 touched.add(column)
         return Touched(name, row, aspects, frozenset(touched), was, bool(self._live[row]))
 
+    def _forget_codes(self) -> None:
+        """Drop the codes of all texts, and the columns of codes, when most texts are those of earlier clusters."""
+        if len(self._codes) > max(_CODES, 4 * self._count):
+            self._codes.clear()
+            for column in [column for column in self._columns if column.coded]:
+                del self._columns[column]
+
     def _grow(self, capacity: int) -> None:
         more = np.zeros(capacity - self.capacity, dtype=np.bool_)
         self._live = np.concatenate([self._live, more])
@@ -360,6 +438,8 @@ class ManagedFleet:
             longer = column.empty(capacity)
             longer[..., : kept.values.shape[-1]] = kept.values
             kept.values = longer
+        self._taints.grow(capacity)
+        self.capacity = capacity
 
 
 def _rewrite(kept: _Kept, row: int, answer: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 FOREVER: Final = 2**63 - 1
@@ -20,6 +21,7 @@ def microseconds(instant: datetime) -> int:
     return (instant - _EPOCH) // _MICROSECOND
 
 
+@lru_cache(maxsize=4096)
 def instant(us: int) -> datetime | None:
     """Convert microseconds since 1970 to an instant. None if it is outside the calendar."""
     try:

@@ -25,6 +25,8 @@ class _CodeColumn(Column):
 
     key: str
 
+    coded: ClassVar[bool] = True
+
     @staticmethod
     @abstractmethod
     def texts(facts: ManagedClusterFacts) -> Mapping[str, str]:

@@ -44,17 +44,17 @@ class Usage:
         if len(names) > _FEW:
             self._count_many(names, 1)
             return
-        rows = [self._fleet.row(name) for name in names]
+        rows = self._fleet.rows_for(names)
         counts, having = self.counts, self._having
         for row in rows:
-            count = counts.item(row) + 1
-            counts[row] = count
-            having[count - 1] -= 1
-            if count < len(having):
-                having[count] += 1
+            count = counts.item(row)
+            counts[row] = count + 1
+            having[count] -= 1
+            if count < self._most:
+                having[count + 1] += 1
             else:
                 having.append(1)
-        self._most = len(having) - 1
+                self._most += 1
 
     def remove(self, names: Collection[str]) -> None:
         """Remove a decision for each of the names. A cluster without decisions stays at zero."""

@@ -29,6 +29,8 @@ _BARE: Final = 50
 """The size of a shared result without rows, expressed in rows: about three kilobytes."""
 
 NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
+_ZERO: Final[Scores] = np.array(0, dtype=np.int64)
+_LOWEST: Final[Scores] = np.array(-(2**63), dtype=np.int64)
 NO_SCORES: Final[Scores] = np.zeros(0, dtype=np.int64)
 
 
@@ -88,11 +90,16 @@ class Shared:
     ranks: Scores = field(default_factory=lambda: NO_SCORES)
     """The positions of the rows in the order of all names."""
 
-    step: int = 0
-    """Sorting by `ranks - step * total` sorts by total and then by name. 0 if the numbers are too large for that."""
+    step: Scores = field(default_factory=lambda: _ZERO)
+    """Sorting by `ranks - step * total` sorts by total and then by name. 0 if the numbers are too large for that. An
+    array without dimensions, because numpy converts a plain number in each operation."""
 
     order: Scores = field(default_factory=lambda: NO_SCORES)
     """`ranks - step * total` with the static total."""
+
+    bound: Scores = field(default_factory=lambda: _LOWEST)
+    """A value of the sort key that only the best clusters stayed below when it was last determined. Only a hint for the
+    next decision: the decision is the same with any value."""
 
     timed: tuple[ManagedFilter, ...] = ()
     """The filters whose results can change by time alone."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moorage.core.apimachinery.integers import NANOSECONDS, wrapped
 from moorage.core.scheduling.framework.plugins import Basis
 from moorage.core.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Mask, Rows, Values
 from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.columns.instants import FOREVER, NEVER, instant, microseconds
+from moorage.core.scheduling.ocm.columns.taint_table import NOT_ADDED
 from moorage.core.scheduling.ocm.judged_taints import judge_taints
 from moorage.core.scheduling.ocm.plugin import ManagedFilter, PlacementRequest
 from moorage.core.scheduling.ocm.terms import PlacementTerms
@@ -22,6 +24,12 @@ from moorage.core.taints.dialects.ocm import NO_SELECT_IF_NEW, PREFER_NO_SELECT
 from moorage.core.taints.eviction_verdict import taint_text
 from moorage.core.taints.matching import tolerates
 from moorage_schemas.taint import Taint, Toleration, TolerationOperator
+
+_FEW: Final = 16
+"""Up to this many clusters are computed one by one."""
+
+_LONGEST: Final = 2**62
+"""Durations in microseconds whose sum with an instant may not fit into 64 bits."""
 
 Spans = tuple[int | None, ...]
 """The duration of each toleration that matches a taint, in microseconds. None means forever."""
@@ -76,9 +84,19 @@ class TaintColumn(Column):
         return self._answer(fleet, row, {})
 
     def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
-        """Compute the rows. Each distinct taint is matched once."""
+        """Compute the rows. Each distinct taint is matched once, and the result is looked up for all rows."""
+        table = fleet.taint_table
         known: dict[tuple[str, str, str], Spans] = {}
-        for row in rows.tolist():
+        if rows.size <= _FEW:
+            one_by_one = rows.tolist()
+        else:
+            judged = _JudgedKinds(table.kinds, self)
+            for codes, added in zip(table.codes, table.added, strict=True) if judged.rule_out else ():
+                judged.narrow(values, rows, codes[rows], added[rows])
+            one_by_one = [row for row in rows.tolist() if row in table.crowded] if table.crowded else []
+            if judged.exact.any():
+                one_by_one += rows[judged.exact[table.codes[:, rows]].any(axis=0)].tolist()
+        for row in one_by_one:
             values[:, row] = self._answer(fleet, row, known)
 
     def _answer(self, fleet: ColumnSource, row: int, known: dict[tuple[str, str, str], Spans]) -> tuple[int, int, int]:
@@ -97,6 +115,61 @@ class TaintColumn(Column):
                 kept = min(kept, end)
             limited |= any(time != FOREVER for time in times)
         return new, kept, limited
+
+
+class _JudgedKinds:
+    """The result of matching each distinct taint of a fleet, as lookup tables over the taints' codes.
+
+    Args:
+        kinds: an example of each distinct taint, by code.
+        column: the tolerations.
+    """
+
+    def __init__(self, kinds: Sequence[Taint | None], column: TaintColumn) -> None:
+        self.exact = np.zeros(len(kinds), dtype=np.bool_)
+        """The taints for which 64 bits are too few. Clusters that have one are computed one by one."""
+
+        ends = np.full(len(kinds), FOREVER, dtype=np.int64)
+        self._spans = np.zeros(len(kinds), dtype=np.int64)
+        self._timed = np.zeros(len(kinds), dtype=np.bool_)
+        self._keeps = np.zeros(len(kinds), dtype=np.bool_)
+        self._limited = np.zeros(len(kinds), dtype=np.int64)
+        for code, taint in enumerate(kinds):
+            if taint is None or taint.effect == PREFER_NO_SELECT:
+                continue
+            lasting = spans(taint, column.tolerations, as_upstream=column.as_upstream)
+            limits = [span for span in lasting if span is not None]
+            self._keeps[code] = taint.effect != NO_SELECT_IF_NEW
+            self._limited[code] = bool(limits)
+            if not lasting:
+                ends[code] = NEVER
+            elif len(limits) == len(lasting):
+                longest = max(limits)
+                self.exact[code] = abs(longest) >= _LONGEST
+                self._timed[code] = True
+                self._spans[code] = 0 if self.exact[code] else longest
+        self._ends = ends
+        self.rule_out = bool((ends != FOREVER).any() or self._limited.any())
+        """Whether any of the taints rules a cluster out, or will do so."""
+
+    def narrow(self, values: Values, rows: Rows, codes: NDArray[np.int32], added: NDArray[np.int64]) -> None:
+        """Apply one taint of each row to the values of a `TaintColumn`.
+
+        Args:
+            values: the values of all rows.
+            rows: the rows to compute.
+            codes: the code of the taint of each of these rows.
+            added: when these taints were added.
+        """
+        ends = self._ends[codes]
+        timed = self._timed[codes]
+        if timed.any():
+            known = added != NOT_ADDED
+            until = np.where(known, added, 0) + self._spans[codes]
+            ends = np.where(timed, np.where(known, until, NEVER), ends)
+        values[0, rows] = np.minimum(values[0, rows], ends)
+        values[1, rows] = np.minimum(values[1, rows], np.where(self._keeps[codes], ends, FOREVER))
+        values[2, rows] |= self._limited[codes]
 
 
 @lru_cache(maxsize=4096)

@@ -3,46 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar, Final
 
 import numpy as np
 
 from moorage.core.scheduling.framework.plugins import Basis
 from moorage.core.scheduling.framework.scores import MAX_SCORE
-from moorage.core.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Rows, Values
+from moorage.core.scheduling.ocm.columns.column import Column, Rows
 from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.columns.instants import FOREVER, microseconds
+from moorage.core.scheduling.ocm.columns.scores import UNTIL, VALUE, ScoreColumn
 from moorage.core.scheduling.ocm.plugin import SUCCESS, Code, ManagedPrioritizer, PlacementRequest, Scored, Status
 from moorage.core.scheduling.ocm.terms import Coordinate, PlacementTerms
 from moorage_schemas.times import format_time
-
-_VALUE: Final = 0
-_UNTIL: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreColumn(Column):
-    """The score, or 0 if there is none, and the last instant at which it counts."""
-
-    resource: str
-    score: str
-
-    aspects: ClassVar[Aspect] = Aspect.SCORES | Aspect.LIFE
-
-    def empty(self, capacity: int) -> Values:
-        """No score, and no end."""
-        values = np.zeros((2, capacity), dtype=np.int64)
-        values[_UNTIL] = FOREVER
-        return values
-
-    def answer(self, fleet: ColumnSource, row: int) -> tuple[int, int]:
-        """Both values."""
-        found = fleet.score(fleet.name(row), self.resource)
-        if found is None:
-            return 0, FOREVER
-        until = FOREVER if found.valid_until is None else microseconds(found.valid_until)
-        return found.scores.get(self.score, 0), until
 
 
 class AddOn(ManagedPrioritizer):
@@ -72,7 +44,7 @@ class AddOn(ManagedPrioritizer):
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
         """The valid scores, and a warning that names those that are not valid."""
         said = fleet.column(self._column)[:, rows]
-        values, until = said[_VALUE], said[_UNTIL]
+        values, until = said[VALUE], said[UNTIL]
         over = until < request.now_us
         to_come = until[~over & (until != FOREVER)]
         past = until[over]

@@ -31,7 +31,7 @@ class Balance(ManagedPrioritizer):
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
         """By the decisions of all other placements."""
         counts, most = _of_others(request)
-        return Scored(score_by_count(most)[counts[rows]])
+        return Scored(score_by_count(most).take(counts.take(rows)))
 
     def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:
         """See `Plugin`."""

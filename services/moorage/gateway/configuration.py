@@ -1,0 +1,118 @@
+"""The configuration of the fleet at the gateway: its first content, and the settings that are in force."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from moorage.core.admission.feature_gates import FeatureGates
+from moorage.gateway.admission.feature_gates import feature_gates
+from moorage.gateway.errors import StatusError
+from moorage.gateway.http.reports import Limits
+from moorage.gateway.store import Store
+from moorage.gateway.writer import Caller, Writer
+from moorage.kinds import moorage_configuration
+from moorage.kinds.kind import ServedKind
+from moorage.runtime.configuration import configured, overruled, spec_of
+from moorage.runtime.settings import Settings
+from moorage_schemas.resource import ResourceDeclared, resource_key
+from moorage_schemas.resources.configuration import CONFIGURATION_KIND, CONFIGURATION_NAME, MoorageConfiguration
+
+_log = structlog.get_logger(__name__)
+
+KEY: Final = resource_key(CONFIGURATION_KIND, "", CONFIGURATION_NAME)
+"""The record key of the configuration in `resources`."""
+
+_CALLER: Final = Caller("moorage/gateway")
+_KIND: Final = ServedKind(moorage_configuration.KIND, moorage_configuration.KIND.versions[0])
+_AGAIN: Final = 1.0  # seconds until a first content that could not be written is tried again
+
+
+class Configured:
+    """The settings that are in force: those of the configuration, or the process's own while there is none.
+
+    Args:
+        store: the present objects.
+        settings: the process's own settings.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._own = self._settings = settings
+        self._seen: ResourceDeclared | None = None
+        self._told = False
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that are in force."""
+        declared = self._store.tables.resources.get(KEY)
+        if declared is not self._seen:
+            self._seen = declared
+            self._settings = self._own if declared is None else self._read(declared)
+        return self._settings
+
+    @property
+    def gates(self) -> FeatureGates:
+        """The features that are switched on."""
+        return feature_gates(self.settings)
+
+    @property
+    def limits(self) -> Limits:
+        """The limits for a report."""
+        settings = self.settings
+        return Limits(timedelta(seconds=settings.clock_skew), settings.report_max_bytes)
+
+    def _read(self, declared: ResourceDeclared) -> Settings:
+        try:
+            spec = MoorageConfiguration.model_validate(declared.object).spec
+            found = configured(self._own, spec)
+        except ValueError as error:
+            _log.exception("configuration.unreadable", service="gateway", problem=str(error))
+            return self._settings
+        fields = overruled(self._own, spec)
+        if fields and not self._told:
+            self._told = True
+            _log.warning("configuration.overrules_settings", service="gateway", fields=fields)
+        return found
+
+
+class FirstContent:
+    """Writes the first configuration of a fleet from the gateway's settings.
+
+    Args:
+        store: the present objects.
+        writer: creates the object in the same way as people's writes, so that it is audited.
+        settings: the gateway's own settings.
+    """
+
+    def __init__(self, store: Store, writer: Writer, settings: Settings) -> None:
+        self._store = store
+        self._writer = writer
+        self._settings = settings
+
+    async def run(self) -> None:
+        """Return when there is a configuration."""
+        said = ""
+        while KEY not in self._store.tables.resources:
+            try:
+                await self._writer.create(_KIND, first_configuration(self._settings), _CALLER)
+            except StatusError as error:  # another write came first, or nothing can be written now
+                if error.message != said:
+                    _log.warning("configuration.not_created", why=error.message)
+                said = error.message
+                await asyncio.sleep(_AGAIN)
+            else:
+                _log.info("configuration.created", name=CONFIGURATION_NAME)
+
+
+def first_configuration(settings: Settings) -> dict[str, object]:
+    """Return the configuration that decides as these settings do."""
+    return {
+        "apiVersion": moorage_configuration.KIND.api_versions[0],
+        "kind": CONFIGURATION_KIND,
+        "metadata": {"name": CONFIGURATION_NAME},
+        "spec": spec_of(settings).model_dump(mode="json"),
+    }

@@ -1,0 +1,172 @@
+"""What is kept from the first cluster on, so that the first placement need not visit all clusters."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.scores import ScoreColumn
+from moorage.core.scheduling.ocm.columns.taint_table import TaintTable
+from moorage.core.scheduling.ocm.columns.usage import Usage
+from moorage.core.scheduling.ocm.filters.taint_toleration import TaintColumn
+from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
+from moorage.core.scheduling.ocm.spec import terms_of
+from moorage_schemas.resources.managed import PlacementSpec
+from moorage_schemas.taint import Taint, Toleration
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+EFFECTS = ["NoSelect", "NoSelectIfNew", "PreferNoSelect"]
+
+times = st.sampled_from([None, NOW, NOW + timedelta(hours=1), datetime(9999, 12, 31, tzinfo=UTC)])
+one_taint = st.builds(
+    Taint,
+    key=st.sampled_from("kl"),
+    value=st.sampled_from(["", "1"]),
+    effect=st.sampled_from(EFFECTS),
+    time_added=times,
+)
+seconds = st.sampled_from([None, -5, 0, 60, 3600, 2**42, 2**43, 2**62])
+tolerations = st.builds(
+    Toleration,
+    key=st.sampled_from(["", "k", "l"]),
+    operator=st.sampled_from(["Exists", "Equal"]),
+    value=st.sampled_from(["", "1"]),
+    effect=st.sampled_from(["", *EFFECTS]),
+    toleration_seconds=seconds,
+)
+tainted = st.lists(one_taint, max_size=3).map(tuple) | st.lists(one_taint, min_size=9, max_size=10).map(tuple)
+
+
+@given(
+    st.lists(tainted, min_size=17, max_size=24),
+    st.lists(st.tuples(st.integers(0, 16), tainted | st.none()), max_size=6),
+    st.lists(tolerations, max_size=3).map(tuple),
+    st.booleans(),
+)
+def test_taints_are_judged_for_all_clusters_as_for_one(
+    first: list[tuple[Taint, ...]],
+    changes: list[tuple[int, tuple[Taint, ...] | None]],
+    tolerated: tuple[Toleration, ...],
+    as_upstream: bool,  # noqa: FBT001 - a drawn value
+) -> None:
+    fleet = ManagedFleet()
+    for i, taints in enumerate(first):
+        fleet.put(ManagedClusterFacts(f"c{i}", taints=taints))
+    for i, changed in changes:
+        if changed is None:
+            fleet.remove(f"c{i}")
+        else:
+            fleet.put(ManagedClusterFacts(f"c{i}", taints=changed))
+    column = TaintColumn(tolerated, as_upstream)
+    found = fleet.column(column)
+    expected = column.empty(fleet.capacity)
+    for row in np.flatnonzero(fleet.present).tolist():
+        expected[:, row] = column.answer(fleet, row)
+    assert found.tolist() == expected.tolist()
+    had = {(t.key, t.value, t.effect) for name in fleet.names if (facts := fleet.facts(name)) for t in facts.taints}
+    assert len(fleet.taint_table) <= len(had)
+
+
+def test_a_taint_that_no_cluster_has_is_forgotten_and_its_code_is_used_again() -> None:
+    table = TaintTable(64)
+    for number in range(1000):
+        table.put(number % 3, (Taint(key=f"k{number}", effect="NoSelect"),))
+    assert len(table) == 3
+    assert len(table.kinds) <= 5
+    table.put(0, ())
+    table.put(1, tuple(Taint(key=f"k{number}", effect="NoSelect") for number in range(20)))
+    assert (len(table), table.crowded, len(table.codes)) == (1, {1}, 1)
+
+
+def made(count: int) -> tuple[ManagedFleet, PlacementScheduler]:
+    fleet = ManagedFleet()
+    scheduler = PlacementScheduler(fleet)
+    for i in range(count):
+        taints = (Taint(key=f"k{i % 3}", effect="NoSelect", time_added=NOW),)
+        amounts: dict[str, str | int | float] = {"cpu": str(1 + i % 7)}
+        fleet.put(ManagedClusterFacts(f"c{i:03}", taints=taints, allocatable=amounts, capacity=amounts))
+        fleet.put_score(ScoreFacts(f"c{i:03}", "demo", {"g": i % 5}, NOW + timedelta(hours=1)))
+    return fleet, scheduler
+
+
+SPEC = PlacementSpec.model_validate(
+    {
+        "numberOfClusters": 10,
+        "tolerations": [{"key": f"k{i}", "operator": "Exists", "tolerationSeconds": 60} for i in range(3)],
+        "prioritizerPolicy": {
+            "mode": "Exact",
+            "configurations": [
+                {"scoreCoordinate": {"type": "BuiltIn", "builtIn": "ResourceAllocatableCPU"}, "weight": 1},
+                {"scoreCoordinate": {"type": "BuiltIn", "builtIn": "Balance"}, "weight": 2},
+                {
+                    "scoreCoordinate": {"type": "AddOn", "addOn": {"resourceName": "demo", "scoreName": "g"}},
+                    "weight": 1,
+                },
+            ],
+        },
+    }
+)
+
+
+def test_the_first_placement_visits_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet, scheduler = made(300)
+    visits: list[int | str] = []
+    at, score = ManagedFleet.at, ManagedFleet.score
+
+    def visited(self: ManagedFleet, row: int) -> ManagedClusterFacts:
+        visits.append(row)
+        return at(self, row)
+
+    def asked(self: ManagedFleet, cluster: str, resource: str) -> ScoreFacts | None:
+        visits.append(cluster)
+        return score(self, cluster, resource)
+
+    monkeypatch.setattr(ManagedFleet, "at", visited)
+    monkeypatch.setattr(ManagedFleet, "score", asked)
+    found = scheduler.schedule(terms_of(SPEC), usage=Usage(fleet), now=NOW)
+    assert len(found.decisions) == 10
+    # Only the selected clusters are looked at, for the end of the time for which their taints are tolerated.
+    assert len(visits) <= 10
+
+
+def test_a_score_has_a_column_while_a_cluster_has_it_and_not_too_many_have_one() -> None:
+    fleet = ManagedFleet()
+    fleet.put(ManagedClusterFacts("a"))
+    fleet.put_score(ScoreFacts("a", "demo", {"g": 3}))
+    fleet.put_score(ScoreFacts("b", "demo", {"g": 4, "h": 5}))
+    fleet.put(ManagedClusterFacts("b"))
+    names = [("demo", "g"), ("demo", "h")]
+    for resource, name in names:
+        column = ScoreColumn(resource, name)
+        found = fleet.column(column)
+        assert [found[:, fleet.row(one)].tolist() for one in "ab"] == [
+            list(column.answer(fleet, fleet.row(one))) for one in "ab"
+        ]
+    assert fleet.columns_kept == 2
+    fleet.remove_score("b", "demo")
+    assert fleet.columns_kept == 1
+    for number in range(100):
+        fleet.put_score(ScoreFacts("a", "demo", {f"s{number}": 1}))
+        assert fleet.columns_kept <= 2
+    fleet.put_score(ScoreFacts("a", "demo", {f"s{number}": 1 for number in range(100)}))
+    assert fleet.columns_kept <= 16
+
+
+def test_choosing_among_the_best_so_far_is_choosing_among_all() -> None:
+    fleet, scheduler = made(200)
+    usage, terms = Usage(fleet), terms_of(SPEC)
+    for number in range(60):
+        if number % 20 == 19:
+            fleet.put(ManagedClusterFacts(f"new{number}"))
+        found = scheduler.schedule(terms, usage=usage, now=NOW)
+        totals = dict(zip(fleet.names_at(found.rows), found.totals.tolist(), strict=True))
+        assert list(found.decisions) == sorted(totals, key=lambda name: (-totals[name], name))[:10]
+        usage.add(found.decisions)
+        if number % 7 == 6:
+            usage.remove(found.decisions)
