@@ -101,6 +101,7 @@ conditions: Mapping[str, st.SearchStrategy[Any]] = {
     "report_id": texts,
     "accepted_time": maybe,
     "status_since": maybe,
+    "unrecorded_heartbeats_ms": st.integers(0, 3),
 }
 MODELS: Mapping[Topic, st.SearchStrategy[Model]] = {
     BINDINGS: built(
