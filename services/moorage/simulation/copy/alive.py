@@ -6,6 +6,7 @@ in the copy, so within minutes of its time everything would expire and become Un
 - A heartbeat timer with a deadline after the time of the copy never fires in it: its source is heard forever. A timer
   with an earlier deadline fires, because its source was already silent. A source that is first watched in the copy is
   heard forever, too.
+- Evictions that are over stay. Their removal follows from their age alone, and decides nothing.
 - A lease that is valid when the copy is taken never expires, and a valid score stays valid.
 
 Only a change makes a source silent: an outage reports at once what silence leads to after its grace period.
@@ -19,8 +20,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from moorage.core.taints.desired.addons import AVAILABLE, LEASE, AddOnLease
+from moorage.runtime.service import Emit
 from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.workers.condition_ingest.state import OWNER as HEARTBEATS
+from moorage.workers.eviction.service import Eviction
+from moorage.workers.eviction.state import EvictionPartition
 from moorage.workers.timer.service import TimerPartition, TimerService
 from moorage_schemas.base import Model
 from moorage_schemas.resource import ResourceDeclared
@@ -54,6 +58,17 @@ class StillTimer(TimerService):
         ):
             event = event.model_copy(update={"deadline": None})
         super().apply(state, topic, key, event)
+
+
+class StillEviction(Eviction):
+    """An eviction service that removes no eviction that is over."""
+
+    def next_removal(self, state: EvictionPartition) -> datetime | None:  # noqa: ARG002 - it is the same for all states
+        """Return None: nothing is removed."""
+        return None
+
+    def remove_old(self, state: EvictionPartition, now: datetime, emits: list[Emit]) -> None:
+        """Leave everything as it is."""
 
 
 def lives_on(snapshot: Snapshot) -> Snapshot:

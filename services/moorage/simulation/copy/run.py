@@ -10,7 +10,7 @@ from typing import Any
 from moorage.runtime.configuration import configured, spec_of
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
-from moorage.simulation.copy.alive import FOR_EVER, StillTimer, lives_on
+from moorage.simulation.copy.alive import FOR_EVER, StillEviction, StillTimer, lives_on
 from moorage.simulation.copy.gateway import Edge
 from moorage.simulation.copy.memory import Record
 from moorage.simulation.copy.pod_gc import Sweep
@@ -34,7 +34,7 @@ def services(settings: Settings, since: datetime | None = None) -> list[Service[
         condition_ingest.service(settings),
         taint_manager.service(settings),
         governor.service(settings),
-        eviction.service(settings),
+        eviction.service(settings) if since is None else StillEviction(settings),
         timer.service(settings) if since is None else StillTimer(since),
         placement.service(settings),
     ]

@@ -221,18 +221,21 @@ class Eviction(Service[EvictionPartition]):
             if found is None or not state.pending or len(emits) >= RECORDS:
                 break
             self._settle(state, next(iter(state.pending)), found, emits, verdicts)
-        self._remove_old(state, now, emits)
+        self.remove_old(state, now, emits)
         return emits
 
     def next_wake(self, state: EvictionPartition) -> datetime | None:
         """Return a past time while something is pending; a later time when all of it waits for the taint-manager."""
         if state.pending or state.unseen or state.looks:
             return _AT_ONCE
-        over = state.over.next()
-        removal = None if over is None else _later(over, state.rules.value.retention)
-        return min((time for time in (state.look_at, removal) if time is not None), default=None)
+        return min((time for time in (state.look_at, self.next_removal(state)) if time is not None), default=None)
 
-    def _remove_old(self, state: EvictionPartition, now: datetime, emits: list[Emit]) -> None:
+    def next_removal(self, state: EvictionPartition) -> datetime | None:
+        """Return when the next eviction that is over is removed."""
+        over = state.over.next()
+        return None if over is None else _later(over, state.rules.value.retention)
+
+    def remove_old(self, state: EvictionPartition, now: datetime, emits: list[Emit]) -> None:
         """Remove a portion of the evictions that have been over for long enough.
 
         Their highest generation is kept, in the same transaction: a workload that is created again under its name must
