@@ -27,8 +27,6 @@ from moorage.workers.placement.pods import view as pods_view
 from moorage_schemas.topics import BINDINGS, RESOURCES
 
 CONTAINERS = (dict, list, set, tuple)
-KNOWN = frozenset({"_highest"})
-"""Left out, because retention of evictions bounds it."""
 
 LIMITS: dict[ModuleType, tuple[str, ...]] = {
     nodes_fleet: ("_KEPT", "_TOUCHED", "_LABELS", "_RESOURCES"),
@@ -55,17 +53,17 @@ def size_of(root: object) -> int:
             total += len(one)  # type: ignore[arg-type]  # all of these have a length
             waiting += one.values() if isinstance(one, dict) else one  # type: ignore[arg-type]  # and can be iterated
         elif type(one).__module__.startswith("moorage."):
-            waiting += [value for name, value in attributes(one) if name not in KNOWN]
+            waiting += attributes(one)
     return total
 
 
-def attributes(one: object) -> list[tuple[str, object]]:
+def attributes(one: object) -> list[object]:
     found = dict(getattr(one, "__dict__", {}))
     for kind in type(one).__mro__:
         for name in getattr(kind, "__slots__", ()):
             if hasattr(one, name):
                 found[name] = getattr(one, name)
-    return list(found.items())
+    return list(found.values())
 
 
 def delete(bench: Any, *keys: str) -> None:

@@ -16,6 +16,7 @@ from moorage.core.taints.dialects.karmada import KARMADA
 from moorage.core.taints.dialects.kubernetes import KUBERNETES, EffectRules
 from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.runtime.configuration import Derived
+from moorage.runtime.pools import Pool
 from moorage.runtime.portions import PendingChecks
 from moorage.runtime.service import Freshness
 from moorage_schemas.base import Model
@@ -209,10 +210,10 @@ class EvictionPartition:
     timers: dict[str, tuple[int, datetime | None]] = field(default_factory=dict)
     """The generation and deadline of this service's own timers, by their id."""
 
-    pool: dict[tuple[object, ...], Tolerations] = field(default_factory=dict)
+    pool: Pool[Tolerations] = field(default_factory=Pool)
     """One object for each distinct tuple of tolerations, by their fields (which hash much faster than models)."""
 
-    traits: dict[tuple[object, ...], Traits] = field(default_factory=dict)
+    traits: Pool[Traits] = field(default_factory=Pool)
     """One object for each distinct set of labels and purge mode, by their content."""
 
     guards: Guards = field(default_factory=Guards)
@@ -408,14 +409,10 @@ class EvictionPartition:
 
     def _pooled(self, tolerations: Tolerations) -> Tolerations:
         key = tuple([(t.key, t.operator, t.value, t.effect, t.toleration_seconds) for t in tolerations])
-        return self.pool.setdefault(key, tolerations)
+        return self.pool.shared(key, tolerations)
 
     def _traits(self, event: WorkloadBound) -> Traits:
-        key = (event.purge_mode, *event.labels.items())
-        known = self.traits.get(key)
-        if known is None:
-            known = self.traits[key] = Traits(event.labels, event.purge_mode)
-        return known
+        return self.traits.shared((event.purge_mode, *event.labels.items()), Traits(event.labels, event.purge_mode))
 
     def _tidy(self, key: str, target: BoundTarget) -> None:
         if target.empty:

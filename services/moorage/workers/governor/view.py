@@ -25,6 +25,7 @@ from moorage.core.disruption.guard_index import Guards
 from moorage.core.scheduling.nodes.workloads import WorkloadError, controller_of
 from moorage.core.taints.desired.incidents import zone_of_target
 from moorage.runtime.configuration import Configuration, ConfiguredView
+from moorage.runtime.pools import Pool
 from moorage.runtime.service import Input
 from moorage.workers.governor.records import BoundWorkload, Marks, Selected, WorkloadOwner
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
@@ -59,7 +60,7 @@ class GovernorView(ConfiguredView):
         self._selected: dict[str, Selected] = {}
         self._zones: dict[str, str] = {}
         self._ill: dict[str, float] = {}  # when Moorage last accepted a report that a workload is unhealthy
-        self._labels: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
+        self._labels: Pool[Mapping[str, str]] = Pool()
         self._bases: dict[tuple[str, str], int] | None = None
         self._percent: tuple[Budget, ...] = ()
         self._watchers: weakref.WeakSet[Marks] = weakref.WeakSet()
@@ -253,7 +254,7 @@ class GovernorView(ConfiguredView):
         return Subject(workload, bound.owner or workload, bound.target, zone, bound.labels)
 
     def _pooled(self, labels: Mapping[str, str]) -> Mapping[str, str]:
-        return self._labels.setdefault(tuple(labels.items()), labels) if labels else _NO_LABELS
+        return self._labels.shared(tuple(labels.items()), labels) if labels else _NO_LABELS
 
     def _tidy(self, key: str, owner: WorkloadOwner) -> None:
         if owner.wanted is None and not (owner.bound or owner.on_clusters):
