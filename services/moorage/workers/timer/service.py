@@ -107,7 +107,8 @@ class TimerService(Service[TimerPartition]):
 
     def _fire(self, state: TimerPartition, due: DueTimer, now: datetime) -> Emit:
         timer = due.timer
-        event = TimerFired(
+        event = trusted(
+            TimerFired,
             id=timer.id,
             target=timer.target,
             owner=timer.owner,
