@@ -148,6 +148,21 @@ async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_p
         assert not up.run_file.exists()
 
 
+async def test_up_names_the_flags_that_the_configuration_overrules(
+    broker: Broker, topic_prefix: str, tmp_path: Path
+) -> None:
+    async with started(broker, topic_prefix, tmp_path, "--node-eviction-rate=0.2") as up:
+        first = "".join(up.said)
+        up.process.send_signal(signal.SIGINT)
+        first += (await up.process.communicate())[0].decode()
+    assert "MoorageConfiguration" not in first, "its flags are the configuration's first content"
+    async with started(broker, topic_prefix, tmp_path, "--node-eviction-rate=0.4", "--taint-add-hold=5s") as up:
+        said = await up.wait_for("MoorageConfiguration has other values than this start for")
+        assert "nodeEvictionRate" in said
+        assert "taintAddHold" in said
+        assert "moorage edit moorageconfiguration cluster" in said
+
+
 async def test_children_end_when_the_parent_is_killed(broker: Broker, topic_prefix: str, tmp_path: Path) -> None:
     async with started(broker, topic_prefix, tmp_path) as up:
         children = up.children()

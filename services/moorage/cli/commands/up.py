@@ -12,14 +12,17 @@ from typing import Annotated
 
 import typer
 
-from moorage.cli.api import endpoints, runfile
+from moorage.cli.api import endpoints, kinds, runfile
+from moorage.cli.api.client import Client
 from moorage.cli.errors import CliError
 from moorage.cli.flags import given
 from moorage.cli.local.examples import examples
 from moorage.cli.local.stack import Stack
 from moorage.cli.render import colors
+from moorage.runtime.configuration import overruled
 from moorage.runtime.environment import state_folder
 from moorage.runtime.settings import Settings
+from moorage_schemas.resources.configuration import CONFIGURATION_KIND, CONFIGURATION_NAME, MoorageConfiguration
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -86,6 +89,8 @@ async def _up(settings: Settings, *, follow: bool) -> None:
             ready = True
             runfile.write(_running(stack, settings), folder)
             say(_greeting(stack))
+            if overruled := await asyncio.to_thread(_overruled, stack.server, settings):
+                say(overruled)
             await stopped.wait()
     except asyncio.CancelledError:
         if not stopped.is_set():
@@ -111,6 +116,23 @@ def _greeting(stack: Stack) -> str:
         f"\nhealth and metrics: {health}\n"
         f"Moorage is up.  gateway {stack.server}   Kafka {stack.bootstrap}   logs {stack.logs}\n"
         f"Try `moorage apply -f {_fleet()}`, `moorage get nodes`, `moorage watch`. Ctrl-C stops it."
+    )
+
+
+def _overruled(server: str, settings: Settings) -> str:
+    """Return which of the settings of this start do not count, because the fleet's configuration has others."""
+    try:
+        with Client(server) as client:
+            found = client.get(kinds.find(CONFIGURATION_KIND), "", CONFIGURATION_NAME)
+        fields = overruled(settings, MoorageConfiguration.model_validate(found).spec)
+    except (CliError, ValueError):  # the gateway is about to write the first one, or is stopping already
+        return ""
+    if not fields:
+        return ""
+    return (
+        f"\nThe fleet's MoorageConfiguration has other values than this start for {', '.join(fields)}, and it counts. "
+        f"See it with `moorage get moorageconfiguration {CONFIGURATION_NAME} -o yaml`, and change it with "
+        f"`moorage edit moorageconfiguration {CONFIGURATION_NAME}`."
     )
 
 
