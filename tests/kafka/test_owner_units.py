@@ -66,16 +66,21 @@ def test_the_encoders_headers_are_those_of_child_meta(cases: list[tuple[Meta, st
         else Emit(COUNTED, key, key, Counted(key=key, seq=1, n=1, total=1), cause, step=step)
         for cause, key, state, step in cases
     ]
+    generations = [number % 3 for number in range(len(emits))]  # 0 while there is no configuration
     decision = BatchDecision(
-        NOW, emits=[(emit, codec.serialize(emit)) for emit in emits], before={NUMBERS: 5, TABLE: 0}
+        NOW,
+        emits=[(emit, codec.serialize(emit)) for emit in emits],
+        before={NUMBERS: 5, TABLE: 0},
+        configurations=generations,
     )
     records = Encoder(service, prefix="p", partitions=4).records(decision, {"toy-numbers": 7, "toy-table": 0})
     seen: dict[tuple[str, str, str, str], int] = {}
-    for emit, record in zip(emits, records, strict=True):
+    for emit, record, generation in zip(emits, records, generations, strict=True):
         which = (emit.cause.id, emit.topic.short, emit.key, emit.step)
         ordinal = seen.get(which, 0)
         seen[which] = ordinal + 1
-        wanted = to_headers(child_meta(emit, source="moorage/counter", now=NOW, ordinal=ordinal))
+        meta = child_meta(emit, source="moorage/counter", now=NOW, ordinal=ordinal, configuration=generation)
+        wanted = to_headers(meta)
         if emit.topic is TALLIES:
             wanted.append(("moorage-sources", b"toy-numbers=7,toy-table=0"))
             wanted.append(("moorage-sources-before", b"toy-numbers=5"))

@@ -1,7 +1,7 @@
 """The assignor of Moorage's consumer groups: gives partitions away whole, to those that have them or are warm for them.
 
 What a worker reports, and what it is told beyond its partitions, is JSON in the `user_data` of Kafka's consumer
-protocol. A group uses this assignor as soon as every member knows it; until then it uses Kafka's `range`.
+protocol. Members of earlier versions leave it empty, and count as new.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, Cons
 
 from moorage.runtime.kafka.assignment import WorkerClaim, divide
 
-NAME = "moorage-sticky"
+NAME = "range"
+"""The name of the protocol in the group. It is that of Kafka's own assignor, which earlier versions used: all members
+of a group must have a protocol in common, and aiokafka cannot offer two. With several, it sends a request to join for
+each of them. The members then look as if their metadata changed all the time, and the group never comes to rest."""
+
 _VERSION = 0
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka.assignor import StickyAssignor
@@ -59,8 +58,7 @@ def group_consumer(
         isolation_level="read_committed",
         enable_auto_commit=False,
         auto_offset_reset="earliest",
-        # `range` is for the time in which a member of an older version is still in the group.
-        partition_assignment_strategy=(assignor, RangePartitionAssignor),
+        partition_assignment_strategy=(assignor,),
         session_timeout_ms=session_timeout_ms,
         heartbeat_interval_ms=min(settings.heartbeat_interval_ms, session_timeout_ms // 3),
         # A member that drains may need the time of a whole transaction before it joins again.
