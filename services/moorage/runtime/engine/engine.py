@@ -421,7 +421,11 @@ class PartitionEngine(Generic[S]):
     def _decide(self, decision: BatchDecision) -> Steps[BatchDecision]:
         now = decision.now
         decision.before = dict(self._positions)
-        yield from self._begin_deciding()
+        if (yield from self._begin_deciding()) and self._book.flag(Flag.WAITS, bool(self._queue)):
+            # Reading took a while, and records that came meanwhile must not count from before it.
+            self.poked = True
+            self._note_dirt(now)
+            return decision
         yield from self._process(self._book.took(self._take), decision)
         if not decision.afresh:
             self._pass_markers()
@@ -433,22 +437,26 @@ class PartitionEngine(Generic[S]):
         self._note_dirt(decision.now)
         return decision
 
-    def _begin_deciding(self) -> Steps[None]:
+    def _begin_deciding(self) -> Steps[bool]:
         """Read the global topics to what is committed now, once, before anything is decided on the whole state.
 
         The restored state rests on everything that the previous owner had read. The view of this process may be older.
         A node that the view does not know yet would count as deleted, and the work on it would be evicted.
 
-        While the engine catches up, it may decide on single records. They need only the configuration.
+        While the engine catches up, it may decide on single records. They need only the configuration. Returns whether
+        anything was read.
         """
         early = not self.caught_up and not self._is_configured and self._batches.configuration is not None
-        if self._book.flag(Flag.CONFIGURES, early):
+        configures = self._book.flag(Flag.CONFIGURES, early)
+        if configures:
             yield CatchUp(frozenset({CONFIGURATION}))
             self._is_configured = True
         first = self.caught_up and not self._has_begun and bool(self.service.globals)
-        if self._book.flag(Flag.BEGINS, first):
+        begins = self._book.flag(Flag.BEGINS, first)
+        if begins:
             yield CatchUp(frozenset(self.service.globals))
             self._has_begun = True
+        return configures or begins
 
     def reconcile(self, decision: BatchDecision) -> None:
         """Make the service recompute a portion of the desired state. Its repairs become part of the decision."""

@@ -107,6 +107,9 @@ class Flag(StrEnum):
     CONFIGURES = "g"
     """Nothing has been decided since the restore, and the configuration is read before the waiting records."""
 
+    WAITS = "q"
+    """Records are waiting after one of these two. They are decided on with a later time."""
+
     CAUGHT_UP = "k"
     """The source tables are read to the ends that they had at the start."""
 

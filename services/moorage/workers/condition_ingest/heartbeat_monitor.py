@@ -196,6 +196,9 @@ class HeartbeatMonitor:
             name = min(said.speaking)
             began = (name, said.speaking[name].generation)
             watch = HeartbeatWatch(timer_id(target, uid, began, source), uid, 0, None)
+        deadline = said.heard + grace
+        if watch.deadline == deadline and deadline > now:
+            return  # its timer is as it should be
         cause = Meta(
             id=event_id("reconcile", TIMERS.short, watch.id, watch.generation),
             source=self._source,
@@ -203,7 +206,7 @@ class HeartbeatMonitor:
             time=now,
             subject=target.key,
         )
-        _set(Round(state, now, emits, cause), watch, target, source, said.heard + grace)
+        _set(Round(state, now, emits, cause), watch, target, source, deadline)
 
     def hasten(self, state: ConditionIngestPartition, target: TargetRef, now: datetime, emits: list[Emit]) -> None:
         """Check a target's sources earlier than planned where the target's new grace period is shorter."""
