@@ -421,7 +421,8 @@ class PartitionEngine(Generic[S]):
     def _decide(self, decision: BatchDecision) -> Steps[BatchDecision]:
         now = decision.now
         decision.before = dict(self._positions)
-        if (yield from self._begin_deciding()) and self._book.flag(Flag.WAITS, bool(self._queue)):
+        waited = yield from self._begin_deciding()
+        if self._book.flag(Flag.WAITS, waited and bool(self._queue)):
             # Reading took a while, and records that came meanwhile must not count from before it.
             self.poked = True
             self._note_dirt(now)
@@ -444,19 +445,18 @@ class PartitionEngine(Generic[S]):
         A node that the view does not know yet would count as deleted, and the work on it would be evicted.
 
         While the engine catches up, it may decide on single records. They need only the configuration. Returns whether
-        anything was read.
+        this may have taken time.
         """
         early = not self.caught_up and not self._is_configured and self._batches.configuration is not None
-        configures = self._book.flag(Flag.CONFIGURES, early)
-        if configures:
-            yield CatchUp(frozenset({CONFIGURATION}))
+        waited = False
+        if self._book.flag(Flag.CONFIGURES, early):
+            waited = bool((yield CatchUp(frozenset({CONFIGURATION}))))
             self._is_configured = True
         first = self.caught_up and not self._has_begun and bool(self.service.globals)
-        begins = self._book.flag(Flag.BEGINS, first)
-        if begins:
-            yield CatchUp(frozenset(self.service.globals))
+        if self._book.flag(Flag.BEGINS, first):
+            waited = bool((yield CatchUp(frozenset(self.service.globals)))) or waited
             self._has_begun = True
-        return configures or begins
+        return waited
 
     def reconcile(self, decision: BatchDecision) -> None:
         """Make the service recompute a portion of the desired state. Its repairs become part of the decision."""

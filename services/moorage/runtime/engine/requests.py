@@ -62,7 +62,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """Read the followed topics, and these global topics, to their ends. Sends back nothing."""
+    """Read the followed topics, and these global topics, to their ends. Sends back whether that may have taken time."""
 
     globals: frozenset[Topic]
 

@@ -385,7 +385,7 @@ class PartitionTask(Generic[S]):
     async def _decide(self) -> BatchDecision:
         """Run the engine's steps, and carry out its requests."""
         steps = self._engine.decide(self._context.clock.now())
-        answer: Freshness | None = None
+        answer: Freshness | bool | None = None
         while True:
             try:
                 request = steps.send(answer)
@@ -394,7 +394,7 @@ class PartitionTask(Generic[S]):
                 return decision
             answer = await self._answer(request)
 
-    async def _answer(self, request: Request) -> Freshness | None:
+    async def _answer(self, request: Request) -> Freshness | bool | None:
         match request:
             case Turn():
                 async with self._context.turns:
@@ -403,6 +403,7 @@ class PartitionTask(Generic[S]):
                 await self._written()
             case CatchUp(topics):
                 await self._catch_up(topics)
+                return True
             case Refresh(needs):
                 return await self._refresh(needs)
             case _:

@@ -175,7 +175,10 @@ class World:
     ) -> None:
         self.seed = seed
         self.rng = Random(f"{seed}/world")  # noqa: S311 - drawn to be repeated
-        self.given = {**LIFTED, **(settings or {})}
+        # Brokers differ in the shortest session that they allow. A process that stands still keeps its partitions for
+        # longer in a long one, and a killed one is noticed sooner in a short one.
+        session = Random(f"{seed}/session").choice((1_500, 10_000))  # noqa: S311 - as above
+        self.given = {**LIFTED, "session_timeout_ms": session, **(settings or {})}
         self.settings = Settings(bootstrap_servers="simulated:9092", **self.given)
         self.loop = VirtualLoop(max_time=max_time, max_steps=max_steps)
         self.cluster = Cluster(self.loop, Random(f"{seed}/network"), faults=faults, **options)  # noqa: S311 - as above
