@@ -46,8 +46,7 @@ BATCH = 500
 KARMADA_PER_S = 82
 READY_WITHIN = 300.0
 WITHIN = 300.0
-Record = tuple[int, bytes, bytes, list[tuple[str, bytes]]]
-"""Partition, key, value, headers."""
+Record = harness.Record
 
 
 def bindings(pods: int, nodes: int) -> Iterator[restore.Written]:
@@ -202,25 +201,12 @@ async def write(options: argparse.Namespace) -> dict[str, Any]:
         async with producer.transaction():
             chunk = records[start : start + BATCH]
             if options.batched:
-                await _send_batched(producer, options.topic, chunk)
+                await harness.send_batched(producer, options.topic, chunk)
             else:
                 for partition, key, value, headers in chunk:
                     await producer.send(options.topic, value, key=key, partition=partition, headers=headers)
     await producer.stop()
     return {"records": len(records)}
-
-
-async def _send_batched(producer: AIOKafkaProducer, topic: str, chunk: list[Record]) -> None:
-    at = 0
-    while at < len(chunk):
-        batch, partition = producer.create_batch(), chunk[at][0]
-        while at < len(chunk) and chunk[at][0] == partition:
-            _, key, value, headers = chunk[at]
-            if batch.append(timestamp=None, key=key, value=value, headers=headers) is None:
-                break
-            at += 1
-        batch.close()
-        await producer.send_batch(batch, topic, partition=partition)
 
 
 async def measure(options: argparse.Namespace) -> dict[str, Any]:

@@ -14,11 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from aiokafka import AIOKafkaProducer
 
 from moorage.runtime.app import run_async
 from moorage.runtime.embedded import EmbeddedKafka
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
+
+Record = tuple[int, bytes, bytes, list[tuple[str, bytes]]]
+"""Partition, key, value, headers."""
 
 
 @asynccontextmanager
@@ -38,6 +42,20 @@ async def fleet(bootstrap: str, *, partitions: int) -> Settings:
     settings = Settings(bootstrap_servers=bootstrap, topic_prefix=prefix, partitions=partitions)
     await ensure_topics(settings)
     return settings
+
+
+async def send_batched(producer: AIOKafkaProducer, topic: str, chunk: Sequence[Record]) -> None:
+    """Write records, each run of the same partition in batches of its own."""
+    at = 0
+    while at < len(chunk):
+        batch, partition = producer.create_batch(), chunk[at][0]
+        while at < len(chunk) and chunk[at][0] == partition:
+            _, key, value, headers = chunk[at]
+            if batch.append(timestamp=None, key=key, value=value, headers=headers) is None:
+                break
+            at += 1
+        batch.close()
+        await producer.send_batch(batch, topic, partition=partition)
 
 
 def median(values: Sequence[float]) -> float:

@@ -48,8 +48,7 @@ LOOK = 0.01
 QUIET = 1.0
 """Seconds without progress after which the records are counted."""
 
-Record = tuple[int, bytes, bytes, list[tuple[str, bytes]]]
-"""Partition, key, value, headers."""
+Record = harness.Record
 
 
 class Way(NamedTuple):
@@ -248,16 +247,7 @@ async def _send(producer: AIOKafkaProducer, topic: str, chunk: list[Record], *, 
         for partition, key, value, headers in chunk:
             await producer.send(topic, value, key=key, partition=partition, headers=headers)
         return
-    at = 0
-    while at < len(chunk):
-        batch, partition = producer.create_batch(), chunk[at][0]
-        while at < len(chunk) and chunk[at][0] == partition:
-            _, key, value, headers = chunk[at]
-            if batch.append(timestamp=None, key=key, value=value, headers=headers) is None:
-                break
-            at += 1
-        batch.close()
-        await producer.send_batch(batch, topic, partition=partition)
+    await harness.send_batched(producer, topic, chunk)
 
 
 async def measure(options: argparse.Namespace) -> dict[str, Any]:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import httpx
 import pytest
 from tests.support.brokers import Broker
+from tests.support.gateways import running_gateway
 from tests.support.toys import read_all, settings_for, worker_for
 from tests.support.waiting import until
 
-from moorage.gateway import serve
 from moorage.runtime.settings import Settings
 from moorage.workers import condition_ingest, timer
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
@@ -28,24 +24,6 @@ PARTITIONS = 2
 CONFIGURATIONS = "/apis/moorage.io/v1alpha1/moorageconfigurations/cluster"
 NODES = [next(f"n{n}" for n in range(99) if partition_of(f"Node/n{n}", PARTITIONS) == p) for p in range(PARTITIONS)]
 """A node in each partition."""
-
-
-@contextlib.asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
-    """A gateway that is ready, and a client of it."""
-    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(serve(settings, ready=address.set_result))
-    try:
-        futures: list[asyncio.Future[Any]] = [task, address]
-        done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED, timeout=60)
-        assert done, "not ready within 60 s"
-        if address not in done:
-            await task
-        async with httpx.AsyncClient(base_url=address.result(), timeout=60) as client:
-            yield client
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def report(client: httpx.AsyncClient, name: str) -> None:
@@ -83,7 +61,7 @@ async def test_two_workers_whose_own_settings_differ_decide_alike(broker: Broker
         )
 
     hasty, patient = own(0.5), own(86_400)
-    async with running(own(30)) as client:
+    async with running_gateway(own(30)) as client:
         first = (await client.get(CONFIGURATIONS)).json()
         assert (first["metadata"]["generation"], first["spec"]["nodeMonitorGracePeriod"]) == (1, "30s")
         (written,) = await read_all(hasty, CONFIGURATION)
@@ -115,6 +93,6 @@ async def test_two_workers_whose_own_settings_differ_decide_alike(broker: Broker
             # A partition that moved in between does not know of heartbeats within half of the former grace period.
             later = silent.last_transition_time - spoken.accepted_time
             assert timedelta(seconds=2) <= later <= timedelta(seconds=2 + 15)
-    async with running(own(1)) as client:
+    async with running_gateway(own(1)) as client:
         again = (await client.get(CONFIGURATIONS)).json()
         assert (again["metadata"]["generation"], again["spec"]["nodeMonitorGracePeriod"]) == (2, "2s")

@@ -16,9 +16,10 @@ import httpx
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from tests.support.brokers import Broker, EmbeddedBroker
+from tests.support.gateways import running_gateway
 from tests.support.waiting import until
 
-from moorage.gateway import serve, server
+from moorage.gateway import server
 from moorage.gateway.kafka.reader import Reader
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.server import first_of
@@ -42,24 +43,6 @@ def settings_of(broker: Broker, topic_prefix: str) -> Settings:
     return Settings(
         bootstrap_servers=broker.bootstrap, topic_prefix=topic_prefix, partitions=PARTITIONS, gateway_port=0
     )
-
-
-@contextlib.asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
-    """A gateway that is ready, and a client of it."""
-    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(serve(settings, ready=address.set_result))
-    try:
-        futures: list[asyncio.Future[Any]] = [task, address]
-        done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED, timeout=60)
-        assert done, "not ready within 60 s"
-        if address not in done:
-            await task
-        async with httpx.AsyncClient(base_url=address.result(), timeout=60) as client:
-            yield client
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def node(name: str = "n1", **spec: Any) -> Json:
@@ -96,7 +79,7 @@ async def _to_end(consumer: AIOKafkaConsumer, tp: TopicPartition) -> list[Any]:
 
 async def test_what_was_answered_is_committed(broker: Broker, topic_prefix: str) -> None:
     settings = settings_of(broker, topic_prefix)
-    async with running(settings) as client:
+    async with running_gateway(settings) as client:
         path = "/api/v1/namespaces/default/pods"
         body = {"metadata": {"name": "p1"}, "spec": {"containers": [{"name": "main"}]}}
         made = await ok(await client.post(f"{path}?fieldManager=ann", json=body))
@@ -116,12 +99,12 @@ async def test_what_was_answered_is_committed(broker: Broker, topic_prefix: str)
 async def test_a_restart_keeps_everything_and_versions_go_on(broker: Broker, topic_prefix: str) -> None:
     settings = settings_of(broker, topic_prefix)
     taint = {"key": "cold", "value": "a", "effect": "NoSchedule"}
-    async with running(settings) as client:
+    async with running_gateway(settings) as client:
         for number in range(5):
             await ok(await client.post(NODES, json=node(f"n{number}", taints=[taint])))
         await ok(await client.delete(f"{NODES}/n3"))
         before = await ok(await client.get(NODES))
-    async with running(settings) as client:
+    async with running_gateway(settings) as client:
         after = await ok(await client.get(NODES))
         assert [without_version(item) for item in after["items"]] == [without_version(item) for item in before["items"]]
         assert after["items"][0]["spec"]["taints"][0]["key"] == "cold"
@@ -150,7 +133,7 @@ def without_version(document: Json) -> Json:
 
 async def test_of_concurrent_updates_of_one_version_exactly_one_wins(broker: Broker, topic_prefix: str) -> None:
     settings = settings_of(broker, topic_prefix)
-    async with running(settings) as client:
+    async with running_gateway(settings) as client:
         made = await ok(await client.post(NODES, json=node()))
         attempts = [
             client.put(f"{NODES}/n1", json=made | {"metadata": {**made["metadata"], "labels": {"by": str(number)}}})
@@ -177,7 +160,7 @@ async def committed_of_node(settings: Settings, name: str) -> list[Any]:
 
 async def test_concurrent_writes_share_transactions(broker: Broker, topic_prefix: str) -> None:
     settings = settings_of(broker, topic_prefix)
-    async with running(settings) as client:
+    async with running_gateway(settings) as client:
         answers = await asyncio.gather(*(client.post(NODES, json=node(f"n{number}")) for number in range(60)))
         assert {answer.status_code for answer in answers} == {201}
         versions = [answer.json()["metadata"]["resourceVersion"] for answer in answers]
@@ -275,9 +258,9 @@ async def test_a_gateway_whose_reading_has_ended_without_a_word_begins_anew(
 
 async def test_a_second_gateway_fences_the_first_out(broker: Broker, topic_prefix: str) -> None:
     settings = settings_of(broker, topic_prefix)
-    async with running(settings) as first:
+    async with running_gateway(settings) as first:
         await ok(await first.post(NODES, json=node()))
-        async with running(settings) as second:
+        async with running_gateway(settings) as second:
             assert len((await ok(await second.get(NODES)))["items"]) == 1
             refused = await first.post(NODES, json=node("n2"))
             assert (refused.status_code, refused.json()["reason"]) == (503, "ServiceUnavailable")
@@ -295,14 +278,14 @@ async def test_a_second_gateway_fences_the_first_out(broker: Broker, topic_prefi
 
 async def test_an_idle_gateway_notices_that_it_is_fenced_out(broker: Broker, topic_prefix: str) -> None:
     settings = settings_of(broker, topic_prefix)
-    async with running(settings) as first, running(settings):
+    async with running_gateway(settings) as first, running_gateway(settings):
         await answers_ready(first, 503)
         assert "another gateway" in (await first.get("/readyz")).text
 
 
 async def test_a_writer_that_kafka_has_given_up_begins_anew(broker: Broker, topic_prefix: str) -> None:
     settings = settings_of(broker, topic_prefix)
-    async with running(settings) as client:
+    async with running_gateway(settings) as client:
         await ok(await client.post(NODES, json=node()))
         # As after a pause that was longer than a transaction may last: the epoch has gone on, nobody has taken over.
         other = clients.transactional_producer(settings, transactional_id=f"{settings.topic_prefix}.gateway")
@@ -325,7 +308,7 @@ async def answers_ready(client: httpx.AsyncClient, code: int = 200) -> None:
 
 async def test_a_watch_sees_what_is_written(broker: Broker, topic_prefix: str) -> None:
     settings = settings_of(broker, topic_prefix)
-    async with running(settings) as client:
+    async with running_gateway(settings) as client:
         since = (await ok(await client.get(NODES)))["metadata"]["resourceVersion"]
         query = f"{NODES}?watch=true&resourceVersion={since}&timeoutSeconds=20"
         async with client.stream("GET", query) as answer:
@@ -338,7 +321,7 @@ async def test_a_watch_sees_what_is_written(broker: Broker, topic_prefix: str) -
 
 async def test_reports_are_durable_before_the_answer(broker: Broker, topic_prefix: str) -> None:
     settings = settings_of(broker, topic_prefix)
-    async with running(settings) as client:
+    async with running_gateway(settings) as client:
         await ok(await client.post(NODES, json=node()))
         now = datetime.now(UTC).isoformat()
         event = {
@@ -424,7 +407,7 @@ async def test_writes_are_refused_while_the_broker_is_away_and_go_on_after(
     own_broker: EmbeddedBroker, topic_prefix: str
 ) -> None:
     settings = settings_of(own_broker, topic_prefix).model_copy(update={"transaction_timeout_ms": 2000})
-    async with running(settings) as client:
+    async with running_gateway(settings) as client:
         made = await ok(await client.post(NODES, json=node()))
         await own_broker.kill()
         refused = await client.post(NODES, json=node("n2"))
@@ -436,7 +419,7 @@ async def test_writes_are_refused_while_the_broker_is_away_and_go_on_after(
         after = await ok(await client.post(NODES, json=node("n3")))
         names = {item["metadata"]["name"] for item in (await ok(await client.get(NODES)))["items"]}
         assert {"n1", "n3"} <= names <= {"n1", "n2", "n3"}
-    async with running(settings) as client:
+    async with running_gateway(settings) as client:
         assert names == {item["metadata"]["name"] for item in (await ok(await client.get(NODES)))["items"]}
         again = await ok(await client.get(f"{NODES}/n3"))
         assert again["metadata"]["uid"] == after["metadata"]["uid"]
@@ -444,7 +427,7 @@ async def test_writes_are_refused_while_the_broker_is_away_and_go_on_after(
 
 async def test_a_large_body_gets_its_answer_and_the_gateway_goes_on(broker: Broker, topic_prefix: str) -> None:
     settings = settings_of(broker, topic_prefix)
-    async with running(settings) as client:
+    async with running_gateway(settings) as client:
         large = node() | {"metadata": {"name": "n1", "annotations": {"a": "x" * 2_000_000}}}
         answer = await client.post(NODES, json=large)
         assert (answer.status_code, answer.json()["reason"]) == (413, "RequestEntityTooLarge")

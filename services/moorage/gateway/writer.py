@@ -29,7 +29,7 @@ from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_parti
 from moorage_schemas.resources.configuration import CONFIGURATION_KIND, MoorageConfiguration
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.meta import Resource
-from moorage_schemas.topics import AUDIT, CONFIGURATION, FLEET, RESOURCES
+from moorage_schemas.topics import AUDIT, CONFIGURATION, FLEET, RESOURCES, Topic
 
 SOURCE = "moorage/gateway"
 READ_BACK_WITHIN = 15.0
@@ -67,17 +67,21 @@ def _for_services(name: str, declared: ResourceDeclared, cause: Meta) -> Write:
     """The record of a configuration that the services follow. They do not read all of `resources` for it."""
     found = MoorageConfiguration.model_validate(declared.object)
     event = ConfigurationChanged(uid=declared.uid, generation=found.metadata.generation, spec=found.spec)
-    meta = Meta(
-        id=event_id(cause.id, CONFIGURATION.short),
+    return Write(CONFIGURATION, name, FLEET, event, _beside(cause, CONFIGURATION, name))
+
+
+def _beside(cause: Meta, topic: Topic, subject: str) -> Meta:
+    """The attributes of a record that is written together with the one that causes it."""
+    return Meta(
+        id=event_id(cause.id, topic.short),
         source=SOURCE,
-        type=CONFIGURATION.event_type,
+        type=topic.event_type,
         time=cause.time,
-        subject=name,
+        subject=subject,
         correlation_id=cause.correlation,
         causation_id=cause.id,
         traceparent=cause.traceparent,
     )
-    return Write(CONFIGURATION, name, FLEET, event, meta)
 
 
 class _Locks:
@@ -319,19 +323,9 @@ class Writer:
 
     async def _commit(self, object_id: ObjectId, event: ResourceDeclared | None, meta: Meta, audited: Audited) -> None:
         key = object_id.key
-        audit_meta = Meta(
-            id=event_id(meta.id, "audit"),
-            source=SOURCE,
-            type=AUDIT.event_type,
-            time=meta.time,
-            subject=key,
-            correlation_id=meta.correlation,
-            causation_id=meta.id,
-            traceparent=meta.traceparent,
-        )
         writes = [
             Write(RESOURCES, key, resource_partition_key(key), event, meta),
-            Write(AUDIT, key, key, audited, audit_meta),
+            Write(AUDIT, key, key, audited, _beside(meta, AUDIT, key)),
         ]
         if object_id.kind == CONFIGURATION_KIND and event is not None:
             writes.append(_for_services(object_id.name, event, meta))

@@ -13,13 +13,12 @@ import structlog
 
 from moorage.core.admission.validation.configuration import (
     DURATIONS,
-    LONGEST_DURATION,
     RATES,
     UNLIMITED,
     source_text,
     validate_configuration,
 )
-from moorage.core.apimachinery.durations import seconds_of
+from moorage.core.apimachinery.durations import duration_text, seconds_of
 from moorage.core.conditions.heartbeats import parse_source_grace_periods
 from moorage.runtime.service import GlobalView, Input
 from moorage.runtime.settings import Settings
@@ -34,8 +33,6 @@ T = TypeVar("T")
 
 DECIDING: Final[tuple[str, ...]] = tuple(MoorageConfigurationSpec.model_fields)
 """The settings that a configuration replaces, by their names. Its fields have the same names."""
-
-_UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 def spec_of(settings: Settings) -> MoorageConfigurationSpec:
@@ -86,20 +83,6 @@ def overruled(settings: Settings, spec: MoorageConfigurationSpec) -> list[str]:
         for field in DECIDING
         if _meant(own, field) not in (_meant(plain, field), _meant(spec, field))
     ]
-
-
-def duration_text(seconds: float) -> str:
-    """Return a duration as people write it: `40s`, `5m`, `1m30s`, `0.25s`. The longest one is 36500 days."""
-    seconds = min(seconds, LONGEST_DURATION)
-    whole = int(seconds)
-    if whole != seconds:
-        return f"{seconds:.6f}".rstrip("0").rstrip(".") + "s"
-    parts = []
-    for size, unit in _UNITS:
-        count, whole = divmod(whole, size)
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts) or "0s"
 
 
 def _meant(spec: MoorageConfigurationSpec, field: str) -> object:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import structlog
 
+from moorage.core.apimachinery.durations import duration_text
 from moorage.runtime.configuration import (
     DECIDING,
     Configuration,
@@ -14,7 +15,6 @@ from moorage.runtime.configuration import (
     Derived,
     configuration_of,
     configured,
-    duration_text,
     overruled,
     spec_of,
 )

@@ -8,8 +8,12 @@ from typing import Final
 
 from moorage_schemas.times import parse_time
 
+LONGEST_DURATION: Final = 36_500 * 86_400.0
+"""The longest duration in seconds, so that what is added to a time stays within the calendar."""
+
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_WHOLE_UNITS: Final = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "m"), (1, "s"))
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _BARE: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
@@ -27,6 +31,20 @@ def seconds_of(text: str, *, bare: bool = False) -> float | None:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as people write it: `40s`, `5m`, `1m30s`, `0.25s`. The longest one is 36500 days."""
+    seconds = min(seconds, LONGEST_DURATION)
+    whole = int(seconds)
+    if whole != seconds:
+        return f"{seconds:.6f}".rstrip("0").rstrip(".") + "s"
+    parts = []
+    for size, unit in _WHOLE_UNITS:
+        count, whole = divmod(whole, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
 
 
 def rate_text(rate: float | str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import structlog
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
 from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.topics_admin import broker_setting
 from moorage.runtime.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -39,17 +39,11 @@ async def _least(settings: Settings) -> int:
     admin = clients.admin_client(settings)
     await admin.start()
     try:
-        cluster = await admin.describe_cluster()
-        broker = ConfigResource(ConfigResourceType.BROKER, str(cluster["controller_id"]), {_LEAST: None})
-        for response in await admin.describe_configs([broker]):
-            for code, _, _, _, configs in response.resources:
-                for name, value, *_ in () if code else configs:
-                    if name == _LEAST and value:
-                        return int(value)
+        return int(await broker_setting(admin, _LEAST) or KAFKAS_LEAST_MS)
     except (KafkaError, ValueError) as error:
         if isinstance(error, KafkaError) and error.retriable:
             raise
         log.debug("session.least_unknown", error=repr(error))
+        return KAFKAS_LEAST_MS
     finally:
         await admin.close()
-    return KAFKAS_LEAST_MS

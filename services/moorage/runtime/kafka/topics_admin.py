@@ -121,14 +121,23 @@ async def _create(admin: AIOKafkaAdminClient, settings: Settings, topics: Iterab
 
 async def _default_copies(admin: AIOKafkaAdminClient) -> int:
     """Return the cluster's default replication factor. aiokafka has no way to let the broker choose it."""
+    return int(await broker_setting(admin, _COPIES) or 1)
+
+
+async def broker_setting(admin: AIOKafkaAdminClient, setting: str) -> str | None:
+    """Return the value of a setting of the brokers; None when they do not tell it.
+
+    Raises:
+        KafkaError: Kafka does not answer, or refuses.
+    """
     cluster = await admin.describe_cluster()
-    broker = ConfigResource(ConfigResourceType.BROKER, str(cluster["controller_id"]), {_COPIES: None})
+    broker = ConfigResource(ConfigResourceType.BROKER, str(cluster["controller_id"]), {setting: None})
     for response in await admin.describe_configs([broker]):
         for code, _, _, _, configs in response.resources:
             for name, value, *_ in () if code else configs:
-                if name == _COPIES:
-                    return int(value)
-    return 1
+                if name == setting:
+                    return None if value is None else str(value)
+    return None
 
 
 async def _described(

@@ -41,6 +41,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, ClassVar, Final
 
+from moorage.core.apimachinery.durations import LONGEST_DURATION
 from moorage.core.disruption.budgets import LEAVE_LASTS, Subject
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict
 from moorage.runtime.configuration import Configuration, Derived, configuration_of
@@ -103,9 +104,6 @@ _UPSTREAM_LAG: Final = "UpstreamLag"
 
 _LAG_UNTOLD: Final = timedelta(seconds=2)
 """How long this is not reported. The taint-manager commits records without output within a second."""
-
-_LONGEST: Final = timedelta(days=36_500)
-"""The longest retention, so that no time is before the beginning of the calendar."""
 
 _CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
 
@@ -707,7 +705,7 @@ def rules_of(settings: Settings) -> EvictionRules:
     return EvictionRules(
         clusters=settings.failover and settings.enable_no_execute_taint_eviction,
         rated=not math.isinf(settings.resource_eviction_rate),
-        retention=min(timedelta(seconds=settings.eviction_retention), _LONGEST),
+        retention=timedelta(seconds=min(settings.eviction_retention, LONGEST_DURATION)),
     )
 
 

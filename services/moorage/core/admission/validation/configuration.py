@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from moorage.core.apimachinery.durations import seconds_of
+from moorage.core.apimachinery.durations import LONGEST_DURATION, seconds_of
 from moorage.core.apimachinery.field_errors import FieldError, invalid, not_supported
 from moorage.core.conditions.heartbeats import parse_source_grace_periods
 from moorage_schemas.refs import TargetKind
@@ -44,8 +44,6 @@ RATES: Final = ("resource_eviction_rate", "node_eviction_rate", "secondary_node_
 """The fields of the spec that are rates."""
 
 _DURATION: Final = "must be a duration such as 40s, 5m or 1m30s"
-LONGEST_DURATION: Final = 36_500 * 86_400.0
-"""The longest duration in seconds, so that what is added to a time stays within the calendar."""
 
 
 def validate_configuration_name(name: str) -> list[FieldError]:

@@ -1,0 +1,31 @@
+"""A gateway in the process of a test, on a real Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+
+from moorage.gateway import serve
+from moorage.runtime.settings import Settings
+
+
+@contextlib.asynccontextmanager
+async def running_gateway(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
+    """A gateway that is ready, and a client of it."""
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(serve(settings, ready=address.set_result))
+    try:
+        futures: list[asyncio.Future[Any]] = [task, address]
+        done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED, timeout=60)
+        assert done, "not ready within 60 s"
+        if address not in done:
+            await task
+        async with httpx.AsyncClient(base_url=address.result(), timeout=60) as client:
+            yield client
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
