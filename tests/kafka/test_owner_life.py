@@ -267,7 +267,7 @@ async def test_a_large_state_is_restored_and_its_progress_told(broker: Broker, t
     async with worker_for(Counter(), settings) as worker:
         await until(
             lambda: (
-                sum(len(owner._engine.state.table) for owner in worker.owners.values() if owner._engine._has_state)
+                sum(len(owner._engine.state.table) for owner in worker.owners.values() if owner._engine.has_state)
                 == 6000
             ),
             message="the table was not read",

@@ -341,6 +341,9 @@ class _Comparing:
     def _differ(
         self, tally: Tally, made: Made, why: str, recorded: RecordedRecord | None, out: Outgoing | None = None
     ) -> None:
+        if made.doubt:
+            self._miss(tally, made.doubt)
+            return
         tally.differing += 1
         if tally.difference is not None:
             return

@@ -9,7 +9,7 @@ from typing import Any
 
 from moorage.replay.recording import Recording
 from moorage.replay.runs import Run, settings_of
-from moorage.replay.script import MisfitError, MissingError, Script, records_of
+from moorage.replay.script import MisfitError, MissingError, Script, records_below, records_of
 from moorage.runtime.codec import Outgoing
 from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.engine.encode import Encoder
@@ -17,6 +17,7 @@ from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.format import KafkaFormat
 from moorage.runtime.engine.journal import time_of
 from moorage.runtime.engine.requests import Request, Steps
+from moorage.runtime.engine.tables import PartitionTables
 from moorage.runtime.kafka.global_tables import fold_into_view
 from moorage.runtime.service import GlobalView, Service
 from moorage.simulation.copy.run import services
@@ -46,6 +47,9 @@ class Made:
     misfit: str = ""
     """How the engine deviated from the recorded run before there was a result to compare."""
 
+    doubt: str = ""
+    """Why its state may not be the recorded one; empty when it is."""
+
 
 @dataclass(slots=True, eq=False)
 class _Owner:
@@ -62,6 +66,12 @@ class _Owner:
 
     broken: str = "its beginning is not in the recording"
     """Why its state is not the recorded one; empty when it is."""
+
+    ready: PartitionTables[Any] | None = None
+    """What a standby had read before the restore that comes next."""
+
+    doubt: str = ""
+    """Why its state may not be the recorded one, because a standby had read records that are no longer there."""
 
     raised: str = ""
     """The error that the engine has raised. When the recorded engine failed too, the next step discards its state."""
@@ -149,6 +159,8 @@ class Player:
                 self._view_whole = True
             case "o":
                 self._owners[entry[1]] = self._owner(entry[2])
+            case "s":
+                self._stand_by(entry)
             case "r":
                 yield from self._restore(entry)
             case _ if (owner := self._owners.get(entry[1])) is not None:
@@ -217,6 +229,26 @@ class Player:
             return
         owner.engine.fold(self._topics[topic], records)
 
+    def _stand_by(self, entry: list[Any]) -> None:
+        """Read what a standby had read: the tables below some offsets.
+
+        The standby may have read records that compaction has removed since. Usually a later one that it had read, too,
+        has replaced them; where it came after the end, the state is not the same. It cannot be told apart.
+        """
+        owner = self._owners.get(entry[1])
+        if owner is None:
+            return
+        ready = owner.ready = PartitionTables(self._service, owner.partition, KafkaFormat())
+        owner.doubt = ""
+        for place in range(0, len(entry[2]), 3):
+            number, end, count = entry[2][place : place + 3]
+            topic = self._topics[number]
+            records = records_below(self._recording, topic, owner.partition, end)
+            ready.fold(topic, records)
+            ready.positions[topic] = end
+            if len(records) != count:
+                owner.doubt = f"a standby had read {count} records of {topic.short}, {len(records)} are there now"
+
     def _restore(self, entry: list[Any]) -> Iterator[Made]:
         _, k, partition, committed, *tokens = entry
         owner = self._owners.get(k)
@@ -233,7 +265,9 @@ class Player:
             yield from self._misfit(owner, f"its sources are {[one.short for one in sources]}")
             return
         no_later = {topic: limit for topic, limit in zip(sources, limits, strict=False) if limit is not None}
-        owner.steps = owner.engine.restore(dict(zip(sources, committed, strict=True)), self._view, no_later)
+        ready, owner.ready = owner.ready, None
+        owner.doubt = owner.doubt if ready is not None else ""
+        owner.steps = owner.engine.restore(dict(zip(sources, committed, strict=True)), self._view, no_later, ready)
         yield from self._go(owner, None)
 
     def _go_on(self, owner: _Owner, tokens: list[Any]) -> Iterator[Made]:
@@ -291,14 +325,14 @@ class Player:
         return decision
 
     def _misfit(self, owner: _Owner, why: str) -> Iterator[Made]:
-        yield Made(owner.deciding, owner.partition, owner.session, misfit=why)
+        yield Made(owner.deciding, owner.partition, owner.session, misfit=why, doubt=owner.doubt)
         owner.raised = ""
         self._break(owner, f"what went before came out otherwise: {why}")
 
     def _made(self, owner: _Owner, decision: BatchDecision) -> Made:
         positions = {topic.short: offset for topic, offset in owner.engine.positions.items()}
         records = self._encoder.records(decision, positions)
-        return Made(owner.deciding, owner.partition, owner.session, records)
+        return Made(owner.deciding, owner.partition, owner.session, records, doubt=owner.doubt)
 
 
 def _no_time() -> float:

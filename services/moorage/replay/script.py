@@ -41,6 +41,12 @@ def records_of(recording: Recording, topic: Topic, partition: int, offsets: Sequ
     return found
 
 
+def records_below(recording: Recording, topic: Topic, partition: int, end: int) -> list[RecordedRecord]:
+    """Return the records of a partition below an offset, in their order."""
+    there = recording.places.get((topic.short, partition), {})
+    return [there[offset] for offset in sorted(there) if offset < end]
+
+
 class Script:
     """What one engine found in the recorded run, token by token.
 
@@ -106,6 +112,9 @@ class Script:
             raise MisfitError(f"it asks {request!r} and was then told {found!r}") from None
 
     # Called by the engine.
+
+    def stood_by(self, contents: Mapping[Topic, tuple[int, int]]) -> None:
+        """Do nothing: the player has read the tables."""
 
     def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
         """Do nothing: the player starts this step."""

@@ -24,18 +24,8 @@ from moorage.runtime.configuration import configuration_of
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.format import RecordFormat
 from moorage.runtime.engine.journal import Book, Flag, NoBook
-from moorage.runtime.engine.requests import (
-    Announce,
-    Bounded,
-    Bounds,
-    CatchUp,
-    Read,
-    Refresh,
-    Span,
-    Steps,
-    Turn,
-    Written,
-)
+from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Refresh, Steps, Turn, Written
+from moorage.runtime.engine.tables import PartitionTables
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.service import Freshness, GlobalView, Needs, Service, Upstream, source_name
 from moorage_schemas.topics import CONFIGURATION, Topic
@@ -50,6 +40,22 @@ _NO_LIMITS: Final[Mapping[Topic, int]] = MappingProxyType({})
 _WAKE_HOLD = timedelta(seconds=1)  # how long a wake-up that failed is postponed; it doubles with each failure
 _WAKE_HOLD_MAX = timedelta(seconds=60)
 _BACKLOG = 8  # queued batches at which waiting records are no longer taken in the order in which they were written
+
+
+def _later(
+    starts: Mapping[Topic, int], carried: Mapping[str, int], no_later: Mapping[Topic, int]
+) -> dict[Topic, int]:
+    """Return where each source begins: at the committed offset, or at a later one on which the state rests.
+
+    Args:
+        starts: the committed offsets.
+        carried: the positions that the state rests on, by short name.
+        no_later: the latest positions that count among these.
+    """
+    return {
+        topic: max(start, min(carried.get(topic.short, 0), no_later.get(topic, sys.maxsize)))
+        for topic, start in starts.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +132,13 @@ class PartitionEngine(Generic[S]):
             seconds=seconds,
             book=self._book,
         )
-        self._tables = tuple(topic for topic in service.sources if topic in service.source_tables)
-        self._table_names = frozenset(topic.short for topic in self._tables)
-        self._own = source_name(service.name)
-        self._state: S
-        self._has_state = False
+        self._source_tables = tuple(topic for topic in service.sources if topic in service.source_tables)
+        self._tables: PartitionTables[S] | None = None
         self._queue: deque[tuple[Topic, Any]] = deque()
         self._positions: dict[Topic, int] = {}
         self._committed: dict[Topic, int] = {}
         self._passed: dict[str, int] = {}
         self._marks: dict[Topic, int] = {}
-        self._carried: dict[str, int] = {}
-        self._last: dict[str, Any] = {}
         self._dirty_since: datetime | None = None
         self._reconcile_at: datetime | None = None
         self._hold_until: datetime | None = None
@@ -148,9 +149,24 @@ class PartitionEngine(Generic[S]):
     # For the driver and for reports.
 
     @property
+    def has_state(self) -> bool:
+        """Whether there is a state: `restore` has begun to read."""
+        return self._tables is not None
+
+    @property
     def state(self) -> S:
-        """The state; it exists after `restore`."""
-        return self._state
+        """The state; it exists after `restore`.
+
+        Raises:
+            RuntimeError: there is none.
+        """
+        return self._known.state
+
+    @property
+    def _known(self) -> PartitionTables[S]:
+        if self._tables is None:
+            raise RuntimeError("the engine was not restored")
+        return self._tables
 
     @property
     def steps(self) -> int:
@@ -177,7 +193,7 @@ class PartitionEngine(Generic[S]):
     @property
     def wanted(self) -> tuple[Topic, ...]:
         """The sources to read now. Until the engine has caught up, these are only the tables."""
-        return self.service.sources if self.caught_up else self._tables
+        return self.service.sources if self.caught_up else self._source_tables
 
     def fetched(self, topic: Topic) -> int | None:
         """Return the offset from which a source is to be offered next; None until the restore has determined it."""
@@ -196,7 +212,7 @@ class PartitionEngine(Generic[S]):
         """
         record = next(
             (queued for topic, queued in reversed(self._queue) if topic is upstream.via and queued.offset < below),
-            self._last.get(upstream.via.short),
+            None if self._tables is None else self._tables.last.get(upstream.via.short),
         )
         found = None if record is None else self._form.positions(record, source_name(upstream.service))
         return found or {}
@@ -208,6 +224,7 @@ class PartitionEngine(Generic[S]):
         committed: Mapping[Topic, int | None],
         view: GlobalView | None,
         no_later: Mapping[Topic, int] = _NO_LIMITS,
+        ready: PartitionTables[S] | None = None,
     ) -> Steps[None]:
         """Begin with an empty state and read the tables: sources up to the committed offsets, the rest to their ends.
 
@@ -216,102 +233,67 @@ class PartitionEngine(Generic[S]):
             view: the service's global view, read to its end.
             no_later: positions after which the engine must not begin, even if the state rests on later ones. Some
                 decisions of an earlier owner on the records from there on were lost.
+            ready: what a standby has read. The engine continues from there where it can.
         """
         self.forget()
+        if ready is not None:
+            self._book.stood_by(ready.contents)
         self._book.restores(committed, no_later)
-        yield from self._noted(self._restore(committed, view, no_later))
+        yield from self._noted(self._restore(committed, view, no_later, ready))
 
     def _restore(
-        self, committed: Mapping[Topic, int | None], view: GlobalView | None, no_later: Mapping[Topic, int]
+        self,
+        committed: Mapping[Topic, int | None],
+        view: GlobalView | None,
+        no_later: Mapping[Topic, int],
+        ready: PartitionTables[S] | None,
     ) -> Steps[None]:
         service = self.service
-        self._state = service.new_state(self.partition)
-        self._has_state = True
+        tables = ready or PartitionTables(service, self.partition, self._form)
+        bounds: Bounded = yield tables.bounds()
+        starts = tables.starts(bounds, committed)
+        if not tables.continues(bounds, _later(starts, tables.carried, no_later)):
+            log.info("tables.read_anew", service=service.name, partition=self.partition)
+            tables = PartitionTables(service, self.partition, self._form)
+        self._tables = tables
         self._batches.configuration = configuration_of(view)
         if view is not None:
-            service.use_globals(self._state, view)
-        every = (*service.sources, *service.changelogs, *service.follows)
-        bounds: Bounded = yield Bounds(begin=every, end=(*service.changelogs, *service.follows))
-        starts = {topic: max(committed[topic] or 0, bounds.begin[topic]) for topic in service.sources}
-        ends = {topic: starts[topic] for topic in self._tables} | bounds.end
-        spans = {topic: Span(topic, bounds.begin[topic], ends[topic]) for topic in ends}
-        yield Announce(tuple(spans.values()))
-        for phase in (self._tables, service.changelogs, service.follows):
-            yield Read(tuple(spans[topic] for topic in phase))
+            service.use_globals(tables.state, view)
+        yield from tables.read(bounds, committed)
         # The state may rest on later offsets than were committed: offsets may follow later, and may have been lost or
         # set back.
-        for topic in service.sources:
-            carried = min(self._carried.get(topic.short, 0), no_later.get(topic, sys.maxsize))
-            starts[topic] = max(starts[topic], carried)
-        yield Read(tuple(Span(topic, ends[topic], starts[topic]) for topic in self._tables))
+        starts = _later(starts, tables.carried, no_later)
+        yield from tables.read_sources(starts)
         self._positions = dict(starts)
         # Only what Kafka has. Offsets that a state record carries are committed soon, because compaction may remove
         # that record.
         self._committed = {
             topic: bounds.begin[topic] if offset is None else offset for topic, offset in committed.items()
         }
-        bounds = yield Bounds(committed=self._tables)
+        bounds = yield Bounds(committed=self._source_tables)
         self._marks = bounds.end
         self.poked = True
         self._look_whether_caught_up()
 
     def fold(self, topic: Topic, records: Sequence[Any]) -> None:
-        """Fold records of a table into the state. A record that fails is logged, counted and skipped.
-
-        Otherwise the partition could never start again.
-        """
-        if not records:
-            return
-        self._book.folded(topic, records)
-        if topic in self.service.changelogs:
-            self._note_carried(records)
-        service, state, table = self.service, self._state, self._form.table
-        reader = service.rows.get(topic)
-        row_of = None if reader is None else self._form.rows(topic, reader)
-        for record in records:
-            try:
-                row = None if row_of is None else row_of(record)
-                if row is None or not service.apply_row(state, topic, record.key.decode(), row):
-                    service.apply(state, topic, *table(topic, record))
-            except Exception:
-                metrics.TABLE_RECORDS_SKIPPED.labels(service.name).inc()
-                log.exception(
-                    "tables.record_not_applied",
-                    service=service.name,
-                    topic=topic.short,
-                    partition=record.partition,
-                    offset=record.offset,
-                    key=record.key,
-                )
-        self._last[topic.short] = records[-1]
-
-    def _note_carried(self, records: Sequence[Any]) -> None:
-        """Note the highest positions that state records rest on."""
-        positions, own, carried = self._form.positions, self._own, self._carried
-        last: Mapping[str, int] | None = None
-        for record in records:
-            found = positions(record, own)
-            if found and found is not last:  # the records of one transaction share their positions
-                last = found
-                for short, position in found.items():
-                    if position > carried.get(short, 0):
-                        carried[short] = position
+        """Fold records of a table into the state: `PartitionTables.fold`."""
+        if records:
+            self._book.folded(topic, records)
+            self._known.fold(topic, records)
 
     def forget(self) -> None:
         """Discard the state and the queue."""
         self._queue.clear()
         self._passed.clear()
         self._marks.clear()
-        self._carried.clear()
-        self._last.clear()
         self._dirty_since = None
         self.caught_up = False
         self._has_begun = False
         self._is_configured = False
-        if self._has_state:
-            self._has_state = False
+        tables, self._tables = self._tables, None
+        if tables is not None:
             self._book.forgot()
-            self.service.drop(self._state)
+            self.service.drop(tables.state)
 
     # Reading.
 
@@ -359,7 +341,7 @@ class PartitionEngine(Generic[S]):
         is ready again, the node would get the taint for a moment. So no record is taken while an older one may still
         arrive. The exception is a backlog so large that it would stop fetching.
         """
-        waiting: dict[str, list[tuple[Topic, Any]]] = {topic.short: [] for topic in self._tables}
+        waiting: dict[str, list[tuple[Topic, Any]]] = {topic.short: [] for topic in self._source_tables}
         for topic, record in self._queue:
             if topic.short in waiting:
                 waiting[topic.short].append((topic, record))
@@ -460,7 +442,7 @@ class PartitionEngine(Generic[S]):
 
     def reconcile(self, decision: BatchDecision) -> None:
         """Make the service recompute a portion of the desired state. Its repairs become part of the decision."""
-        repairs = self.service.reconcile(self._state, decision.now)
+        repairs = self.service.reconcile(self._known.state, decision.now)
         if repairs:
             metrics.REPAIRS.labels(self.service.name).inc(len(repairs))
             log.warning("reconciler.repairs", service=self.service.name, partition=self.partition, events=len(repairs))
@@ -469,13 +451,13 @@ class PartitionEngine(Generic[S]):
     def _process(self, records: Sequence[tuple[Topic, Any]], decision: BatchDecision) -> Steps[None]:
         if not records:
             return
-        yield from self._batches.process(self._state, records, decision, catching_up=not self.caught_up)
+        yield from self._batches.process(self._known.state, records, decision, catching_up=not self.caught_up)
         left, decision.left = decision.left, ()
         if not decision.afresh:
             self._queue.extendleft(reversed(left))
         taken = records[: len(records) - len(left)]
         for topic, record in taken:
-            self._last[topic.short] = record
+            self._known.last[topic.short] = record
         self._positions.update(decision.positions)
 
     def _pass_markers(self) -> None:
@@ -501,15 +483,15 @@ class PartitionEngine(Generic[S]):
     def _wake(self, decision: BatchDecision) -> Steps[None]:
         """Do what is due, including the reconciler's round, once everything that it needs has been read."""
         service, now = self.service, decision.now
-        due = service.next_wake(self._state)
+        due = service.next_wake(self._known.state)
         self.poked = self._book.flag(Flag.POKED, self.poked)
         begins = self._book.flag(Flag.RECONCILES, self._reconcile_at is not None and now >= self._reconcile_at)
-        reconciling = begins or service.is_reconciling(self._state)
+        reconciling = begins or service.is_reconciling(self._known.state)
         if not reconciling and not self.poked and (due is None or due > now):
             return
         if self._book.flag(Flag.HELD, self._hold_until is not None and now < self._hold_until):
             return
-        needs = service.needs(self._state, now)
+        needs = service.needs(self._known.state, now)
         if needs is not None and not (yield from self._refresh(needs, decision)):
             self.poked = True  # what could not be read now is read with the next decision
             return
@@ -521,8 +503,8 @@ class PartitionEngine(Generic[S]):
                 yield Turn()  # a round may take many decisions, and nothing else would run between them
             if reconciling:
                 self.reconcile(decision)
-            self._batches.add(decision, service.wake(self._state, decision.now))
-            self.poked = service.is_reconciling(self._state)
+            self._batches.add(decision, service.wake(self._known.state, decision.now))
+            self.poked = service.is_reconciling(self._known.state)
         except Exception as error:
             # Records must still be processed, so the next attempt is postponed.
             self._hold_until = now + self._hold
@@ -547,7 +529,7 @@ class PartitionEngine(Generic[S]):
             return False
         if not self._book.flag(Flag.FRESH, all(self._done(topic, end) for topic, end in found.ends.items())):
             return False
-        self.service.refreshed(self._state, found)
+        self.service.refreshed(self._known.state, found)
         decision.fresh = True
         return True
 
@@ -604,12 +586,12 @@ class PartitionEngine(Generic[S]):
 
     def next_due(self) -> datetime | None:
         """Return when `decide` has something to do even if no records are offered; None for never."""
-        if not self._has_state:
+        if self._tables is None:
             return None
         commit = None if self._dirty_since is None else self._dirty_since + self._rules.lazy_commit
         if not self.caught_up:
             return commit
-        waits = [one for one in (self.service.next_wake(self._state), self._reconcile_at) if one is not None]
+        waits = [one for one in (self.service.next_wake(self._known.state), self._reconcile_at) if one is not None]
         due = min(waits, default=None)
         if self._hold_until is not None and (due is not None or self.poked):
             due = self._hold_until if due is None else max(due, self._hold_until)

@@ -19,6 +19,8 @@ consecutive records after them, and so on:
     ["o", k, p]               an owner with a new engine
     ["r", k, p, [committed…], tokens…]     it restores; None for a source without a committed offset. Where the
                                            position to begin at is limited, the limits follow, one for each source
+    ["s", k, [t, end, count, …]]     before it restores: a standby has folded in the records of these tables below these
+                                     offsets, and their number
     ["f", k, t, offsets…]     it folded in records of a table
     ["d", k, now, tokens…]    it decides; microseconds since the epoch
     ["c", k, tokens…]         it continues after other tasks had their turn
@@ -136,6 +138,9 @@ class Book(Protocol):
     def heavy(self) -> bool:
         """Whether steps are to be written even without other output."""
 
+    def stood_by(self, contents: Mapping[Topic, tuple[int, int]]) -> None:
+        """Note what a standby has read: for each table, the offset below which, and the number of records."""
+
     def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
         """Note that a restore begins."""
 
@@ -168,6 +173,9 @@ class NoBook:
     """A book for engines whose steps are not recorded."""
 
     heavy = False
+
+    def stood_by(self, contents: Mapping[Topic, tuple[int, int]]) -> None:
+        """Note nothing."""
 
     def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
         """Note nothing."""
@@ -339,6 +347,13 @@ class OwnerBook:
     def heavy(self) -> bool:
         """Whether steps are to be written even without other output."""
         return self.journal.heavy
+
+    def stood_by(self, contents: Mapping[Topic, tuple[int, int]]) -> None:
+        """Note what a standby has read: for each table, the offset below which, and the number of records."""
+        flat: list[int] = []
+        for topic, (end, count) in contents.items():
+            flat += (self._topics[topic.short], end, count)
+        self._begin(["s", self._number, flat])
 
     def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
         """Note that a restore begins."""
