@@ -13,6 +13,10 @@ RESTORE_PROGRESS = Gauge(
     "moorage_restore_progress", "Part of a partition's state that is restored, 0 to 1", ["service", "partition"]
 )
 OWNED = Gauge("moorage_partitions_owned", "Partitions that this process owns", ["service"])
+STANDBYS = Gauge("moorage_partitions_standby", "Partitions that this process is a standby of", ["service"])
+WARM_STANDBYS = Gauge(
+    "moorage_partitions_standby_warm", "Partitions whose tables this process has read as a standby", ["service"]
+)
 BATCH_SECONDS = Histogram(
     "moorage_batch_seconds",
     "Seconds from taking a batch to its commit",

@@ -58,6 +58,10 @@ class Settings(BaseSettings):
     heartbeat_interval_ms: int = Field(default=300, ge=100)
     """Milliseconds between a member's heartbeats to the group's coordinator; at most a third of the session's time."""
 
+    standbys: int = Field(default=1, ge=0, le=10)
+    """How many other processes of a service keep the tables of each partition ready, to take it over within moments if
+    its owner is lost. Each copy takes the memory of the partition's state once more. 0 for none."""
+
     reconcile_interval: float = Field(default=30.0, gt=0)
     """Seconds between two rounds of the reconciler over a partition."""
 

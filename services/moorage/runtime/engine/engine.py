@@ -42,9 +42,7 @@ _WAKE_HOLD_MAX = timedelta(seconds=60)
 _BACKLOG = 8  # queued batches at which waiting records are no longer taken in the order in which they were written
 
 
-def _later(
-    starts: Mapping[Topic, int], carried: Mapping[str, int], no_later: Mapping[Topic, int]
-) -> dict[Topic, int]:
+def _later(starts: Mapping[Topic, int], carried: Mapping[str, int], no_later: Mapping[Topic, int]) -> dict[Topic, int]:
     """Return where each source begins: at the committed offset, or at a later one on which the state rests.
 
     Args:

@@ -87,6 +87,7 @@ _ELSEWHERE: Final = frozenset(
         "transaction_timeout_ms",
         "session_timeout_ms",
         "heartbeat_interval_ms",
+        "standbys",
         "reconcile_interval",
         "watchdog_timeout",
         "http_host",

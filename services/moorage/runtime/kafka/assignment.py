@@ -40,6 +40,9 @@ class WorkerShare:
     standby: set[int] = field(default_factory=set)
     """The partitions whose tables it reads, to be able to take them."""
 
+    coming: set[int] = field(default_factory=set)
+    """Those of them that it is to own once it is warm for them."""
+
 
 def divide(
     partitions: Sequence[int], claims: Mapping[str, WorkerClaim], *, standbys: int = 1
@@ -154,3 +157,5 @@ class _Division:
             others = sorted((worker for worker in self._workers if worker != self._owners[partition]), key=order)
             for worker in others[: max(standbys, partition in self._wanted)]:
                 shares[worker].standby.add(partition)
+        for partition, worker in self._wanted.items():
+            shares[worker].coming.add(partition)

@@ -30,23 +30,30 @@ class StickyAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokaf
         owned: returns the partitions that the worker owns.
         warm: returns the partitions for which the worker is warm.
         partitions: the number of partitions of each topic.
+        standbys: the number of standbys of each partition.
     """
 
     name = NAME
 
     def __init__(
-        self, *, owned: Callable[[], Iterable[int]], warm: Callable[[], Iterable[int]], partitions: int
+        self, *, owned: Callable[[], Iterable[int]], warm: Callable[[], Iterable[int]], partitions: int, standbys: int
     ) -> None:
         self._owned = owned
         self._warm = warm
         self._partitions = partitions
-        self._round = -1
+        self._standbys = standbys
+        self.round = -1
+        """The number of the latest division that the worker was told; -1 before the first."""
+
         self.standby: frozenset[int] = frozenset()
         """The partitions for which the worker is to be a standby."""
 
+        self.coming: frozenset[int] = frozenset()
+        """Those of them that it is to own once it has reported that it is warm for them."""
+
     def metadata(self, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
         """Return what the worker reports when it joins."""
-        report = {"round": self._round, "owned": sorted(self._owned()), "warm": sorted(self._warm())}
+        report = {"round": self.round, "owned": sorted(self._owned()), "warm": sorted(self._warm())}
         return ConsumerProtocolMemberMetadata(_VERSION, sorted(topics), json.dumps(report).encode())
 
     def assign(
@@ -59,21 +66,24 @@ class StickyAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokaf
         A member of a version that reads fewer topics gets those of its partitions. See `clients.whole_partitions`.
         """
         claims = {member: _claim(metadata.user_data) for member, metadata in members.items()}
-        shares = divide(range(self._partitions), claims)
+        shares = divide(range(self._partitions), claims, standbys=self._standbys)
         number = 1 + max((claim.generation for claim in claims.values()), default=0)
         found = {}
         for member, share in shares.items():
             owned = sorted(share.owned)
-            told = json.dumps({"round": number, "standby": sorted(share.standby)}).encode()
+            told = {"round": number, "standby": sorted(share.standby), "coming": sorted(share.coming)}
             topics = [(topic, owned) for topic in sorted(members[member].subscription)]
-            found[member] = ConsumerProtocolMemberAssignment(_VERSION, topics if owned else [], told)
+            found[member] = ConsumerProtocolMemberAssignment(
+                _VERSION, topics if owned else [], json.dumps(told).encode()
+            )
         return found
 
     def on_assignment(self, assignment: ConsumerProtocolMemberAssignment) -> None:
         """Note what the worker was told."""
         told = _told(assignment.user_data)
-        self._round = int(told.get("round", -1))
+        self.round = int(told.get("round", -1))
         self.standby = frozenset(told.get("standby", ()))
+        self.coming = frozenset(told.get("coming", ()))
 
 
 def _claim(data: bytes) -> WorkerClaim:

@@ -67,6 +67,11 @@ def group_consumer(
     )
 
 
+def rejoin(consumer: AIOKafkaConsumer) -> None:
+    """Let a member of a group join it again, to report what has changed. The partitions are divided again."""
+    consumer._coordinator.request_rejoin()  # noqa: SLF001 - aiokafka has no public way
+
+
 def table_consumer(settings: Settings, *, client_id: str, committed_only: bool = True) -> AIOKafkaConsumer:
     """Return a consumer without a group: `read_committed` for tables, `read_uncommitted` for requesting offsets."""
     return AIOKafkaConsumer(

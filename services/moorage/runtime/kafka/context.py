@@ -21,6 +21,8 @@ from moorage_schemas.topics import Topic
 
 S = TypeVar("S")
 
+_STANDBYS_AT_ONCE = 2
+
 
 @dataclass(frozen=True, eq=False)
 class WorkerContext(Generic[S]):
@@ -52,6 +54,9 @@ class WorkerContext(Generic[S]):
 
     starting: asyncio.Semaphore
     """Limits how many producers start at once."""
+
+    standing_by: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_STANDBYS_AT_ONCE))
+    """Limits how many standbys read their tables at once."""
 
     turns: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by an owner for each slice of records that it decides on."""

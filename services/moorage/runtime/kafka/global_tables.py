@@ -165,7 +165,7 @@ class GlobalReader:
         self._failure = RuntimeFailure(f"the global view of {self._service} failed: {error!r}")
         log.error("globals.failed", service=self._service, exc_info=error)
         self.caught_up.clear()
-        self._reader.remove([tail.tp for tail, _ in self._tails])
+        self._reader.remove([tail for tail, _ in self._tails])
         if self._on_failure is not None:
             self._on_failure(self._failure)
 

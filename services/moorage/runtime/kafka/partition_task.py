@@ -27,6 +27,7 @@ from moorage.runtime.engine.engine import EngineRules, PartitionEngine, Transact
 from moorage.runtime.engine.format import KafkaFormat
 from moorage.runtime.engine.requests import CatchUp, Refresh, Request, Turn, Written
 from moorage.runtime.engine.steps import with_steps
+from moorage.runtime.engine.tables import PartitionTables
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.kafka.context import WorkerContext
 from moorage.runtime.kafka.dangling_transactions import end_lost_transactions, markers_lost_since, mind_a_slow_commit
@@ -70,14 +71,16 @@ class PartitionTask(Generic[S]):
     Args:
         context: what the worker's owners share.
         partition: the partition.
+        ready: what this worker has read of it as a standby.
     """
 
-    def __init__(self, context: WorkerContext[S], partition: int) -> None:
+    def __init__(self, context: WorkerContext[S], partition: int, ready: PartitionTables[S] | None = None) -> None:
         self.partition = partition
         self.phase = Phase.STARTING
         self._moves = 0
 
         self._context = context
+        self._ready = ready
         self._service = context.service
         self._tps = {topic: context.tp(topic, partition) for topic in self._service.sources}
         self._book = context.journals.book(partition)
@@ -106,7 +109,7 @@ class PartitionTask(Generic[S]):
         self._minding: asyncio.Task[None] | None = None
         self._lost: list[str] = []
         self._producer: PartitionProducer | None = None
-        self._restorer: Restorer[S] | None = None
+        self._restorer: Restorer | None = None
         self._upstream = UpstreamWatch(context, partition, self._engine.progress_of)
         self._alarm = Alarm(context.clock, self._event.set)
         self._letting_in: tuple[TopicPartition, ...] = ()
@@ -283,15 +286,15 @@ class PartitionTask(Generic[S]):
         self.phase = Phase.RESTORING
         await context.globals_ready()
         restorer = Restorer(
-            engine=self._engine,
             partition=self.partition,
             prefix=context.settings.topic_prefix,
             reader=context.reader,
             offsets=context.offsets,
-            on_followed=self._event.set,
+            fold=self._fold,
         )
         self._restorer = restorer
-        await restorer.run(sound.committed, context.view, sound.no_later)
+        ready, self._ready = self._ready, None
+        await restorer.run(self._engine.restore(sound.committed, context.view, sound.no_later, ready), service.follows)
         self._failures = 0
         self._moves += 1
         self._engine.begin_reconciling(context.clock.now())
@@ -302,6 +305,11 @@ class PartitionTask(Generic[S]):
             partition=self.partition,
             positions={topic.short: offset for topic, offset in self._engine.positions.items()},
         )
+
+    def _fold(self, topic: Topic, records: Sequence[Any]) -> None:
+        self._engine.fold(topic, records)
+        if self.phase is Phase.RUNNING:
+            self._event.set()  # the service looks up what it follows
 
     def _let_in(self) -> None:
         """Seek to the positions of the state, and take records from there."""

@@ -132,7 +132,7 @@ class TableReader:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        self.remove(list(self._by_partition))
+        self.remove(list(self._by_partition.values()))
 
     def add(
         self,
@@ -144,7 +144,7 @@ class TableReader:
         on_failure: Callable[[Exception], None] | None = None,
     ) -> Tail:
         """Read a partition from a position on, up to a limit if any. This replaces the partition's earlier tail."""
-        self.remove([tp])
+        self.remove([known for known in (self._by_partition.get(tp),) if known is not None])
         tail = Tail(tp, sink, position, limit, on_failure)
         self._by_partition[tp] = tail
         self._interrupt()
@@ -155,14 +155,17 @@ class TableReader:
         tail.limit = limit
         self._interrupt()
 
-    def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop reading partitions. Tasks that still wait for them get `StartAfresh`."""
-        self._remove(partitions, "the table is no longer read")
+    def remove(self, tails: Iterable[Tail]) -> None:
+        """Stop reading for these tails. Tasks that still wait for them get `StartAfresh`.
 
-    def _remove(self, partitions: Iterable[TopicPartition], why: str) -> None:
-        for tp in partitions:
-            tail = self._by_partition.pop(tp, None)
-            if tail is not None:
+        A tail that another has replaced is not read any more, and the other stays.
+        """
+        self._remove(tails, "the table is no longer read")
+
+    def _remove(self, tails: Iterable[Tail], why: str) -> None:
+        for tail in tails:
+            if self._by_partition.get(tail.tp) is tail:
+                del self._by_partition[tail.tp]
                 self._interrupt()
                 for _, waiter in tail.waiters:
                     if not waiter.done():
@@ -335,7 +338,7 @@ class TableReader:
                 tail.sink(wanted)
             except Exception as error:
                 log.exception("tables.sink_failed", client=self._client_id, topic=tail.tp.topic, partition=tail.tp[1])
-                self._remove([tail.tp], f"records of {tail.tp.topic} could not be processed: {error!r}")
+                self._remove([tail], f"records of {tail.tp.topic} could not be processed: {error!r}")
                 if tail.on_failure is not None:
                     tail.on_failure(error)
                 return

@@ -1,21 +1,18 @@
-"""Reads the records from which an engine restores its partition, and then keeps reading the topics that it follows."""
+"""Reads the tables of a partition, for its owner or for a standby, and then keeps reading some of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from aiokafka import TopicPartition
 
-from moorage.runtime.engine.engine import PartitionEngine
-from moorage.runtime.engine.requests import Announce, Bounded, Bounds, Read, Request, Span
+from moorage.runtime.engine.requests import Announce, Bounded, Bounds, Read, Request, Span, Steps
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.kafka.table_reader import TableReader, Tail
-from moorage.runtime.service import GlobalView
 from moorage_schemas.topics import Topic
-
-S = TypeVar("S")
 
 
 @dataclass
@@ -40,87 +37,85 @@ class Progress:
         return min(0.999, sum(tail.position - begin for tail, begin in self.tails) / self.wanted)
 
 
-class Restorer(Generic[S]):
-    """Reads for one partition's engine.
+Fold = Callable[[Topic, Sequence[Any]], None]
+"""Takes records of a table."""
+
+
+class Restorer:
+    """Reads tables of one partition.
 
     Args:
-        engine: the engine that makes the requests.
         partition: the partition of all topics.
         prefix: the topics' prefix.
         reader: the reader of this worker's tables.
         offsets: returns where the topics end.
-        on_followed: called when records of a followed topic were read after the restore.
+        fold: takes the records.
     """
 
-    def __init__(
-        self,
-        *,
-        engine: PartitionEngine[S],
-        partition: int,
-        prefix: str,
-        reader: TableReader,
-        offsets: Offsets,
-        on_followed: Callable[[], None],
-    ) -> None:
-        self._engine = engine
+    def __init__(self, *, partition: int, prefix: str, reader: TableReader, offsets: Offsets, fold: Fold) -> None:
         self._partition = partition
         self._prefix = prefix
         self._reader = reader
         self._offsets = offsets
-        self._on_followed = on_followed
-        self._live = False
+        self._fold = fold
         self._tails: dict[Topic, Tail] = {}
-        self._all: list[TopicPartition] = []
         self.progress = Progress()
 
-    async def run(
-        self, committed: Mapping[Topic, int | None], view: GlobalView | None, no_later: Mapping[Topic, int]
-    ) -> None:
-        """Restore the engine, and keep the topics that it follows up to date.
+    async def run(self, steps: Steps[None], follows: Collection[Topic]) -> None:
+        """Carry out the requests of a restore, and then keep reading some of the tables.
 
         Args:
-            committed: the committed offset of each source; None where none was ever committed.
-            view: the service's global view.
-            no_later: positions after which the engine must not begin.
+            steps: the restore.
+            follows: the tables to keep reading.
 
         Raises:
             KafkaError: Kafka does not answer.
             StartAfresh: a table is no longer read.
         """
-        steps = self._engine.restore(committed, view, no_later)
         answer: Bounded | None = None
         while True:
             try:
                 request = steps.send(answer)
             except StopIteration:
                 break
-            answer = await self._answer(request)
-        service = self._engine.service
-        self._reader.remove([self._tp(topic) for topic in self._tails if topic not in service.follows])
-        for topic in service.follows:
-            self._reader.extend(self._tails[topic], None)
-        self._live = True
+            answer = await self._answer(request, follows)
+        self._reader.remove([tail for topic, tail in self._tails.items() if topic not in follows])
+        self._tails = {topic: tail for topic, tail in self._tails.items() if topic in follows}
+        for tail in self._tails.values():
+            self._reader.extend(tail, None)
         self.progress.finished = True
 
     async def catch_up(self) -> None:
-        """Read the followed topics to what is committed now, without waiting for open transactions."""
-        follows = {self._tp(topic): self._tails[topic] for topic in self._engine.service.follows}
+        """Read the tables that are still read to what is committed now, without waiting for open transactions.
+
+        Raises:
+            KafkaError: Kafka does not answer.
+            StartAfresh: a table is no longer read.
+        """
+        follows = {self._tp(topic): tail for topic, tail in self._tails.items()}
         if follows:
             ends = await self._offsets.stable(follows)
             await self._reader.reached_all({follows[tp]: end for tp, end in ends.items()})
 
+    def hold(self, topic: Topic) -> None:
+        """Read no more of a table until `let_go`. Called by `fold`, with the last record that it wants."""
+        self._reader.extend(self._tails[topic], 0)
+
+    def let_go(self, topic: Topic) -> None:
+        """Continue to read a table."""
+        self._reader.extend(self._tails[topic], None)
+
     def close(self) -> None:
-        """Stop reading for this engine."""
-        self._reader.remove(self._all)
-        self._all.clear()
+        """Stop reading."""
+        self._reader.remove(self._tails.values())
         self._tails.clear()
 
-    async def _answer(self, request: Request) -> Bounded | None:
+    async def _answer(self, request: Request, follows: Collection[Topic]) -> Bounded | None:
         match request:
             case Bounds():
                 return await self._bounds(request)
             case Announce(spans):
-                self._announce(spans)
+                self._announce(spans, follows)
             case Read(spans):
                 await self._read(spans)
             case _:
@@ -137,10 +132,10 @@ class Restorer(Generic[S]):
             | {topic: stable[self._tp(topic)] for topic in wanted.committed},
         )
 
-    def _announce(self, spans: Sequence[Span]) -> None:
+    def _announce(self, spans: Sequence[Span], follows: Collection[Topic]) -> None:
         """Add all partitions to read, paused, so that the reader is interrupted once."""
         for span in spans:
-            if span.end > span.begin or span.topic in self._engine.service.follows:
+            if span.end > span.begin or span.topic in follows:
                 self._add(span)
         wanted = {span.topic: span for span in spans}
         self.progress.tails = tuple((tail, tail.position) for tail in self._tails.values())
@@ -154,19 +149,10 @@ class Restorer(Generic[S]):
 
     def _add(self, span: Span) -> Tail:
         tp = self._tp(span.topic)
-        self._all.append(tp)
-        tail = self._tails[span.topic] = self._reader.add(tp, span.begin, self._sink(span.topic), limit=span.begin)
+        tail = self._tails[span.topic] = self._reader.add(
+            tp, span.begin, functools.partial(self._fold, span.topic), limit=span.begin
+        )
         return tail
-
-    def _sink(self, topic: Topic) -> Callable[[Sequence[Any]], None]:
-        engine = self._engine
-
-        def take(records: Sequence[Any]) -> None:
-            engine.fold(topic, records)
-            if self._live:
-                self._on_followed()
-
-        return take
 
     def _tp(self, topic: Topic) -> TopicPartition:
         return TopicPartition(topic.name(self._prefix), self._partition)

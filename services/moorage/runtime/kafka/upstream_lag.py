@@ -227,7 +227,7 @@ class UpstreamWatch:
     def _rest(self) -> None:
         """Stop following until the next request."""
         self._stay()
-        self._context.reader.remove([followed.tp for followed in self._followed.values()])
+        self._context.reader.remove(self._tails.values())
         self._followed.clear()
         self._tails.clear()
         self._claims.clear()

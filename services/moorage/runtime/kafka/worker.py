@@ -29,6 +29,7 @@ from moorage.runtime.kafka.global_tables import GlobalReader
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.kafka.partition_task import PartitionTask
 from moorage.runtime.kafka.session import session_timeout
+from moorage.runtime.kafka.standbys import Standbys
 from moorage.runtime.kafka.table_age import TableAge, tombstones_kept
 from moorage.runtime.kafka.table_reader import TableReader
 from moorage.runtime.kafka.topics_admin import ensure_topics
@@ -85,6 +86,9 @@ class Worker(Generic[S]):
         self._lock = asyncio.Lock()
         self._assigned = False
         self._moves = 0
+        self._assignor: StickyAssignor | None = None
+        self._standbys: Standbys[S] | None = None
+        self._asked_in = -1
         self._leaving: set[asyncio.Future[Any]] = set()
         self._failure: asyncio.Future[None] | None = None
         self._context: WorkerContext[S] | None = None
@@ -158,6 +162,7 @@ class Worker(Generic[S]):
                 str(partition): {"phase": owner.phase.value, "restored": round(owner.progress.fraction, 3)}
                 for partition, owner in sorted(self.owners.items())
             },
+            "standbys": {} if self._standbys is None else self._standbys.report(),
         }
 
     async def wait_ready(self, seconds: float = 60.0) -> None:
@@ -271,8 +276,9 @@ class Worker(Generic[S]):
         settings = self._settings
         assignor = StickyAssignor(
             owned=lambda: self.owners,
-            warm=lambda: range(self.partitions),
+            warm=self._warm,
             partitions=self.partitions,
+            standbys=settings.standbys,
         )
         consumer = clients.group_consumer(
             settings,
@@ -300,19 +306,21 @@ class Worker(Generic[S]):
             age=age,
             starting=asyncio.Semaphore(_STARTING_AT_ONCE),
         )
+        standbys = Standbys(context, calm=lambda: self.ready, on_warm=functools.partial(self._on_warm, consumer))
+        self._assignor, self._standbys, self._asked_in = assignor, standbys, -1
         try:
-            await self._consume(context)
+            await self._consume(context, standbys)
         finally:
-            self._context = None
+            self._context = self._standbys = None
             self._assigned = False
             # A cancelled task may be cancelled again, which must not interrupt giving up the partitions.
             await asyncio.shield(self._give_up())
-            for stop in (reader.stop, consumer.stop, offsets.stop):
+            for stop in (standbys.stop, reader.stop, consumer.stop, offsets.stop):
                 with contextlib.suppress(Exception):  # the client is given up after any error
                     async with asyncio.timeout(_STOP_TIMEOUT):
                         await stop()
 
-    async def _consume(self, context: WorkerContext[S]) -> None:
+    async def _consume(self, context: WorkerContext[S], standbys: Standbys[S]) -> None:
         """Start the clients of a session, and pass the records that they read to the owners."""
         await context.offsets.start()
         await context.consumer.start()
@@ -322,11 +330,15 @@ class Worker(Generic[S]):
             listener=_Listener(self, context),
         )
         self._context = context
-        minding = asyncio.create_task(context.age.mind(self._read_to_ends), name=f"{self.service.name}-age")
+        minding = (
+            asyncio.create_task(context.age.mind(self._read_to_ends), name=f"{self.service.name}-age"),
+            asyncio.create_task(standbys.mind(), name=f"{self.service.name}-standbys"),
+        )
         try:
             await self._poll(context.consumer, context.age)
         finally:
-            minding.cancel()
+            for task in minding:
+                task.cancel()
 
     async def _freshen(self, offsets: Offsets, topics: Collection[Topic]) -> bool:
         """Read global topics to what is committed now; returns False when that took too long."""
@@ -347,6 +359,8 @@ class Worker(Generic[S]):
             return False
         if view is not None:
             await view.freshen(self.service.globals, context.offsets)
+        if self._standbys is not None and not await self._standbys.read_to_ends():
+            return False
         return all(await asyncio.gather(*(owner.read_to_ends() for owner in list(self.owners.values()))))
 
     async def _poll(self, consumer: AIOKafkaConsumer, age: TableAge) -> None:
@@ -389,6 +403,22 @@ class Worker(Generic[S]):
 
     # The group.
 
+    def _warm(self) -> Iterable[int]:
+        """Return the partitions that the worker can take over at once. Without standbys, it is ready for all."""
+        if not self._settings.standbys:
+            return range(self.partitions)
+        return () if self._standbys is None else self._standbys.warm
+
+    def _on_warm(self, consumer: AIOKafkaConsumer) -> None:
+        """Join the group again once the worker is warm for everything that it is to own, to get it."""
+        assignor, standbys = self._assignor, self._standbys
+        if assignor is None or standbys is None or not assignor.coming or assignor.round == self._asked_in:
+            return
+        if assignor.coming <= standbys.warm:
+            self._asked_in = assignor.round
+            log.info("worker.warm", service=self.service.name, partitions=sorted(assignor.coming))
+            clients.rejoin(consumer)
+
     async def revoked(self) -> None:
         """Drain every owner, because any partition may be taken away."""
         async with self._lock:
@@ -407,12 +437,14 @@ class Worker(Generic[S]):
             gone = [owner for partition, owner in self.owners.items() if partition not in partitions]
             for owner in gone:
                 del self.owners[owner.partition]
+            standbys, assignor = self._standbys, self._assignor
             for partition in sorted(partitions):
                 owner_or_none = self.owners.get(partition)
                 if owner_or_none is not None:
                     owner_or_none.unpark()
                 else:
-                    owner = PartitionTask(context, partition)
+                    ready = None if standbys is None else standbys.hand_over(partition)
+                    owner = PartitionTask(context, partition, ready)
                     self.owners[partition] = owner
                     owner.start()
             self._assigned = True
@@ -421,6 +453,8 @@ class Worker(Generic[S]):
             if gone:
                 # The coordinator waits for this method before it sends heartbeats again.
                 self._background(asyncio.gather(*(owner.stop() for owner in gone), return_exceptions=True))
+            if standbys is not None and assignor is not None:
+                self._background(asyncio.ensure_future(standbys.hold(assignor.standby - partitions)))
 
     def failed(self, error: BaseException) -> None:
         """End the worker, because a listener has failed and aiokafka would swallow the error."""

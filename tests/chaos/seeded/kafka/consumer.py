@@ -549,6 +549,15 @@ class SimConsumer(Client):
         if self._task is not None and self._task.done() and not self._closed:
             self._task.result()
 
+    @property
+    def _coordinator(self) -> SimConsumer:
+        """What aiokafka's consumer has as a part is one with it here."""
+        return self
+
+    def request_rejoin(self) -> None:
+        """Join the group again."""
+        self._rejoin.set()
+
     def heartbeat(self) -> None:
         """Something happened that the answer to the next heartbeat will tell."""
         if self._group is not None and self.member_id and not self._beating and not self.gone:
