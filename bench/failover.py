@@ -44,7 +44,7 @@ from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
 from moorage_schemas.topics import BINDINGS, DEAD_LETTERS, EVICTIONS, TAINTS, partition_of
 
-READY_WITHIN: Final = 300.0
+READY_WITHIN: Final = 600.0
 WITHIN: Final = 120.0
 STEADY: Final = 3.0  # seconds without a disturbance before a kill
 

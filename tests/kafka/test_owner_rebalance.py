@@ -9,6 +9,7 @@ import pytest
 from tests.support.brokers import Broker
 from tests.support.toys import (
     NUMBERS,
+    TABLE,
     Counter,
     Number,
     assert_exactly_once,
@@ -95,13 +96,62 @@ async def test_a_partition_that_stays_keeps_its_state(broker: Broker, topic_pref
     assert_exactly_once(await counted(settings), work)
 
 
+async def test_a_standby_takes_over_and_reads_only_the_rest(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix)
+    await make_toys(settings)
+    table = [Number(key=f"k{i}", n=1000 * i) for i in range(100)]
+    await write_numbers(settings, table, topic=TABLE)
+    work = [Number(key=f"k{i % 100}", n=i) for i in range(400)]
+    one, two = worker_for(Counter(), settings), worker_for(Counter(), settings)
+    async with two:
+        async with one:
+            await until(lambda: one.ready and two.ready and shares(one, two) == [2, 2], message="not shared")
+            await write_numbers(settings, work)
+            await all_counted(settings, 400)
+            await until(
+                lambda: (
+                    [worker.report()["standbys"] for worker in (one, two)]
+                    == [dict.fromkeys(map(str, other.owners), "Warm") for other in (two, one)]
+                ),
+                message="the standbys are not warm",
+            )
+            owners = dict(two.owners)
+            later = [Number(key=f"k{i % 100}", n=i) for i in range(400, 440)]
+            await write_numbers(settings, later)
+            await all_counted(settings, 440)
+        await until(lambda: two.ready and shares(two) == [4], message="nobody took over")
+        taken = [owner for partition, owner in two.owners.items() if partition not in owners]
+        assert len(taken) == 2
+        assert sum(owner.progress.wanted for owner in taken) <= 200, "cold, they read about 1,000 offsets"
+        states = [owner._engine.state for owner in two.owners.values()]
+        assert sum(len(state.table) for state in states) == 100
+        last = [Number(key=f"k{i % 100}", n=i) for i in range(440, 480)]
+        await write_numbers(settings, last)
+        await all_counted(settings, 480)
+    found = await counted(settings)
+    assert [one.total for one in found["k7"]][-1] == sum(n.n for n in [*work, *later, *last] if n.key == "k7") + 7000
+    assert {key: [one.seq for one in values] for key, values in found.items()} == {
+        key: list(range(1, len(values) + 1)) for key, values in found.items()
+    }
+
+
+async def test_standbys_are_turned_off(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, standbys=0)
+    await make_toys(settings)
+    async with worker_for(Counter(), settings) as one, worker_for(Counter(), settings) as two:
+        await until(lambda: one.ready and two.ready and shares(one, two) == [2, 2], message="not shared")
+        assert [worker.report()["standbys"] for worker in (one, two)] == [{}, {}]
+
+
 async def test_a_worker_without_partitions_is_ready(broker: Broker, topic_prefix: str) -> None:
     settings = settings_for(broker.bootstrap, topic_prefix, partitions=1)
     await make_toys(settings)
     async with worker_for(Counter(), settings) as one, worker_for(Counter(), settings) as two:
         await until(lambda: one.ready and two.ready and shares(one, two) == [0, 1], message="not ready")
         empty = next(worker for worker in (one, two) if not worker.owners)
-        assert empty.report() == {"ready": True, "assigned": True, "globals": None, "partitions": {}, "standing": []}
+        report = empty.report()
+        assert report.pop("standbys").keys() <= {"0"}
+        assert report == {"ready": True, "assigned": True, "globals": None, "partitions": {}, "standing": []}
 
 
 async def test_an_owner_that_another_one_fenced_stays_away_until_it_is_the_owner(

@@ -230,7 +230,7 @@ async def storm(field: Field) -> None:
             field.settings,
             group=f"{field.settings.topic_prefix}.{field.victim}",
             client_id=f"tests-storm-{turn}",
-            assignor=StickyAssignor(owned=tuple, warm=lambda: every, partitions=len(every), standbys=1),
+            assignor=StickyAssignor(owned=tuple, cold=tuple, warm=lambda: every, partitions=len(every), standbys=1),
             session_timeout_ms=field.settings.session_timeout_ms,
         )
         await member.start()

@@ -15,7 +15,9 @@ PARTITIONS = tuple(range(24))
 def claims(shares: Mapping[str, WorkerShare], *, generation: int = 1, warm: bool = True) -> dict[str, WorkerClaim]:
     """What the workers report after they have got their shares and, if `warm`, have read their standbys."""
     return {
-        worker: WorkerClaim(frozenset(share.owned), frozenset(share.standby) if warm else frozenset(), generation)
+        worker: WorkerClaim(
+            frozenset(share.owned), frozenset(share.standby) if warm else frozenset(), generation=generation
+        )
         for worker, share in shares.items()
     }
 
@@ -56,6 +58,23 @@ def test_a_worker_that_comes_back_first_stands_by_and_takes_over_when_it_is_warm
     assert owned(warm) == {"a": 12, "b": 12}
     assert warm["b"].owned <= joined["b"].standby
     assert divide(PARTITIONS, claims(warm)) == warm, "and then nothing moves any more"
+
+
+def test_what_its_owner_has_not_read_either_moves_at_once() -> None:
+    every = frozenset(PARTITIONS)
+    half_read = WorkerClaim(every, cold=frozenset(range(6, 24)), generation=1)
+    shares = divide(PARTITIONS, {"a": half_read, "b": WorkerClaim()})
+    assert owned(shares) == {"a": 12, "b": 12}
+    assert shares["a"].owned >= set(range(6)), "what it has read stays"
+    assert shares["b"].coming == set()
+
+
+def test_who_waits_for_a_worker_to_be_warm_is_told_to_it() -> None:
+    joined = divide(PARTITIONS, {**claims(divide(PARTITIONS, {"a": WorkerClaim()})), "b": WorkerClaim()})
+    assert len(joined["b"].coming) == 12
+    assert joined["b"].coming <= joined["b"].standby
+    assert joined["a"].coming == set()
+    assert divide(PARTITIONS, claims(joined))["b"].coming == set()
 
 
 def test_of_two_claims_the_later_one_counts() -> None:

@@ -18,7 +18,9 @@ class Member:
     def __init__(self, warm: Iterable[int] = ()) -> None:
         self.owned: list[int] = []
         self.warm = list(warm)
-        self.assignor = StickyAssignor(owned=lambda: self.owned, warm=lambda: self.warm, partitions=6, standbys=1)
+        self.assignor = StickyAssignor(
+            owned=lambda: self.owned, cold=tuple, warm=lambda: self.warm, partitions=6, standbys=1
+        )
 
     def report(self, topics: Sequence[str] = TOPICS) -> ConsumerProtocolMemberMetadata:
         """What it sends, after the way through bytes."""

@@ -2,7 +2,8 @@
 
 A partition here is partition p of all of a service's sources, which always has one owner. An owner keeps its partitions
 for as long as the balance allows. A partition only moves to a worker that is warm for it, which means that it has read
-the partition's tables as a standby; the exception is a partition without an owner. Kafka Streams does the same
+the partition's tables as a standby; the exceptions are a partition without an owner, and one whose owner has not read
+it either, as when several workers start one after the other. Kafka Streams does the same
 (KIP-441). So a worker that comes back after a crash first becomes the standby of the partitions that it is to take, and
 takes them when it reports that it is warm.
 
@@ -27,6 +28,9 @@ class WorkerClaim:
 
     warm: Partitions = _NONE
     """The partitions for which it is a standby that has read the tables."""
+
+    cold: Partitions = _NONE
+    """Those that it owned and had not read yet. Another worker would have to read as much."""
 
     generation: int = -1
     """The group's generation in which it owned them. Of two workers that claim a partition, the later one is right."""
@@ -114,6 +118,10 @@ class _Division:
     def _is_warm(self, worker: str, partition: int) -> bool:
         return partition in self._claims[worker].warm
 
+    def _is_cold(self, partition: int) -> bool:
+        """Return whether the partition's owner has not read its tables."""
+        return partition in self._claims[self._owners[partition]].cold
+
     def _heir(self, partition: int) -> str:
         """Return the worker that takes a partition without an owner: a warm one, if there is any, with most room."""
 
@@ -123,9 +131,13 @@ class _Division:
         return min(self._workers, key=order)
 
     def _balance(self) -> None:
-        """Move partitions to workers that own too few, if these are warm. Note which moves wait for a warm worker."""
+        """Move partitions to workers that own too few, if these are warm, or their owners are not.
+
+        Note which moves wait for a warm worker.
+        """
         room = {worker: self._limits[worker] - self._counts[worker] for worker in self._workers}
         movable = [partition for partition in self._partitions if room[self._owners[partition]] < 0]
+        movable.sort(key=lambda partition: not self._is_cold(partition))
         for warm in (True, False):
             for worker in self._workers:
                 for partition in movable:
@@ -136,7 +148,7 @@ class _Division:
                         continue
                     room[worker] -= 1
                     room[owner] += 1
-                    if warm:
+                    if warm or self._is_cold(partition):
                         self._owners[partition] = worker
                     else:
                         self._wanted[partition] = worker

@@ -28,6 +28,7 @@ class StickyAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokaf
 
     Args:
         owned: returns the partitions that the worker owns.
+        cold: returns those of them whose tables it has not read.
         warm: returns the partitions for which the worker is warm.
         partitions: the number of partitions of each topic.
         standbys: the number of standbys of each partition.
@@ -36,9 +37,16 @@ class StickyAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokaf
     name = NAME
 
     def __init__(
-        self, *, owned: Callable[[], Iterable[int]], warm: Callable[[], Iterable[int]], partitions: int, standbys: int
+        self,
+        *,
+        owned: Callable[[], Iterable[int]],
+        cold: Callable[[], Iterable[int]],
+        warm: Callable[[], Iterable[int]],
+        partitions: int,
+        standbys: int,
     ) -> None:
         self._owned = owned
+        self._cold = cold
         self._warm = warm
         self._partitions = partitions
         self._standbys = standbys
@@ -53,7 +61,12 @@ class StickyAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokaf
 
     def metadata(self, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
         """Return what the worker reports when it joins."""
-        report = {"round": self.round, "owned": sorted(self._owned()), "warm": sorted(self._warm())}
+        report = {
+            "round": self.round,
+            "owned": sorted(self._owned()),
+            "cold": sorted(self._cold()),
+            "warm": sorted(self._warm()),
+        }
         return ConsumerProtocolMemberMetadata(_VERSION, sorted(topics), json.dumps(report).encode())
 
     def assign(
@@ -90,9 +103,8 @@ def _claim(data: bytes) -> WorkerClaim:
     """Return what a worker reports. One that cannot be understood counts as new."""
     told = _told(data)
     try:
-        return WorkerClaim(
-            frozenset(map(int, told.get("owned", ()))), frozenset(map(int, told.get("warm", ()))), int(told["round"])
-        )
+        owned, warm, cold = (frozenset(map(int, told.get(name, ()))) for name in ("owned", "warm", "cold"))
+        return WorkerClaim(owned, warm, cold, int(told["round"]))
     except (KeyError, TypeError, ValueError):
         return WorkerClaim()
 

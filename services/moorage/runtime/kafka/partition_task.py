@@ -81,6 +81,7 @@ class PartitionTask(Generic[S]):
 
         self._context = context
         self._ready = ready
+        self._was_ready = ready is not None
         self._service = context.service
         self._tps = {topic: context.tp(topic, partition) for topic in self._service.sources}
         self._book = context.journals.book(partition)
@@ -189,6 +190,11 @@ class PartitionTask(Generic[S]):
         if restorer is None or restorer.progress.finished:
             return moves
         return moves + sum(tail.position for tail, _ in restorer.progress.tails)
+
+    @property
+    def cold(self) -> bool:
+        """Whether the owner has started with nothing read, and has not read the tables yet."""
+        return not self._was_ready and self.phase not in (Phase.RUNNING, Phase.PARKED)
 
     @property
     def progress(self) -> Progress:

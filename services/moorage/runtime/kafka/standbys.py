@@ -44,9 +44,7 @@ class Standbys(Generic[S]):
 
     def report(self) -> dict[str, str]:
         """Return `Warm` or `Reading` for each partition, for the readiness page."""
-        return {
-            str(partition): "Warm" if task.warm else "Reading" for partition, task in sorted(self._tasks.items())
-        }
+        return {str(partition): "Warm" if task.warm else "Reading" for partition, task in sorted(self._tasks.items())}
 
     def hand_over(self, partition: int) -> PartitionTables[S] | None:
         """Return what was read of a partition, for its owner in this worker; None when nothing was."""

@@ -276,6 +276,7 @@ class Worker(Generic[S]):
         settings = self._settings
         assignor = StickyAssignor(
             owned=lambda: self.owners,
+            cold=lambda: [partition for partition, owner in self.owners.items() if owner.cold],
             warm=self._warm,
             partitions=self.partitions,
             standbys=settings.standbys,

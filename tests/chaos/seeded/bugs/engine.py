@@ -103,7 +103,7 @@ def _() -> list[Change]:
 def _() -> list[Change]:
     def restore(self: Any, *given: Any) -> Any:
         def change(request: Any) -> Any:
-            if isinstance(request, Read) and request.spans and request.spans[0].topic in self._tables:
+            if isinstance(request, Read) and request.spans and request.spans[0].topic in self._source_tables:
                 return Read(tuple(Span(one.topic, one.begin, max(one.begin, one.end - 2)) for one in request.spans))
             return request
 
