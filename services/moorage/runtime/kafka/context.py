@@ -58,6 +58,10 @@ class WorkerContext(Generic[S]):
     standing_by: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_STANDBYS_AT_ONCE))
     """Limits how many standbys read their tables at once."""
 
+    fresh: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by an owner from when it has read the present until it begins to write what it decided on it. Otherwise what
+    it has read would grow old while many other owners decide."""
+
     turns: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by an owner for each slice of records that it decides on."""
 

@@ -45,7 +45,8 @@ _BACKOFF_FIRST, _BACKOFF_MAX = 0.1, 5.0  # seconds between starts after errors
 _MINE_POLL = 0.5  # seconds between two requests to the coordinator
 _LOOK_AGAIN = 0.005  # seconds between two checks of how far the consumer has come
 _FRESH = 0.05  # seconds that a read to the present end may take, so that the end is still present; first attempt
-_STALE = 1.0  # seconds after a read during which an irrevocable write that rests on it may begin
+_AGED = 0.5  # seconds after which such a read is repeated before a decision, because other owners came first
+_STALE = 2.0  # seconds after a read during which an irrevocable write that rests on it may begin
 _STALE_COMMIT = 5.0  # seconds that a transaction with an irrevocable decision may take
 _MARKERS_AFTER = 10.0  # seconds after a commit until its markers are checked
 _READ_AGAIN = 0.1  # seconds between two checks of whether everything has been read
@@ -115,6 +116,7 @@ class PartitionTask(Generic[S]):
         self._alarm = Alarm(context.clock, self._event.set)
         self._letting_in: tuple[TopicPartition, ...] = ()
         self._refreshed_at = 0.0
+        self._holds_fresh = False
         self._failures = 0
 
     # Called by the worker.
@@ -367,6 +369,8 @@ class PartitionTask(Generic[S]):
                 if (coming := self._engine.prepare(decision)) is not None:
                     self._writing = asyncio.create_task(self._write(coming))
                     self._writing.add_done_callback(lambda _: self._event.set())
+                else:
+                    self._let_others()
                 if decision.afresh:
                     raise StartAfresh(decision.afresh)  # noqa: TRY301 - the handler waits for the write
                 self._after(decision)
@@ -374,6 +378,7 @@ class PartitionTask(Generic[S]):
             await self._written()  # the transaction being written rests on a valid state
             raise
         finally:
+            self._let_others()
             writing, self._writing = self._writing, None
             if writing is not None and not writing.done():
                 writing.cancel()
@@ -476,12 +481,24 @@ class PartitionTask(Generic[S]):
             while True:
                 began, now = loop.time(), context.clock.now()
                 found = await self._read_to_ends(needs, now)
-                if found is None or loop.time() - began <= limit:
-                    self._refreshed_at = began
-                    return found
+                if found is None:
+                    return None
+                if loop.time() - began <= limit:
+                    if not self._holds_fresh:
+                        await context.fresh.acquire()
+                        self._holds_fresh = True
+                    if loop.time() - began <= max(limit, _AGED):
+                        self._refreshed_at = began
+                        return found
                 # The end that was read is no longer the present one. Each attempt gets more time, in case everything is
                 # slow.
-                limit *= 2
+                limit = min(2 * limit, _STALE / 2)
+
+    def _let_others(self) -> None:
+        """Let other owners decide on the present: what this one decided on it is being written, or is nothing."""
+        if self._holds_fresh:
+            self._holds_fresh = False
+            self._context.fresh.release()
 
     async def _read_to_ends(self, needs: Needs, now: datetime) -> Freshness | None:
         ends, lagging = await self._read_once(needs) or (None, None)
@@ -534,6 +551,7 @@ class PartitionTask(Generic[S]):
         began = loop.time()
         if decision.fresh and decision.emits and began - self._refreshed_at > _STALE:
             raise StartAfresh("the decision rests on data that was read too long ago: the process was stopped")
+        self._let_others()
         short = {topic.short: offset for topic, offset in transaction.positions.items()}
         offsets = {self._tps[topic]: offset for topic, offset in transaction.offsets.items()}
         steps = self._book.journal.take() if decision.emits or self._book.heavy else []

@@ -12,6 +12,7 @@ from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.engine.requests import Read, Span
+from moorage.runtime.engine.standby import Standby
 from moorage.workers.governor.service import Governor
 from moorage.workers.taint_manager.service import TaintManager
 from moorage_schemas.topics import ZONE_GRANTS
@@ -243,3 +244,16 @@ def _() -> list[Change]:
         return None if found is None else found + timedelta(minutes=2)
 
     return [(PartitionEngine, "next_due", late)]
+
+
+@bug("standby-deaf", "A standby that is warm misses every state record of the owner.", "rebalances")
+def _() -> list[Change]:
+    fold = Standby.offer
+
+    def offer(self: Any, topic: Any, records: Any) -> None:
+        if topic in self.tables._service.changelogs:
+            self.tables.positions[topic] = records[-1].offset + 1
+            return
+        fold(self, topic, records)
+
+    return [(Standby, "offer", offer)]
