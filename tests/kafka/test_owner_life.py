@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
 
 import pytest
 from tests.support.brokers import Broker, EmbeddedBroker
@@ -29,7 +30,7 @@ from tests.support.toys import (
 from tests.support.waiting import until
 
 from moorage.runtime.kafka.worker import Worker
-from moorage.runtime.service import Emit, GlobalView, Input
+from moorage.runtime.service import Emit, GlobalView, Input, Needs
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
@@ -342,3 +343,53 @@ async def test_a_broker_that_hangs_longer_than_a_transaction_may_take(patient_br
         await patient_broker.resume()
         await all_counted(settings, 1000, 90.0)
     assert_exactly_once(await counted(settings), work)
+
+
+class Present(Counter):
+    """Decides on the present, in portions."""
+
+    name = "present"
+    follows: ClassVar[tuple[Topic, ...]] = ()
+    portions = 5
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.worker: Worker[CounterState] | None = None
+        self.deciding: list[tuple[int, list[int]]] = []
+        """For each decision, its partition, and the owners that have read the present and not begun to write."""
+
+    def needs(self, state: CounterState, now: datetime) -> Needs | None:
+        return Needs(tables=(TABLE,))
+
+    def reconcile(self, state: CounterState, now: datetime) -> list[Emit]:
+        assert self.worker is not None
+        owners = self.worker.owners.values()
+        self.deciding.append((state.partition, [owner.partition for owner in owners if owner._holds_fresh]))
+        if (done := len(state.known)) == self.portions:
+            return []
+        state.known.add(f"portion {done}")
+        key = f"portion-{state.partition}-{done}"
+        event = Counted(key=key, seq=1, n=1, total=1)
+        return [Emit(COUNTED, key, f"{state.partition}", event, Meta(id=key, source="test", type=COUNTED.event_type))]
+
+    def is_reconciling(self, state: CounterState) -> bool:
+        return 0 < len(state.known) < self.portions
+
+
+async def test_owners_that_decide_on_the_present_take_turns_so_that_it_does_not_grow_old(
+    broker: Broker, topic_prefix: str
+) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=8, reconcile_interval=0.2)
+    await make_toys(settings)
+    service = Present()
+    service.worker = worker = worker_for(service, settings)
+    async with worker:
+        await worker.wait_ready()
+        owners = list(worker.owners.values())
+        await until(
+            lambda: all(len(owner._engine.state.known) == Present.portions for owner in owners),
+            message="not all have reconciled",
+        )
+        await until(lambda: not any(owner._holds_fresh for owner in owners), message="one does not let others")
+    assert {partition for partition, _ in service.deciding} == set(range(8))
+    assert all(holding == [partition] for partition, holding in service.deciding)
