@@ -72,8 +72,7 @@ class Meta(NamedTuple):
 
 def event_id(*parts: object) -> str:
     """Make an event id: a hash of the event's cause, so that the same input always gives the same id."""
-    text = "\x1f".join([part if type(part) is str else str(part) for part in parts])
-    return blake2b(text.encode(), digest_size=16).hexdigest()
+    return blake2b("\x1f".join(map(str, parts)).encode(), digest_size=16).hexdigest()
 
 
 def to_headers(meta: Meta) -> list[tuple[str, bytes]]:

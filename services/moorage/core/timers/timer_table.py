@@ -10,11 +10,10 @@ from datetime import datetime
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from moorage.core.timers.deadline_index import DeadlineIndex
-from moorage_schemas.timer import TimerFired
 
 
-class Timer(Protocol):
-    """What the table uses of a timer. `SetTimer` has it, too."""
+class Generation(Protocol):
+    """A change of a timer. `TimerFired` names one, and each `SetTimer` is one."""
 
     @property
     def id(self) -> str:
@@ -22,7 +21,11 @@ class Timer(Protocol):
 
     @property
     def generation(self) -> int:
-        """The number of its latest change."""
+        """The number of the change."""
+
+
+class Timer(Generation, Protocol):
+    """What the table uses of a timer. `SetTimer` has it, too."""
 
     @property
     def deadline(self) -> datetime | None:
@@ -76,10 +79,14 @@ class TimerTable(Generic[T]):
         self._fired.pop(timer_id, None)
         self._deadlines.remove(timer_id)
 
-    def fired(self, event: TimerFired) -> None:
+    def fired(self, which: Generation) -> None:
         """Record that a generation has fired, so that it and all lower ones never fire again."""
-        timer_id, fired = event.id, self._fired
-        generation = fired[timer_id] = max(event.generation, fired.get(timer_id, 0))
+        timer_id, generation, fired = which.id, which.generation, self._fired
+        known = fired.get(timer_id, 0)
+        if known < generation:
+            fired[timer_id] = generation
+        else:
+            generation = known
         timer = self._timers.get(timer_id)
         if timer is not None and timer.generation <= generation:
             self._deadlines.remove(timer_id)

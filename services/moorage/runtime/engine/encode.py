@@ -102,7 +102,9 @@ class Encoder:
                     headers.append((CONFIGURATION_HEADER, b"%d" % configuration))
             if place.is_state:
                 headers.extend(sources)
-            partition = partition_of(emit.partition_key, self._partitions)
+            # `BatchProcessor.add` has checked that state belongs to the decision's partition.
+            known = place.is_state and decision.partition >= 0
+            partition = decision.partition if known else partition_of(emit.partition_key, self._partitions)
             records.append(Outgoing(place.topic, partition, raw_key, value, headers))
         if log.is_enabled_for(logging.DEBUG):
             self._tell(decision, records)

@@ -222,10 +222,10 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         if refused is not None:
             step.emits.append(self._dead_letter(record, refused, step.now))
             return
-        self._judge(step, record.meta, report)
+        self._judge(step, record.meta, report, target)
 
-    def _judge(self, step: Round, meta: Meta, report: ConditionReported) -> None:
-        state, target, workload = step.state, report.target.key, report.workload
+    def _judge(self, step: Round, meta: Meta, report: ConditionReported, target: str) -> None:
+        state, workload = step.state, report.workload
         table, name = state.conditions, report.type
         if workload is not None:
             table, name = state.workloads, f"{workload.key}|{report.type}"

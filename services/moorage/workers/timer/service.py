@@ -19,12 +19,12 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
+from moorage.core.apimachinery.trusted_events import target_ref, trusted
 from moorage.core.timers.timer_table import DueTimer, TimerTable
 from moorage.runtime.portions import FIRINGS
 from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, Input, Service, source_name
 from moorage.runtime.settings import Settings
-from moorage.runtime.trusted_events import target_ref, trusted
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.refs import TargetRef
@@ -125,7 +125,7 @@ class TimerService(Service[TimerPartition]):
             fired_time=now,
             subject=timer.subject,
         )
-        self.apply(state, TIMER_FIRED, timer_id, event)
+        state.table.fired(timer)  # as `apply` does with the event, whose id and generation are the timer's
         # The record that set the timer may no longer be in memory, so the timer itself contains the cause.
         cause = Meta(
             id=event_id("timer", timer_id, timer.generation),
