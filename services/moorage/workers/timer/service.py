@@ -127,14 +127,8 @@ class TimerService(Service[TimerPartition]):
         )
         state.table.fired(timer)  # as `apply` does with the event, whose id and generation are the timer's
         # The record that set the timer may no longer be in memory, so the timer itself contains the cause.
-        cause = Meta(
-            id=event_id("timer", timer_id, timer.generation),
-            source=source_name(owner),
-            type=_TIMER_SET,
-            time=deadline,
-            subject=timer_id,
-            correlation_id=timer.correlation_id,
-        )
+        which = event_id("timer", timer_id, timer.generation)
+        cause = Meta(which, source_name(owner), _TIMER_SET, deadline, timer_id, timer.correlation_id)
         return Emit(TIMER_FIRED, timer_id, timer.target_key, event, cause)
 
 
