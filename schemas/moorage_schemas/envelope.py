@@ -8,12 +8,11 @@ Binary mode puts the attributes into record headers `ce_*` and the data into the
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Protocol
+from hashlib import blake2b
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from moorage_schemas.times import format_time, parse_time
 
@@ -49,8 +48,7 @@ class EnvelopeError(ValueError):
         self.rule = rule
 
 
-@dataclass(frozen=True, slots=True)
-class Meta:
+class Meta(NamedTuple):
     """The attributes of an event, without its data."""
 
     id: str
@@ -74,8 +72,7 @@ class Meta:
 
 def event_id(*parts: object) -> str:
     """Make an event id: a hash of the event's cause, so that the same input always gives the same id."""
-    text = "\x1f".join([part if type(part) is str else str(part) for part in parts])
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return blake2b("\x1f".join(map(str, parts)).encode(), digest_size=16).hexdigest()
 
 
 def to_headers(meta: Meta) -> list[tuple[str, bytes]]:

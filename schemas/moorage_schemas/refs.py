@@ -34,7 +34,7 @@ class TargetRef(Model):
     @property
     def key(self) -> str:
         """`Kind/name`. Outside the home fleet, the cluster and a colon precede it."""
-        key = f"{self.kind.value}/{self.name}"
+        key = f"{self.kind}/{self.name}"
         return key if not self.cluster else f"{self.cluster}:{key}"
 
     @classmethod

@@ -150,7 +150,7 @@ def test_the_metrics_table_is_the_metrics() -> None:
         for node in ast.walk(tree(path))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
-        and node.func.id in ("Counter", "Gauge", "Histogram")
+        and node.func.id in ("Counter", "Gauge", "Histogram", "BulkHistogram")
         and len(node.args) > 1  # collections.Counter takes one at most
         and isinstance(node.args[0], ast.Constant)
         and isinstance(node.args[1], ast.Constant)

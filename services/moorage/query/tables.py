@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
@@ -49,7 +48,7 @@ class Stored:
         self.key = key
         # There are many records, so what they have in common is one object.
         subject = key if meta.subject == key else meta.subject
-        self.meta = replace(meta, subject=subject, correlation_id=sys.intern(meta.correlation_id))
+        self.meta = meta._replace(subject=subject, correlation_id=sys.intern(meta.correlation_id))
         self._millis: int = record.timestamp
         self._value: bytes | None = record.value
         self._event = event

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
@@ -15,6 +14,7 @@ from pydantic import ValidationError
 from moorage.runtime.errors import EncodeError
 from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, Input, Malformed, RawRecord
+from moorage.runtime.value_writer import write_value
 from moorage_schemas.base import Model
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import (
@@ -83,7 +83,7 @@ def decode(topic: Topic, record: Any, *, third_party: bool = False, max_bytes: i
     if not third_party:
         return Input(topic, record.partition, record.offset, key, event, meta)
     if not meta.traceparent:
-        meta = replace(meta, traceparent=_new_trace(meta.id))
+        meta = meta._replace(traceparent=_new_trace(meta.id))
     return Input(topic, record.partition, record.offset, key, event, meta, raw_record(record), _written(record))
 
 
@@ -219,7 +219,7 @@ def serialize(emit: Emit) -> bytes | None:
     """
     if emit.event is None:
         return None
-    value: bytes = emit.event.__pydantic_serializer__.to_json(emit.event)
+    value = write_value(emit.event)
     if len(value) + len(emit.key) + _RECORD_OVERHEAD > emit.topic.max_message_bytes:
         raise EncodeError(
             f"{emit.topic.short} {emit.key}: invalid value {len(value)} bytes: a record must have at most "

@@ -6,6 +6,8 @@ import contextlib
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from moorage.runtime.bulk_histogram import BulkHistogram
+
 _LATENCIES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 
 LAG = Gauge("moorage_lag_records", "Records that wait to be processed", ["service", "partition"])
@@ -28,13 +30,13 @@ BATCH_RECORDS = Histogram(
 )
 RECORDS = Counter("moorage_records_total", "Records processed", ["service"])
 EMITTED = Counter("moorage_events_emitted_total", "Events written", ["service", "topic"])
-DECISION_SECONDS = Histogram(
+DECISION_SECONDS = BulkHistogram(
     "moorage_decision_latency_seconds",
     "Seconds from the time of a report to the decision that it led to",
     ["service", "topic"],
     buckets=_LATENCIES,
 )
-TIMER_LATENESS = Histogram(
+TIMER_LATENESS = BulkHistogram(
     "moorage_timer_lateness_seconds",
     "Seconds from a deadline to the firing of its timer",
     ["service"],

@@ -15,6 +15,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
+from msgspec import Struct
+
 from moorage.runtime.row_reader import RowReader
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
@@ -30,8 +32,7 @@ class RawRecord:
     headers: tuple[tuple[str, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True, gc=False):
     """One record that a service reads, decoded, with its topic, partition and offset."""
 
     topic: Topic
@@ -71,8 +72,7 @@ class Malformed:
     rule: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Emit:
+class Emit(Struct, frozen=True, gc=False):
     """One record that a service writes."""
 
     topic: Topic
@@ -125,8 +125,16 @@ def child_id(emit: Emit, ordinal: int) -> str:
         emit: what is written.
         ordinal: distinguishes several events of one step, for one key from one cause.
     """
-    about = (emit.cause.id, emit.topic.short, emit.key, ordinal)
-    return event_id(*about, emit.step) if emit.step else event_id(*about)
+    return event_id(id_text(emit, ordinal))
+
+
+def id_text(emit: Emit, ordinal: int = 0) -> str:
+    """Return the parts of which an emitted event's id is made, joined as `event_id` joins them.
+
+    This runs for every record that is written, and again only for a second event of the same step.
+    """
+    about = f"{emit.cause.id}\x1f{emit.topic.short}\x1f{emit.key}\x1f{ordinal}"
+    return f"{about}\x1f{emit.step}" if emit.step else about
 
 
 def source_name(service: str) -> str:

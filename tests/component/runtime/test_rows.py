@@ -503,8 +503,9 @@ def test_a_shared_field_with_constraints_is_refused() -> None:
         Few.model_validate({"labels": ["a", "b", "c"]})
 
 
-def test_the_timers_that_are_kept_are_models() -> None:
-    engine = restored(TimerService())
+def test_a_timer_is_kept_in_the_same_form_from_a_row_and_from_a_model() -> None:
+    service = TimerService()
+    engine = restored(service)
     event = SetTimer(
         id="t",
         target=TargetRef(kind=TargetKind.NODE, name="n1"),
@@ -514,6 +515,11 @@ def test_the_timers_that_are_kept_are_models() -> None:
         subject="s",
     )
     engine.fold(TIMERS, [consumed(TIMERS, 0, b"t", event.model_dump_json().encode())])
-    (due,) = engine.state.table.take_due(datetime(2026, 1, 2, tzinfo=UTC))
-    assert due.timer == event
-    assert due.timer.model_dump_json() == event.model_dump_json()
+    plain = service.new_state(0)
+    service.apply(plain, TIMERS, "t", event)
+    late = datetime(2026, 1, 2, tzinfo=UTC)
+    (due,) = engine.state.table.take_due(late)
+    assert [due] == list(plain.table.take_due(late))
+    assert due.deadline == event.deadline
+    for name in ("id", "target", "owner", "generation", "deadline", "subject", "correlation_id"):
+        assert getattr(due.timer, name) == getattr(event, name)

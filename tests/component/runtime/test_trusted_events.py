@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.support.records import decide
 from tests.unit.contract.strategies import instances
 
+from moorage.core.apimachinery.trusted_events import target_ref, trusted, workload_ref
 from moorage.runtime.service import Input
-from moorage.runtime.trusted_events import target_ref, trusted, workload_ref
 from moorage.workers.eviction.service import Eviction
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAsked

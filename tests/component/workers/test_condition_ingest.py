@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.records import T0, at, record
 from tests.support.worlds.flow import Flow
@@ -645,7 +645,7 @@ def declared(life: int, seconds: float) -> ResourceDeclared:
 
 
 def written(event: ConditionReported, seconds: float, *, id: str = "e1") -> Input:  # noqa: A002 - CloudEvents' own name
-    return replace(came(event, id=id), written=at(seconds))
+    return msgspec.structs.replace(came(event, id=id), written=at(seconds))
 
 
 def life(number: int, seconds: float) -> ConditionIngestPartition:

@@ -30,19 +30,19 @@ def fired(name: str, generation: int) -> TimerFired:
     return TimerFired(id=name, target=TARGET, owner="test", generation=generation, deadline=T0, fired_time=T0)
 
 
-def due(table: TimerTable, seconds: float) -> list[tuple[str, int]]:
+def due(table: TimerTable[SetTimer], seconds: float) -> list[tuple[str, int]]:
     return [(found.timer.id, found.timer.generation) for found in table.take_due(at(seconds))]
 
 
 def test_it_is_due_at_its_deadline_and_not_a_microsecond_before() -> None:
-    table = TimerTable()
+    table: TimerTable[SetTimer] = TimerTable()
     table.set(timer("a", 1, 5))
     assert list(table.take_due(at(5) - TICK)) == []
     assert due(table, 5) == [("a", 1)]
 
 
 def test_it_is_taken_once_and_is_over_when_it_has_fired() -> None:
-    table = TimerTable()
+    table: TimerTable[SetTimer] = TimerTable()
     table.set(timer("a", 1, 5))
     assert due(table, 6) == [("a", 1)]
     assert due(table, 7) == []
@@ -52,7 +52,7 @@ def test_it_is_taken_once_and_is_over_when_it_has_fired() -> None:
 
 
 def test_those_that_are_not_taken_stay_due() -> None:
-    table = TimerTable()
+    table: TimerTable[SetTimer] = TimerTable()
     for name in ("c", "a", "b"):
         table.set(timer(name, 1, 5))
     assert [found.timer.id for found in islice(table.take_due(at(6)), 2)] == ["a", "b"]
@@ -61,7 +61,7 @@ def test_those_that_are_not_taken_stay_due() -> None:
 
 
 def test_the_earliest_comes_first_then_by_id() -> None:
-    table = TimerTable()
+    table: TimerTable[SetTimer] = TimerTable()
     for name, seconds in (("c", 2), ("b", 1), ("a", 2)):
         table.set(timer(name, 1, seconds))
     assert table.next_deadline() == at(1)
@@ -69,7 +69,7 @@ def test_the_earliest_comes_first_then_by_id() -> None:
 
 
 def test_a_higher_generation_moves_it_and_a_lower_or_equal_one_is_ignored() -> None:
-    table = TimerTable()
+    table: TimerTable[SetTimer] = TimerTable()
     assert table.set(timer("a", 2, 5))
     assert not table.set(timer("a", 2, 1))
     assert not table.set(timer("a", 1, 1))
@@ -80,7 +80,7 @@ def test_a_higher_generation_moves_it_and_a_lower_or_equal_one_is_ignored() -> N
 
 
 def test_a_cancelled_one_is_never_due_and_may_be_set_again() -> None:
-    table = TimerTable()
+    table: TimerTable[SetTimer] = TimerTable()
     table.set(timer("a", 1, 5))
     table.set(timer("a", 2, None))
     assert due(table, 9) == []
@@ -89,7 +89,7 @@ def test_a_cancelled_one_is_never_due_and_may_be_set_again() -> None:
 
 
 def test_a_removed_one_is_forgotten() -> None:
-    table = TimerTable()
+    table: TimerTable[SetTimer] = TimerTable()
     table.set(timer("a", 1, 5))
     table.remove("a")
     assert due(table, 9) == []
@@ -97,7 +97,7 @@ def test_a_removed_one_is_forgotten() -> None:
 
 
 def test_what_has_fired_may_be_known_before_the_timer() -> None:
-    table = TimerTable()
+    table: TimerTable[SetTimer] = TimerTable()
     table.fired(fired("a", 2))
     table.set(timer("a", 2, 5))
     assert due(table, 9) == []
@@ -106,7 +106,7 @@ def test_what_has_fired_may_be_known_before_the_timer() -> None:
 
 
 def test_fired_generations_of_unknown_timers_are_dropped_and_those_of_known_ones_kept() -> None:
-    table = TimerTable()
+    table: TimerTable[SetTimer] = TimerTable()
     table.set(timer("known", 1, 5))
     table.fired(fired("known", 1))
     table.fired(fired("gone", 4))
@@ -117,7 +117,7 @@ def test_fired_generations_of_unknown_timers_are_dropped_and_those_of_known_ones
 
 
 def test_superseded_entries_do_not_pile_up() -> None:
-    table = TimerTable()
+    table: TimerTable[SetTimer] = TimerTable()
     for generation in range(1, 5001):
         table.set(timer("a", generation, generation))
     assert len(table._deadlines._heap) < 200
@@ -137,7 +137,7 @@ moves = st.lists(
 
 @given(moves)
 def test_against_a_list_that_is_searched(steps: list[tuple[str, str, int, int]]) -> None:
-    table = TimerTable()
+    table: TimerTable[SetTimer] = TimerTable()
     known: dict[str, SetTimer] = {}
     done: dict[str, int] = {}
     now = 0

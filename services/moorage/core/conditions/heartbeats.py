@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from moorage.core.apimachinery.durations import seconds_of
@@ -150,6 +151,11 @@ def coarseness(grace: timedelta | None) -> timedelta:
     """
     if grace is None:
         return LEAST_OFTEN
+    return _half(grace)
+
+
+@lru_cache(maxsize=64)  # a fleet has few grace periods, and this runs for each report
+def _half(grace: timedelta) -> timedelta:
     half = grace / 2
     return _NONE if half < _NOT_WORTH_IT else min(half, LEAST_OFTEN)
 

@@ -19,6 +19,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Self
 
+from moorage.core.apimachinery.trusted_events import trusted
 from moorage_schemas.condition import (
     ConditionChanged,
     ConditionReported,
@@ -51,7 +52,7 @@ class Refusal:
         return f"{self.field}: invalid value {self.value!r}: {self.rule}"
 
 
-@dataclass(slots=True)  # not frozen, because creating a frozen one takes twice as long; nothing modifies it
+@dataclass(slots=True)  # not frozen, because creating a frozen one takes twice as long; only `heard` is ever set
 class Held:
     """The stored part of a condition. Its reason and message take the most space and are not stored."""
 
@@ -276,7 +277,9 @@ def judge(
         return wrong
     same = known is not None and known.target_uid == target_uid
     unchanged = known if known is not None and same and known.status is report.status else None
-    condition = ConditionChanged(
+    # A thousand reports a second pass here, and all of these values come from validated events.
+    condition = trusted(
+        ConditionChanged,
         target=report.target,
         target_uid=target_uid,
         type=report.type,

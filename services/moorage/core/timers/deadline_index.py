@@ -65,7 +65,9 @@ class DeadlineIndex(Generic[K]):
         Args:
             now: the present time. A deadline is due from its own instant on.
         """
-        while (at := self.next()) is not None and at <= now:
-            _, key = heapq.heappop(self._heap)
-            del self._at[key]
-            yield key, at
+        deadlines = self._at
+        while (heap := self._heap) and heap[0][0] <= now:  # the caller may set deadlines between two of them
+            at, key = heapq.heappop(heap)
+            if deadlines.get(key) == at:
+                del deadlines[key]
+                yield key, at

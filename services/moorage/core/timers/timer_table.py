@@ -6,22 +6,43 @@ The code never reads the clock: `now` is an argument. A timer is due at or after
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from moorage.core.timers.deadline_index import DeadlineIndex
-from moorage_schemas.timer import SetTimer, TimerFired
 
 
-@dataclass(frozen=True, slots=True)
-class DueTimer:
+class Generation(Protocol):
+    """A change of a timer. `TimerFired` names one, and each `SetTimer` is one."""
+
+    @property
+    def id(self) -> str:
+        """The timer's key."""
+
+    @property
+    def generation(self) -> int:
+        """The number of the change."""
+
+
+class Timer(Generation, Protocol):
+    """What the table uses of a timer. `SetTimer` has it, too."""
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When it is due; None when it is cancelled."""
+
+
+T = TypeVar("T", bound=Timer)
+
+
+class DueTimer(NamedTuple, Generic[T]):
     """A timer whose deadline has passed."""
 
-    timer: SetTimer
+    timer: T
     deadline: datetime
 
 
-class TimerTable:
+class TimerTable(Generic[T]):
     """The timers of one partition, and the generation of each that has fired.
 
     Records may arrive in any order and any number of times: a lower generation is ignored, and an equal one changes
@@ -31,7 +52,7 @@ class TimerTable:
     __slots__ = ("_deadlines", "_fired", "_timers")
 
     def __init__(self) -> None:
-        self._timers: dict[str, SetTimer] = {}
+        self._timers: dict[str, T] = {}
         self._fired: dict[str, int] = {}
         self._deadlines: DeadlineIndex[str] = DeadlineIndex()
         """The deadlines that have not fired yet, by timer id."""
@@ -40,7 +61,7 @@ class TimerTable:
         """The number of known timers, including cancelled and fired ones."""
         return len(self._timers)
 
-    def set(self, timer: SetTimer) -> bool:
+    def set(self, timer: T) -> bool:
         """Set, move or cancel a timer. Returns False if its generation is not newer than the known one."""
         known = self._timers.get(timer.id)
         if known is not None and known.generation >= timer.generation:
@@ -58,21 +79,25 @@ class TimerTable:
         self._fired.pop(timer_id, None)
         self._deadlines.remove(timer_id)
 
-    def fired(self, event: TimerFired) -> None:
+    def fired(self, which: Generation) -> None:
         """Record that a generation has fired, so that it and all lower ones never fire again."""
-        if self._fired.get(event.id, 0) < event.generation:
-            self._fired[event.id] = event.generation
-        timer = self._timers.get(event.id)
-        if timer is not None and timer.generation <= self._fired[event.id]:
-            self._deadlines.remove(event.id)
+        timer_id, generation, fired = which.id, which.generation, self._fired
+        known = fired.get(timer_id, 0)
+        if known < generation:
+            fired[timer_id] = generation
+        else:
+            generation = known
+        timer = self._timers.get(timer_id)
+        if timer is not None and timer.generation <= generation:
+            self._deadlines.remove(timer_id)
 
-    def take_due(self, now: datetime) -> Iterator[DueTimer]:
+    def take_due(self, now: datetime) -> Iterator[DueTimer[T]]:
         """Take the timers whose deadline is not after `now`, earliest first, then by id. None is due a second time.
 
         `fired` must be called for each of them.
         """
-        for timer_id, deadline in self._deadlines.take_due(now):
-            yield DueTimer(self._timers[timer_id], deadline)
+        timers = self._timers
+        return (DueTimer(timers[timer_id], deadline) for timer_id, deadline in self._deadlines.take_due(now))
 
     def next_deadline(self) -> datetime | None:
         """The earliest deadline that has not fired yet. None if there is none."""

@@ -162,7 +162,7 @@ def _traced(write: Write, headers: Mapping[str, str]) -> Write:
     trace = headers.get("traceparent", "")
     if write.meta.traceparent or not trace:
         return write
-    return replace(write, meta=replace(write.meta, traceparent=trace))
+    return replace(write, meta=write.meta._replace(traceparent=trace))
 
 
 def _refused(refusal: Refusal) -> StatusError:

@@ -61,6 +61,9 @@ class BatchDecision:
     left: Sequence[tuple[Topic, Any]] = ()
     """The given records that the decision did not take. They are for the next decision."""
 
+    partition: int = -1
+    """The partition of its state records, once it has any events."""
+
     afresh: str = ""
     """Why the state must be restored once this is written; empty when the state is sound."""
 
@@ -165,12 +168,13 @@ class BatchProcessor(Generic[S]):
         Raises:
             EncodeError: an event cannot be written.
         """
-        changelogs, serialize = self._changelogs, self._form.serialize
+        changelogs, serialize, partitions = self._changelogs, self._form.serialize, self._partitions
         added = []  # all events, or none when one cannot be written
         for emit in emits:
-            if emit.topic.short in changelogs:
-                self._check_partition(emit)
+            if emit.topic.short in changelogs and partition_of(emit.partition_key, partitions) != self._partition:
+                raise self._strayed(emit)
             added.append((emit, serialize(emit)))
+        decision.partition = self._partition
         decision.emits += added
         generation = self.configuration.generation if self.configuration is not None else 0
         decision.configurations += [generation] * len(added)
@@ -296,10 +300,10 @@ class BatchProcessor(Generic[S]):
     def _count_refusal(self, bad: Malformed) -> None:
         metrics.DEAD_LETTERS.labels(self._service.name, bad.reason).inc()
 
-    def _check_partition(self, emit: Emit) -> None:
-        goes_to = partition_of(emit.partition_key, self._partitions)
-        if goes_to != self._partition:
-            raise EncodeError(
-                f"{emit.topic.short} {emit.key}: invalid value {emit.partition_key!r}: state must stay in its "
-                f"owner's partition {self._partition}, but this key belongs to partition {goes_to}"
-            )
+    def _strayed(self, emit: Emit) -> EncodeError:
+        """Return the error of a state record that belongs to another partition."""
+        return EncodeError(
+            f"{emit.topic.short} {emit.key}: invalid value {emit.partition_key!r}: state must stay in its owner's "
+            f"partition {self._partition}, but this key belongs to partition "
+            f"{partition_of(emit.partition_key, self._partitions)}"
+        )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import structlog
@@ -12,10 +13,11 @@ from moorage.runtime import codec, metrics
 from moorage.runtime.codec import Outgoing
 from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.logs import bound_to
-from moorage.runtime.service import Emit, Service, child_id, source_name
-from moorage_schemas.envelope import CONFIGURATION_HEADER, CONTENT_TYPE, to_headers
+from moorage.runtime.service import Service, child_id, id_text, source_name
+from moorage_schemas.base import Model
+from moorage_schemas.envelope import CONFIGURATION_HEADER, CONTENT_TYPE, event_id, to_headers
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import Topic, partition_of
+from moorage_schemas.topics import EVICTIONS, PLACEMENTS, TAINTS, TIMER_FIRED, Topic, partition_of
 
 log = structlog.get_logger(__name__)
 
@@ -67,21 +69,23 @@ class Encoder:
             (codec.BEFORE_HEADER, codec.before_value(before, positions)),
         )
         time = ("ce_time", format_time(decision.now).encode())
-        ordinals: dict[tuple[str, str, str, str], int] = {}
+        ordinals: dict[str, int] = {}
         records = []
+        last, place = None, None
         for (emit, value), configuration in zip(decision.emits, decision.configurations, strict=True):
-            short, key, cause = emit.topic.short, emit.key, emit.cause
-            place = self._places.get(short) or self._place(emit.topic)
+            topic, key, cause = emit.topic, emit.key, emit.cause
+            if place is None or topic is not last:
+                last, place = topic, self._places.get(topic.short) or self._place(topic)
             raw_key = key.encode()
             if emit.meta is not None:
                 headers = to_headers(emit.meta)
             else:
-                which = (cause.id, short, key, emit.step)
-                ordinal = ordinals.get(which, 0)
-                ordinals[which] = ordinal + 1
+                about = id_text(emit)
+                ordinal = ordinals.get(about, -1) + 1
+                ordinals[about] = ordinal
                 headers = [
                     _SPEC_VERSION,
-                    ("ce_id", child_id(emit, ordinal).encode()),
+                    ("ce_id", (child_id(emit, ordinal) if ordinal else event_id(about)).encode()),
                     place.source,
                     place.type,
                     _CONTENT_TYPE,
@@ -89,15 +93,18 @@ class Encoder:
                 ]
                 if key:
                     headers.append(("ce_subject", raw_key))
-                headers.append(("ce_correlationid", (cause.correlation_id or cause.id).encode()))
-                headers.append(("ce_causationid", cause.id.encode()))
+                cause_id = cause.id.encode()
+                headers.append(("ce_correlationid", cause.correlation_id.encode() or cause_id))
+                headers.append(("ce_causationid", cause_id))
                 if cause.traceparent:
                     headers.append(("traceparent", cause.traceparent.encode()))
                 if configuration:
                     headers.append((CONFIGURATION_HEADER, b"%d" % configuration))
             if place.is_state:
                 headers.extend(sources)
-            partition = partition_of(emit.partition_key, self._partitions)
+            # `BatchProcessor.add` has checked that state belongs to the decision's partition.
+            known = place.is_state and decision.partition >= 0
+            partition = decision.partition if known else partition_of(emit.partition_key, self._partitions)
             records.append(Outgoing(place.topic, partition, raw_key, value, headers))
         if log.is_enabled_for(logging.DEBUG):
             self._tell(decision, records)
@@ -126,34 +133,23 @@ class Encoder:
 
     def count(self, decision: BatchDecision) -> None:
         """Update the metrics for a decision. Called when it is committed."""
-        counts: dict[str, int] = {}
+        events: dict[str, list[Model | None]] = {}
         for emit, _ in decision.emits:
-            short = emit.topic.short
-            counts[short] = counts.get(short, 0) + 1
-            observe = _OBSERVED.get(short)
-            if observe is not None:
-                observe(self._name, emit, decision)
-        for short, count in counts.items():
-            metrics.EMITTED.labels(self._name, short).inc(count)
+            events.setdefault(emit.topic.short, []).append(emit.event)
+        for short, written in events.items():
+            metrics.EMITTED.labels(self._name, short).inc(len(written))
+            if short in _DECIDED:
+                since = [found for event in written if (found := getattr(event, "report_time", None)) is not None]
+                metrics.DECISION_SECONDS.observe(_seconds(since, decision.now), self._name, short)
+            elif short == TIMER_FIRED.short:
+                since = [found for event in written if (found := getattr(event, "deadline", None)) is not None]
+                metrics.TIMER_LATENESS.observe(_seconds(since, decision.now), self._name)
 
 
-def _decided(service: str, emit: Emit, decision: BatchDecision) -> None:
-    reported = getattr(emit.event, "report_time", None)
-    if reported is not None:
-        seconds = (decision.now - reported).total_seconds()
-        metrics.DECISION_SECONDS.labels(service, emit.topic.short).observe(max(0.0, seconds))
+_DECIDED = frozenset(topic.short for topic in (EVICTIONS, PLACEMENTS, TAINTS))
+"""The topics whose events state when the report was made that led to them."""
 
 
-def _fired(service: str, emit: Emit, decision: BatchDecision) -> None:
-    deadline = getattr(emit.event, "deadline", None)
-    if deadline is not None:
-        seconds = (decision.now - deadline).total_seconds()
-        metrics.TIMER_LATENESS.labels(service).observe(max(0.0, seconds))
-
-
-_OBSERVED: dict[str, Callable[[str, Emit, BatchDecision], None]] = {
-    "evictions": _decided,
-    "placements": _decided,
-    "taints": _decided,
-    "timer-fired": _fired,
-}
+def _seconds(since: Iterable[datetime], now: datetime) -> list[float]:
+    """Return how long ago these instants were."""
+    return [max(0.0, (now - one).total_seconds()) for one in since]

@@ -121,13 +121,14 @@ class PartitionProducer:
         sent: list[asyncio.Future[object]] = []
         for (topic, partition), group in by_partition.items():
             batch = producer.create_batch()
-            for record in group:
-                place = {"timestamp": None, "key": record.key, "value": record.value, "headers": record.headers}
-                if batch.append(**place) is None:
+            append = batch.append
+            for _, _, key, value, headers in group:
+                if append(timestamp=None, key=key, value=value, headers=headers) is None:
                     batch.close()
                     sent.append(await producer.send_batch(batch, topic, partition=partition))
                     batch = producer.create_batch()
-                    batch.append(**place)  # an empty batch accepts a record of any size
+                    append = batch.append
+                    append(timestamp=None, key=key, value=value, headers=headers)  # an empty batch accepts any size
             batch.close()
             sent.append(await producer.send_batch(batch, topic, partition=partition))
         return sent

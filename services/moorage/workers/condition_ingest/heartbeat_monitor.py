@@ -97,10 +97,12 @@ class HeartbeatMonitor:
 
         A report that starts a watch is written, because its generation becomes part of the timer's id.
         """
+        if known is None or known.status is not report.status or known.source != source:
+            return False  # most reports that change something do this, so it is checked before all else
         target = report.target
         uid = state.targets[target.key]
         within = self.coarseness(state, target, source)
-        if known is None or not within:
+        if not within:
             return False
         if report.status is not ConditionStatus.UNKNOWN and self._period(state, target, source) is not None:
             watch = state.watches.get(target.key, {}).get(source)

@@ -43,7 +43,6 @@ batch and `now` give the same bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from heapq import nsmallest
 from typing import Any, ClassVar
@@ -213,7 +212,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             or check_workload(report)
         )
         if refused is None and self._strayed(step.state, record, target):
-            sent_on = replace(record.meta, causation_id=record.meta.id)
+            sent_on = record.meta._replace(causation_id=record.meta.id)
             step.emits.append(Emit(CONDITION_REPORTS, target, target, report, record.meta, meta=sent_on))
             return
         if refused is None and target not in step.state.targets:
@@ -223,10 +222,10 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         if refused is not None:
             step.emits.append(self._dead_letter(record, refused, step.now))
             return
-        self._judge(step, record.meta, report)
+        self._judge(step, record.meta, report, target)
 
-    def _judge(self, step: Round, meta: Meta, report: ConditionReported) -> None:
-        state, target, workload = step.state, report.target.key, report.workload
+    def _judge(self, step: Round, meta: Meta, report: ConditionReported, target: str) -> None:
+        state, workload = step.state, report.workload
         table, name = state.conditions, report.type
         if workload is not None:
             table, name = state.workloads, f"{workload.key}|{report.type}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from typing import Final, Protocol
@@ -116,8 +116,7 @@ class ConditionIngestPartition:
 
     def hear(self, target: str, name: str) -> None:
         """Note that this process has read the report on which a condition rests, so that its times are exact."""
-        known = self.conditions[target]
-        known[name] = replace(known[name], heard=True)
+        self.conditions[target][name].heard = True
 
     def look(self, target: str) -> None:
         """Check whether the state under a target's key belongs to a target that is no longer declared."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from moorage.core.apimachinery.trusted_events import target_ref, trusted, workload_ref
 from moorage.core.taints.eviction_verdict import Keep, Verdict, verdict
 from moorage.runtime.service import Emit
-from moorage.runtime.trusted_events import target_ref, trusted, workload_ref
 from moorage.workers.eviction.state import OWNER, BoundTarget, EvictionPartition, OpenRequest, Tolerations, timer_id
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered, EvictionAsked

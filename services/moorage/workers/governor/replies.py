@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from moorage.workers.governor.record_writer import SOURCE, Write
@@ -110,8 +109,8 @@ class Replies:
         freed = self._freed
         if request is not None and freed is not None and request.caused_by != freed.id:
             request.caused_by = freed.id
-            return replace(freed, correlation_id=correlation or freed.correlation)
-        return replace(self._by_time(what, key, revision), correlation_id=correlation)
+            return freed._replace(correlation_id=correlation or freed.correlation)
+        return self._by_time(what, key, revision)._replace(correlation_id=correlation)
 
     def _by_time(self, *about: object) -> Meta:
         return Meta(

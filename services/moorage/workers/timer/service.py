@@ -17,23 +17,41 @@ from itertools import islice
 from sys import intern
 from typing import Any, ClassVar
 
+from msgspec import Struct
+
+from moorage.core.apimachinery.trusted_events import target_ref, trusted
 from moorage.core.timers.timer_table import DueTimer, TimerTable
-from moorage.runtime.portions import RECORDS
+from moorage.runtime.portions import FIRINGS
 from moorage.runtime.row_reader import RowReader
-from moorage.runtime.service import Emit, Input, Service
+from moorage.runtime.service import Emit, Input, Service, source_name
 from moorage.runtime.settings import Settings
-from moorage.runtime.trusted_events import target_ref, trusted
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.refs import TargetRef
 from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.topics import TIMER_FIRED, TIMERS, Topic
+
+_TIMER_SET = TIMERS.event_type
+
+
+class KnownTimer(Struct, frozen=True, gc=False):
+    """What is kept of a timer. There may be a million of them."""
+
+    id: str
+    target: TargetRef
+    target_key: str
+    owner: str
+    generation: int
+    deadline: datetime | None
+    subject: str
+    correlation_id: str
 
 
 @dataclass(slots=True)
 class TimerPartition:
     """The timers of one partition."""
 
-    table: TimerTable = field(default_factory=TimerTable)
+    table: TimerTable[KnownTimer] = field(default_factory=TimerTable)
     begun: bool = False
     """Whether the service has been woken since the restore. By then all timers are known, so any other is deleted."""
 
@@ -56,27 +74,16 @@ class TimerService(Service[TimerPartition]):
         """Fold in a timer, or a record that a timer has fired."""
         if topic is TIMERS:
             if isinstance(event, SetTimer):
-                state.table.set(event)
+                state.table.set(_known(event, event.target))
             else:
                 state.table.remove(key)
         elif isinstance(event, TimerFired):
             state.table.fired(event)
 
     def apply_row(self, state: TimerPartition, topic: Topic, key: str, row: Any) -> bool:  # noqa: ARG002 - a timer has its id
-        """Fold in a timer, which is kept as a model, or a record that a timer has fired."""
+        """Fold in a timer, or a record that a timer has fired."""
         if topic is TIMERS:
-            state.table.set(
-                trusted(
-                    SetTimer,
-                    id=row.id,
-                    target=target_ref(row.target.key),
-                    owner=intern(row.owner),
-                    generation=row.generation,
-                    deadline=row.deadline,
-                    subject=row.subject,
-                    correlation_id=row.correlation_id,
-                )
-            )
+            state.table.set(_known(row, target_ref(row.target.key)))
         else:
             state.table.fired(row)
         return True
@@ -99,35 +106,44 @@ class TimerService(Service[TimerPartition]):
         if not state.begun:  # every timer is known now
             state.begun = True
             state.table.forget_orphans()
-        return [self._fire(state, due, now) for due in islice(state.table.take_due(now), RECORDS)]
+        return [self._fire(state, due, now) for due in islice(state.table.take_due(now), FIRINGS)]
 
     def next_wake(self, state: TimerPartition) -> datetime | None:
         """Return the earliest deadline."""
         return state.table.next_deadline()
 
-    def _fire(self, state: TimerPartition, due: DueTimer, now: datetime) -> Emit:
-        timer = due.timer
+    def _fire(self, state: TimerPartition, due: DueTimer[KnownTimer], now: datetime) -> Emit:
+        timer, deadline = due
+        timer_id, owner = timer.id, timer.owner
         event = trusted(
             TimerFired,
-            id=timer.id,
+            id=timer_id,
             target=timer.target,
-            owner=timer.owner,
+            owner=owner,
             generation=timer.generation,
-            deadline=due.deadline,
+            deadline=deadline,
             fired_time=now,
             subject=timer.subject,
         )
-        self.apply(state, TIMER_FIRED, timer.id, event)
+        state.table.fired(timer)  # as `apply` does with the event, whose id and generation are the timer's
         # The record that set the timer may no longer be in memory, so the timer itself contains the cause.
-        cause = Meta(
-            id=event_id("timer", timer.id, timer.generation),
-            source=f"moorage/{timer.owner}",
-            type=TIMERS.event_type,
-            time=due.deadline,
-            subject=timer.id,
-            correlation_id=timer.correlation_id,
-        )
-        return Emit(TIMER_FIRED, timer.id, timer.target.key, event, cause)
+        which = event_id("timer", timer_id, timer.generation)
+        cause = Meta(which, source_name(owner), _TIMER_SET, deadline, timer_id, timer.correlation_id)
+        return Emit(TIMER_FIRED, timer_id, timer.target_key, event, cause)
+
+
+def _known(timer: Any, target: TargetRef) -> KnownTimer:
+    """Return what is kept of a timer, which is a model or a row."""
+    return KnownTimer(
+        id=timer.id,
+        target=target,
+        target_key=intern(target.key),
+        owner=intern(timer.owner),
+        generation=timer.generation,
+        deadline=timer.deadline,
+        subject=timer.subject,
+        correlation_id=timer.correlation_id,
+    )
 
 
 def service(settings: Settings) -> TimerService:  # noqa: ARG001 - all services are created in the same way

@@ -7,8 +7,11 @@ third parties are never created in this way.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel
 
 from moorage_schemas.base import Model
 from moorage_schemas.keys import ResourceKey
@@ -16,7 +19,11 @@ from moorage_schemas.refs import TargetRef, WorkloadRef
 
 M = TypeVar("M", bound=Model)
 
-_set = object.__setattr__
+_new = BaseModel.__new__
+_set_values: Callable[[BaseModel, Any], None] = vars(BaseModel)["__dict__"].__set__
+_set_names: Callable[[BaseModel, Any], None] = vars(BaseModel)["__pydantic_fields_set__"].__set__
+_set_extra: Callable[[BaseModel, Any], None] = vars(BaseModel)["__pydantic_extra__"].__set__
+_set_private: Callable[[BaseModel, Any], None] = vars(BaseModel)["__pydantic_private__"].__set__
 
 
 class _Fields(NamedTuple):
@@ -66,12 +73,12 @@ def target_ref(key: str) -> TargetRef:
 
 def _made(model: type[M], values: dict[str, Any], names: set[str]) -> M:
     """Create a model from all its fields, in order. The model keeps the mapping."""
-    made = model.__new__(model)
+    made = _new(model)
     # These are the four parts of a pydantic model, set as in `model_construct`. A test checks that both ways agree.
-    _set(made, "__dict__", values)
-    _set(made, "__pydantic_fields_set__", names)
-    _set(made, "__pydantic_extra__", None)
-    _set(made, "__pydantic_private__", None)
+    _set_values(made, values)
+    _set_names(made, names)
+    _set_extra(made, None)
+    _set_private(made, None)
     return made
 
 
