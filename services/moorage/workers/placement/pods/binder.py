@@ -10,6 +10,7 @@ from typing import Final
 from moorage.core.scheduling.nodes.plugin import PodRequest
 from moorage.core.scheduling.nodes.pod_shape import PodShape
 from moorage.core.scheduling.nodes.scheduler import Decision
+from moorage.runtime.trusted_events import trusted, workload_ref
 from moorage.workers.placement.engine.outbox import DECISION, Outbox
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work
@@ -277,9 +278,10 @@ class Binder:
         bypassed: bool,
         time: datetime,
     ) -> None:
-        target = node_ref(last.node)
-        bound = WorkloadBound(
-            workload=WorkloadRef.parse(last.workload),
+        target, labels = node_ref(last.node), _labels(owner, last)
+        bound = trusted(
+            WorkloadBound,
+            workload=workload_ref(last.workload),
             uid=last.uid,
             owner=owner.ref,
             target=target,
@@ -289,7 +291,7 @@ class Binder:
             requests=dict(shape.requests),
             bypassed=bypassed,
             bound_time=time,
-            labels=_labels(owner, last),
+            labels=labels,
         )
         key = binding_key(last.workload, target)
         self.view.assume(self._listener, key, bound)
@@ -309,7 +311,8 @@ class Binder:
         last = known.generation if known is not None else None
         generation = self.view.evictions.next_generation(slot.workload.key, last)
         node = decision.target if decision is not None else None
-        return WorkloadPlaced(
+        return trusted(
+            WorkloadPlaced,
             workload=slot.workload,
             uid=slot.uid,
             owner=owner.ref,
@@ -330,6 +333,7 @@ class Binder:
             replaces=slot.replaces,
             decided_time=self._at(node),
             report_time=self._report_time or (known.report_time if known is not None and known.pending else None),
+            labels={},
         )
 
     def _at(self, node: str | None) -> datetime:

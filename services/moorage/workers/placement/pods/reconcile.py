@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from moorage.core.scheduling.nodes.workloads import WorkloadController, daemon_index, pod_name, pod_uid
+from moorage.runtime.trusted_events import trusted
 from moorage.workers.placement.engine.controller import PORTION
 from moorage.workers.placement.engine.outbox import DECISION
 from moorage.workers.placement.engine.owner import Owner
@@ -306,14 +307,14 @@ def _free_name(binder: Binder, owner: Owner, controller: WorkloadController, ind
     taken = binder.state.pods_of(owner.key)
     name = pod_name(controller, index, *salt)
     attempt = 0
-    while not controller.keeps_names and _ref(controller, name).key in taken:
+    while not controller.keeps_names and f"{POD}/{controller.ref.namespace}/{name}" in taken:
         attempt += 1
         name = pod_name(controller, index, *salt, attempt)
     return name
 
 
 def _ref(controller: WorkloadController, name: str) -> WorkloadRef:
-    return WorkloadRef(kind="Pod", namespace=controller.ref.namespace, name=name)
+    return trusted(WorkloadRef, kind=POD, namespace=controller.ref.namespace, name=name)
 
 
 def _daemon_slots(binder: Binder, owner: Owner) -> dict[int, str | None]:
