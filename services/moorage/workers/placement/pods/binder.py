@@ -97,6 +97,11 @@ class Binder:
         owner = self.state.owners.get(work.key)
         self.outbox.begin(work.cause, work.key, owner.version if owner is not None else 0)
 
+    def resume(self, outbox: Outbox, work: Work) -> None:
+        """Go on with a piece of work in a later call, which has an outbox of its own."""
+        self.outbox = outbox
+        self.begin(work)
+
     def leaving(self, last: PodDecision, work: Work) -> Leaving | None:
         """Return why a placed pod must leave, and set this as the cause of the next records; None when it may stay."""
         view = self.view
@@ -124,6 +129,7 @@ class Binder:
 
     def fits_without(self, owner: Owner, last: PodDecision, slot: Slot) -> bool:
         """Return whether a pod would find a node if another pod were gone. Nothing is decided."""
+        self.outbox.effort += DECISION
         shape = owner.shape(self.view.rules, self.view.rules_version)
         restore = self.view.set_aside(self._listener, binding_key(last.workload, node_ref(last.node)))
         found = self.view.scheduler.decide(self.request(owner, shape), only=slot.only)
