@@ -76,7 +76,7 @@ schemas: $(READY) ## write schemas/generated from the models
 bench: $(READY) ## every benchmark; each prints one line of JSON last
 	@for b in bench/matching.py bench/stage.py bench/latency.py bench/lateness.py bench/heartbeats.py bench/restore.py \
 		bench/evictions.py bench/placement.py bench/ocm.py bench/ocm_change.py bench/ocm_fleet.py bench/simulate.py \
-		bench/timers.py bench/cli.py \
+		bench/timers.py bench/cli.py bench/steps.py \
 		bench/explain.py bench/failover.py; do \
 		echo "== $$b"; $(BIN)/python $$b; done
 

@@ -14,11 +14,10 @@ from moorage.core.apimachinery.trusted_events import target_ref, trusted, worklo
 from moorage.runtime.service import Input
 from moorage.workers.eviction.service import Eviction
 from moorage_schemas.base import Model
-from moorage_schemas.budget import EvictionAsked
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import binding_key
-from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.placement import TargetScore, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted, Toleration
 from moorage_schemas.timer import SetTimer
@@ -73,9 +72,20 @@ def test_missing_and_unknown_fields_are_named() -> None:
         trusted(WorkloadRef, name="web-0")
 
 
-def test_models_whose_defaults_are_made_anew_are_not_for_this() -> None:
-    with pytest.raises(TypeError, match="EvictionAsked: has defaults that are created again each time: labels"):
-        trusted(EvictionAsked)
+def test_fields_whose_defaults_are_made_anew_must_be_given() -> None:
+    with pytest.raises(TypeError, match="TargetScore: missing or unknown: scores"):
+        trusted(TargetScore, target="n1", total=0)
+    assert trusted(TargetScore, target="n1", total=0, scores={}) == TargetScore(target="n1", total=0)
+
+
+@settings(max_examples=50)
+@pytest.mark.parametrize("model", [WorkloadPlaced, WorkloadBound], ids=lambda model: model.__name__)
+@given(data=st.data())
+def test_a_trusted_model_with_mappings_is_the_checked_one(model: type[Model], data: st.DataObject) -> None:
+    checked = data.draw(instances(model))
+    made = trusted(model, **checked.__dict__)
+    assert made == checked
+    assert made.model_dump_json() == checked.model_dump_json()
 
 
 @given(ref=instances(WorkloadRef))

@@ -654,12 +654,62 @@ def test_thousands_go_in_portions() -> None:
     assert len(bench.settle()) == 1200
     bench.delete("EvictionPause", "all")
     sizes = []
-    for _ in range(3):
+    for _ in range(5):
         before = len(bench.answers)
         bench.book.settle(bench.view, bench.now, bench._write)
         sizes.append(len(bench.answers) - before)
-    assert sizes == [500, 500, 200]
+    # Two calls check the requests, the second of them and a third one the slots; then the answers are written.
+    assert sizes == [0, 0, 500, 500, 200]
     assert bench.settle() == []
+
+
+def test_nothing_is_granted_before_all_requests_are_checked() -> None:
+    bench = web(2500)
+    bench.declare("EvictionPause", "all")
+    bench.time = 10_000
+    for number in range(2500):
+        bench.ask(f"p{number}", f"Node/n{number}", due=2500 - number)  # the last is due first
+    bench.settle()
+    budget(bench, maxConcurrent=3)
+    bench.delete("EvictionPause", "all")
+    before = len(bench.answers)
+    bench.book.settle(bench.view, bench.now, bench._write)
+    assert len(bench.answers) == before
+    wake = bench.book.next_wake()
+    assert wake is not None
+    assert wake <= bench.now, "the next portion is due at once"
+    bench.settle()
+    granted = [answer.workload.name for answer in bench.answers[before:] if answer.granted]
+    assert granted == ["p2499", "p2498", "p2497"]
+
+
+def test_causes_are_kept_while_requests_are_checked() -> None:
+    bench = web(1500)
+    bench.declare("EvictionPause", "all")
+    for number in range(1500):
+        bench.ask(f"p{number}", f"Node/n{number}")
+    for _ in range(4):
+        bench.book.settle(bench.view, bench.now, bench._write)
+    first = [cause for topic, _, _, cause in bench.written if topic is EVICTION_ANSWERS][:500]
+    assert len(first) == 500
+    assert all(cause.type == EVICTION_ASKS.event_type for cause in first), "each names its request as its cause"
+
+
+def test_many_patiences_that_end_at_once_are_checked_in_portions() -> None:
+    bench = web(1500, disruption_budget_patience=3000)
+    pdb(bench, minAvailable=1500)
+    for number in range(1500):
+        bench.ask(f"p{number}", f"Node/n{number}", due=1500 - number)
+    bench.time = 1500.0
+    bench.settle()
+    assert not any(answer.granted for answer in bench.answers)
+    bench.time = 5000.0
+    before = len(bench.answers)
+    bench.book.settle(bench.view, bench.now, bench._write)
+    assert len(bench.answers) == before
+    bench.settle()
+    granted = [answer.workload.name for answer in bench.answers[before:] if answer.granted]
+    assert granted == [f"p{number}" for number in reversed(range(1500))]
 
 
 def test_causes_are_named_and_ids_are_never_used_twice() -> None:

@@ -30,7 +30,7 @@ CONTAINERS = (dict, list, set, tuple)
 
 LIMITS: dict[ModuleType, tuple[str, ...]] = {
     nodes_fleet: ("_KEPT", "_TOUCHED", "_LABELS", "_RESOURCES"),
-    nodes_scheduler: ("_REMEMBERED",),
+    nodes_scheduler: ("_REMEMBERED", "_RANKED"),
     clusters_scheduler: ("_REMEMBERED",),
     binder: ("_REMEMBERED",),
     pods_view: ("_CHANGED",),

@@ -159,16 +159,69 @@ def test_visiting_changed_nodes_leaves_what_visiting_all_would(seed: int) -> Non
 def test_a_restore_is_worked_off_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = daemons(700, 20)
     state = bench.states[0]
-    efforts: list[int] = []
     made = counted(monkeypatch, Outbox, "__init__")
     for key in list(state.pods.state.daemons):
         state.pods.work.add(Work(key, None))
-    for emits in drain(bench):
-        assert emits == []
-        efforts.append(made[-1][0].effort)
-    one = 2 * 700 + 1
-    assert sum(efforts) == 20 * one
-    assert max(efforts) <= EFFORT + one
+    assert [emits for emits in drain(bench) if emits] == []
+    efforts = [args[0].effort for args in made]
+    assert sum(efforts) == 20 * (2 * 700 + 1)
+    assert max(efforts) <= EFFORT
+
+
+def deployment(replicas: int, version: int = 1, **spec: Any) -> ResourceDeclared:
+    template = {"spec": {"containers": [{"name": "c"}], **spec}}
+    return ResourceDeclared(
+        object={
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "web", "namespace": "default", "uid": "uid-web"},
+            "spec": {"replicas": replicas, "template": template},
+        },
+        version=version,
+    )
+
+
+def test_an_owner_with_many_replicas_is_worked_off_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = nodes.Bench()
+    for number in range(100):
+        bench.node(f"n{number:03}", cpu="64", pods="30")
+    made = counted(monkeypatch, Outbox, "__init__")
+    web = deployment(4000)
+    bench.declare(web)
+    drain(bench)
+    state = bench.states[0].pods.state
+    pods = state.pods_of(web.key).values()
+    assert (len(pods), sum(pod.placed for pod in pods)) == (4000, 3000)
+    state_before = {pod.workload: pod.node for pod in pods}
+    assert sum(args[0].effort for args in made) < 4000 * (DECISION + 5), "no call begins anew"
+    made.clear()
+    for _ in range(2):
+        bench.states[0].pods.work.add(Work(web.key, None))
+    assert [emits for emits in drain(bench) if emits] == []
+    assert len(made) > 1
+    assert max(args[0].effort for args in made) <= EFFORT + 1
+    assert {pod.workload: pod.node for pod in state.pods_of(web.key).values()} == state_before
+
+
+def test_an_owner_that_changes_between_two_portions_is_begun_anew() -> None:
+    bench = nodes.Bench()
+    for number in range(20):
+        bench.node(f"n{number:03}", cpu="64", pods="110")
+    drain(bench)
+    web = deployment(1000)
+    bench.declare(web)
+    state = bench.states[0].pods.state
+    assert 0 < len(state.pods_of(web.key)) < 1000
+    bench.declare(deployment(50, 2))
+    drain(bench)
+    assert len(state.pods_of(web.key)) == 50
+    bench.declare(deployment(1000, 3))
+    assert 50 < len(state.pods_of(web.key)) < 1000
+    bench.declare(deployment(1000, 4, priority=7))
+    drain(bench)
+    pods = state.pods_of(web.key).values()
+    assert len(pods) == 1000
+    assert len({pod.template_hash for pod in pods}) == 1
 
 
 def test_pods_that_fit_nowhere_are_tried_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:

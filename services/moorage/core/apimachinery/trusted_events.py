@@ -30,9 +30,11 @@ class _Fields(NamedTuple):
     """The fields of a model."""
 
     blank: dict[str, Any]
-    """Each field with its default, in order; None for fields without a default."""
+    """Each field with its default, in order; None for required fields."""
 
     required: frozenset[str]
+    """The fields without a default, and those whose default is created again each time."""
+
     names: set[str]
     """The names of all fields: one set for all instances, which are frozen."""
 
@@ -43,7 +45,7 @@ def trusted(model: type[M], /, **values: Any) -> M:
     Args:
         model: the model to create.
         values: fields by their Python names, each of exactly the type that validation would produce (instants in UTC,
-            enumerations, tuples).
+            enumerations, tuples). A field whose default is created again each time must be given.
 
     Raises:
         TypeError: a field is missing, or there is no such field.
@@ -84,9 +86,7 @@ def _made(model: type[M], values: dict[str, Any], names: set[str]) -> M:
 
 @lru_cache(maxsize=64)
 def _fields(model: type[Model]) -> _Fields:
-    required = frozenset(name for name, field in model.model_fields.items() if field.is_required())
-    blank = {name: None if name in required else field.default for name, field in model.model_fields.items()}
-    made = [name for name, field in model.model_fields.items() if field.default_factory is not None]
-    if made:
-        raise TypeError(f"{model.__name__}: has defaults that are created again each time: {', '.join(made)}")
+    fields = model.model_fields.items()
+    required = frozenset(name for name, field in fields if field.is_required() or field.default_factory is not None)
+    blank = {name: None if name in required else field.default for name, field in fields}
     return _Fields(blank, required, set(blank))

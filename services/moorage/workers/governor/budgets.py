@@ -10,15 +10,19 @@ change of the view costs one look-up for each binding in it, and a recount of th
 concerned. A budget that opens checks the queues that watch it, in the order in which they came due, until it is shut
 again. So 15,000 requests with 100 at a time cost 15,000 grants of O(log requests) each, and not a check of 15,000
 requests for each grant. When a pause or an `EvictionBudget` changes, all requests and slots are checked once; when a
-`PodDisruptionBudget` changes, only those of its namespace are.
+`PodDisruptionBudget` changes, only those of its namespace are. They are checked in portions, over as many calls as it
+takes, and nothing is granted in between.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Final
 
 from moorage.core.timers.deadline_index import DeadlineIndex
+from moorage.runtime.portions import CHECKS
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
 from moorage.workers.governor.counters import Counters, DisruptionCounter
@@ -74,6 +78,11 @@ class BudgetBook:
         """When a counter stops holding a waiting request, by request; the earliest such time of each."""
 
         self._again: datetime | None = None
+
+        # What is left to check of that input, and of what changed guards concern. Nothing is granted before it is done.
+        self._unplaced: OrderedDict[str, None] = OrderedDict()
+        self._uncounted: OrderedDict[str, None] = OrderedDict()
+        self._owners: dict[str, None] = {}
 
         # Used while `settle` runs.
         self._now = datetime.min.replace(tzinfo=UTC)
@@ -174,6 +183,11 @@ class BudgetBook:
         self._replies.begin(now, write)
         self._counters.rate.at(now)
         self._take_in(view)
+        if not (self._place_portion() and self._count_portion() and self._pass_patience()):
+            # Grants are given in the order of due times, so they wait until every request is in its queue again.
+            self._again = now
+            self._replies.pause()
+            return
         self._pass_time()
         self._grant_all()
         self._in_flight.recount_later(self._now, self._end_slot)
@@ -201,14 +215,34 @@ class BudgetBook:
                 # another eviction.
                 self._replies.repeat(request)
         self._repeated.clear()
-        for key in requests:
-            self._place(key)
+        self._unplaced.update(requests)
+        self._uncounted.update(slots)
+        self._owners.update(dict.fromkeys(owners))
+
+    def _place_portion(self) -> bool:
+        """Place a portion of the requests that may belong elsewhere now. Return whether none is left."""
+        for _ in range(min(CHECKS, len(self._unplaced))):
+            self._place(self._unplaced.popitem(last=False)[0])
+        return not self._unplaced
+
+    def _count_portion(self) -> bool:
+        """Count a portion of the slots that may count differently now. Return whether none is left."""
         for key in self._used:
             self._in_flight.use(key, self._now, self._use_slot)
         self._used.clear()
-        slots.update(self._new_slots)
+        self._uncounted.update(self._new_slots)
         self._new_slots.clear()
-        self._in_flight.recount(slots, owners, self._now, self._end_slot)
+        keys = [self._uncounted.popitem(last=False)[0] for _ in range(min(CHECKS, len(self._uncounted)))]
+        owners, self._owners = self._owners, {}
+        self._in_flight.recount(keys, owners, self._now, self._end_slot)
+        return not self._uncounted
+
+    def _pass_patience(self) -> bool:
+        """Place a portion of the requests for which a patience has ended. Return whether none is left."""
+        for key, _ in islice(self._patience.take_due(self._now), CHECKS):
+            self._place(key)
+        due = self._patience.next()
+        return due is None or due > self._now
 
     def _look(self, view: GovernorView, requests: dict[str, None], slots: dict[str, None]) -> list[str]:
         """Apply the view's changes, and add what they concern. Return the owners whose evictions may have ended."""
@@ -240,18 +274,21 @@ class BudgetBook:
         for key, slot in self._slots.items():
             if namespaces is None or slot.workload.namespace in namespaces:
                 slots[key] = None
-        for key, request in self._requests.items():
-            if namespaces is None or request.event.workload.namespace in namespaces:
-                self._dequeue(request)  # all of them first, because their queues hold the counters that are dropped
-                requests[key] = None
+        # All of them leave their queues first, because these hold the counters that are dropped.
+        if namespaces is None:
+            self._dequeue_all()
+            requests.update(dict.fromkeys(self._requests))
+        else:
+            for key, request in self._requests.items():
+                if request.event.workload.namespace in namespaces:
+                    self._dequeue(request)
+                    requests[key] = None
         guards = self._counters.view.guards
         self._counters.stale.update(dict.fromkeys(guards.disruptions))
         if namespaces is None:
             self._counters.stale.update(dict.fromkeys([*guards.budgets, *self._statuses.known]))
 
     def _pass_time(self) -> None:
-        for key, _ in self._patience.take_due(self._now):
-            self._place(key)
         self._in_flight.pass_time(self._now, self._end_slot)
         if self._counters.rate.limits and not self._counters.rate.blocks():
             self._counters.opened[self._counters.rate] = None
@@ -321,6 +358,18 @@ class BudgetBook:
             self._changed.pop(queue, None)
             for counter in queue.counters:
                 counter.queues.pop(queue, None)
+
+    def _dequeue_all(self) -> None:
+        """Drop all queues, of which all counters but the rate are dropped as well."""
+        for request in self._requests.values():
+            request.queue = None
+        self._patience = DeadlineIndex()
+        self._queues.clear()
+        self._changed.clear()
+        rate = self._counters.rate
+        if rate.queues:
+            rate.queues.clear()
+            self._counters.touch(rate)
 
     def _request_gone(self, key: str, *, requested: bool) -> None:
         slot = self._slots.get(key)

@@ -77,9 +77,22 @@ class InFlight:
 
     def forget(self, namespaces: set[str] | None) -> None:
         """Stop counting the evictions of these namespaces (None for all), because their guards may have changed."""
+        if namespaces is None:
+            self._forget_all()
+            return
         for key, counted in list(self._counted.items()):
-            if namespaces is None or counted.slot.workload.namespace in namespaces:
+            if counted.slot.workload.namespace in namespaces:
                 self._count_out(key)
+
+    def _forget_all(self) -> None:
+        """Stop counting everything. All counters but the rate are dropped as well."""
+        self._counted.clear()
+        self._of_owner.clear()
+        self._windows = DeadlineIndex()
+        rate = self._counters.rate
+        if rate.unused:
+            rate.unused.clear()
+            self._counters.change(rate, opens=True)
 
     def recount(self, keys: Iterable[str], owners: Iterable[str], now: datetime, put: Put) -> None:
         """Count slots again, together with the other evictions of their owners."""

@@ -31,11 +31,15 @@ class Replies:
 
     def begin(self, now: datetime, write: Write) -> None:
         """Set the time and the output to write to."""
-        self._now, self._write, self._freed = now, write, None
+        self._now, self._write = now, write
 
     def freed_by(self, meta: Meta | None) -> None:
-        """Set the latest record of the view as the cause of records that no request has caused."""
-        self._freed = meta
+        """Set the latest record of the view, if there is a newer one, as the cause of what no request has caused."""
+        self._freed = meta or self._freed
+
+    def pause(self) -> None:
+        """Stop writing, and keep the causes for the answers that are still to come."""
+        self._write = _nowhere
 
     def end(self) -> None:
         """Stop writing, and discard the causes."""

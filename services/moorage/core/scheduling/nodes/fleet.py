@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, TypeVar
 
 import numpy as np
@@ -222,16 +223,31 @@ class Fleet:
             compute: returns the values of the given rows. Each value may depend only on its own row.
         """
         known = self._kept.get(key)
-        end = self._touched_base + len(self._touched)
-        if known is None or known.version != self.version or known.mark < self._touched_base:
+        end = self.usage_mark
+        rows = None if known is None or known.version != self.version else self.used_since(known.mark)
+        if known is None or rows is None:
             if len(self._kept) >= _KEPT:
                 self._kept.clear()
             known = self._kept[key] = _Kept(self.version, end, compute(np.arange(self.rows)))
         elif known.mark < end:
-            rows = np.array(sorted(set(self._touched[known.mark - self._touched_base :])), dtype=np.intp)
             known.column[rows] = compute(rows)
             known.mark = end
         return known.column
+
+    @property
+    def usage_mark(self) -> int:
+        """A number that grows with each pod that is added or removed; see `used_since`."""
+        return self._touched_base + len(self._touched)
+
+    def used_since(self, mark: int) -> Rows | None:
+        """The rows to which pods were added, or from which they were removed, since `usage_mark` had a value.
+
+        None if there were too many of them.
+        """
+        if mark < self._touched_base:
+            return None
+        touched = self._touched[mark - self._touched_base :]
+        return np.array(touched if len(touched) == 1 else sorted(set(touched)), dtype=np.intp)
 
     def fits_taints(self, tolerations: Iterable[Toleration]) -> Mask:
         """The nodes without an untolerated taint that filters."""
@@ -317,16 +333,14 @@ class Fleet:
 
     def take(self, name: str, requests: Iterable[tuple[str, int]], sign: int = 1) -> None:
         """Add the requests of a pod to a node, whether or not the node exists. With `sign` -1 they are released."""
-        asked = {resource: min(amount, _MOST) for resource, amount in requests}
+        amounts = _amounts(tuple(requests))
         taken = self._taken_of.setdefault(name, {})
         row = self.row_of(name) if name in self._facts else None
-        for resource, least in COUNTED_AT_LEAST.items():
-            counted = sign * min(asked.get(resource) or least, UNLIMITED)
-            taken[_WEIGHT + resource] = taken.get(_WEIGHT + resource, 0) + counted
+        for resource, key, counted in amounts.weights:
+            taken[key] = taken.get(key, 0) + sign * counted
             if row is not None:
-                self._weight[resource][row] += counted
-        asked[PODS] = 1
-        for resource, amount in asked.items():
+                self._weight[resource][row] += sign * counted
+        for resource, amount in amounts.taken:
             taken[resource] = taken.get(resource, 0) + sign * amount
             if row is not None:
                 self._resource(resource)
@@ -391,6 +405,25 @@ class Fleet:
                 table[resource] = _grown(column, self._room)
         for labels in self._columns.values():
             labels.grow(self._room)
+
+
+@dataclass(frozen=True, slots=True)
+class _Amounts:
+    """What a pod takes of its node."""
+
+    taken: tuple[tuple[str, int], ...]
+    weights: tuple[tuple[str, str, int], ...]
+    """Resources, each with its key in the counts of a node, and with the amount that counts in scores."""
+
+
+@lru_cache(maxsize=4096)
+def _amounts(requests: tuple[tuple[str, int], ...]) -> _Amounts:
+    asked = {resource: min(amount, _MOST) for resource, amount in requests}
+    weights = tuple(
+        (resource, _WEIGHT + resource, min(asked.get(resource) or least, UNLIMITED))
+        for resource, least in COUNTED_AT_LEAST.items()
+    )
+    return _Amounts(tuple({**asked, PODS: 1}.items()), weights)
 
 
 def _unsaid(resource: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Final
@@ -76,6 +76,33 @@ class NodePrioritizer(Prioritizer[PodRequest, Fleet]):
 
     package: ClassVar[str] = "moorage.core.scheduling.nodes.prioritizers"
 
+    @property
+    def shared(self) -> bool:
+        """Whether the scores depend only on the shape, on the nodes, and on what pods take on each node by itself.
+
+        Such a prioritizer sees a request that contains only the shape. Its scores are kept for all pods of a shape, and
+        only nodes on which pods were added or removed are scored again.
+        """
+        return self.rests_on == Basis.NOTHING_ELSE or (self.rests_on == Basis.USAGE and not self.relative)
+
+    def asked(self, request: PodRequest) -> PodRequest:
+        """The request as this prioritizer sees it."""
+        return PodRequest(request.shape) if self.shared else request
+
+    def concerns(self, request: PodRequest) -> bool:
+        """Whether it scores this pod at all. If not, all nodes have the score 0."""
+        return True
+
     @abstractmethod
     def scores(self, request: PodRequest, fleet: Fleet, rows: Rows) -> Counts:
-        """Scores from `lowest` to `highest` for `rows`, in their order. The rows are all nodes that passed."""
+        """Scores from `lowest` to `highest` for `rows`, in their order.
+
+        The rows are all nodes that passed, or some of them if the score of a node does not depend on the others.
+        """
+
+    def scorer(self, request: PodRequest, fleet: Fleet, rows: Rows) -> Callable[[PodRequest], Counts]:
+        """A function that returns the scores for pods of one shape, while neither the nodes nor the rows change.
+
+        A prioritizer that computes something for all of these pods alike may do so here once.
+        """
+        return lambda asked: self.scores(asked, fleet, rows)

@@ -9,9 +9,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Mask, Rows
+from moorage.core.scheduling.nodes.fleet import Fleet, Mask, Rows
 from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer, PodRequest
 from moorage.core.scheduling.nodes.pod_shape import PodShape
+from moorage.core.scheduling.nodes.ranking import TIE_BITS, Ranking
 from moorage_schemas.placement import FilterResult, TargetScore
 
 SHOWN_NAMES: Final = 10
@@ -21,15 +22,11 @@ SHOWN_SCORES: Final = 5
 """The number of best nodes whose scores a decision keeps."""
 
 _REMEMBERED: Final = 4096
-_RANK_BITS: Final = 22
-_POD_BITS: Final = 20
-_AHEAD: Final = 64
-_MANY: Final = 1024
-"""How many of the best nodes are found when they are looked for among all, and how many may be near them for the next
-pods of the same shape to choose among these."""
+_RANKED: Final = 256
+_RANKED_ROWS: Final = 1 << 20
+"""The number of rankings that are kept, and of nodes in them together. A ranking has about 60 bytes for each node."""
 
-_NOTHING_BELOW: Final[npt.NDArray[np.int64]] = np.array(np.iinfo(np.int64).min)
-_MOST_TOTAL: Final = 1 << (63 - _RANK_BITS - _POD_BITS)
+_MOST_TOTAL: Final = 1 << (63 - TIE_BITS)
 """Totals must stay below this value, so that `preference` fits into 64 bits."""
 
 
@@ -60,10 +57,6 @@ class _Verdict:
     version: int
     passed: Mask
     results: tuple[FilterResult, ...]
-    bound: npt.NDArray[np.int64]
-    """A preference that only the best nodes stayed below when it was last determined. Only a hint for the next pod: the
-    decision is the same with any value. An array without dimensions, because numpy converts a plain number each time.
-    """
 
 
 class NodeScheduler:
@@ -93,6 +86,7 @@ class NodeScheduler:
             raise ValueError(f"the scores of all prioritizers of nodes together can reach {_MOST_TOTAL}")
         self.fleet = fleet
         self._verdicts: dict[str, _Verdict] = {}
+        self._rankings: dict[str, Ranking] = {}
 
     @property
     def filters(self) -> tuple[NodeFilter, ...]:
@@ -114,25 +108,49 @@ class NodeScheduler:
             request: the pod.
             only: the one node on which the pod may run (for a DaemonSet's pod). No other node is considered.
         """
-        fleet = self.fleet
         verdict = self._verdict(request.shape)
-        passed, results, considered = verdict.passed, list(verdict.results), len(fleet)
         if only is not None:
-            passed, results, considered = self._narrowed(request.shape, only)
-        passed = self._run(self._dynamic, request, passed, results)
-        rows = np.flatnonzero(passed)
-        if not rows.size:
+            return self._decide_on(request, only, verdict)
+        results, considered = list(verdict.results), len(self.fleet)
+        passed = self._run(self._dynamic, request, verdict.passed, results)
+        if not passed.any():
             return Decision(None, considered, tuple(results), (), unavailable(considered, results))
-        scores = self._score(request, rows, verdict)
+        scores = self._ranking(request.shape, passed).best(request, SHOWN_SCORES)
         return Decision(scores[0].target, considered, tuple(results), scores, "")
 
-    def _narrowed(self, shape: PodShape, name: str) -> tuple[Mask, list[FilterResult], int]:
-        passed = np.zeros(self.fleet.rows, dtype=np.bool_)
-        results: list[FilterResult] = []
-        if name not in self.fleet:
-            return passed, results, 0
-        passed[self.fleet.row_of(name)] = True
-        return self._run(self._static, PodRequest(shape), passed, results), results, 1
+    def _ranking(self, shape: PodShape, passed: Mask) -> Ranking:
+        """Return a ranking of the nodes that passed: the last one of the shape, if it is still valid."""
+        rankings = self._rankings
+        known = rankings.get(shape.key)
+        if known is None or not known.ranks(passed):
+            rankings.pop(shape.key, None)
+            if len(rankings) >= min(_RANKED, _RANKED_ROWS // passed.size + 1):
+                del rankings[next(iter(rankings))]  # the oldest
+            known = rankings[shape.key] = Ranking(self.fleet, self.prioritizers, shape, passed)
+        return known
+
+    def _decide_on(self, request: PodRequest, name: str, verdict: _Verdict) -> Decision:
+        """Return the decision on a pod that may run on one node only."""
+        fleet = self.fleet
+        if name not in fleet:
+            return Decision(None, 0, (), (), unavailable(0, ()))
+        row = fleet.row_of(name)
+        objections = self._objection(self._dynamic if verdict.passed[row] else self._static, request, row)
+        if objections:
+            results = tuple(FilterResult(filter=by, reason=why, count=1, targets=(name,)) for by, why in objections)
+            return Decision(None, 1, results, (), unavailable(1, results))
+        passed = np.zeros(fleet.rows, dtype=np.bool_)
+        passed[row] = True
+        scores = Ranking(fleet, self.prioritizers, request.shape, passed).best(request, SHOWN_SCORES)
+        return Decision(scores[0].target, 1, (), scores, "")
+
+    def _objection(self, filters: Sequence[NodeFilter], request: PodRequest, row: int) -> list[tuple[str, str]]:
+        """Return the reasons of the first filter that rules a node out, each with the filter's name."""
+        for one in filters:
+            reasons = [why for why, against in one.objections(one.asked(request), self.fleet) if against[row]]
+            if reasons:
+                return [(one.name, why) for why in reasons]
+        return []
 
     def _verdict(self, shape: PodShape) -> _Verdict:
         found = self._verdicts.get(shape.key)
@@ -142,7 +160,7 @@ class NodeScheduler:
             self._verdicts.clear()
         results: list[FilterResult] = []
         passed = self._run(self._static, PodRequest(shape), self.fleet.alive, results)
-        found = self._verdicts[shape.key] = _Verdict(self.fleet.version, passed, tuple(results), _NOTHING_BELOW)
+        found = self._verdicts[shape.key] = _Verdict(self.fleet.version, passed, tuple(results))
         return found
 
     def _run(
@@ -163,47 +181,6 @@ class NodeScheduler:
     def _first_names(self, rows: Rows) -> tuple[str, ...]:
         ranks = self.fleet.ranks()[rows]
         return tuple(self.fleet.name_at(int(row)) for row in rows[_lowest(ranks, SHOWN_NAMES)])
-
-    def _score(self, request: PodRequest, rows: Rows, verdict: _Verdict) -> tuple[TargetScore, ...]:
-        fleet = self.fleet
-        total = np.zeros(rows.size, dtype=np.int64)
-        columns: list[tuple[str, Counts]] = []
-        for prioritizer in self.prioritizers:
-            weighted = prioritizer.weight * prioritizer.scores(request, fleet, rows)
-            total += weighted
-            columns.append((prioritizer.name, weighted))
-        best = _best(preference(fleet, rows, total), verdict)
-        names = [name for name, _ in columns]
-        figures = zip(*(column[best].tolist() for _, column in columns), strict=True) if columns else [()] * best.size
-        return tuple(
-            TargetScore(target=fleet.name_at(row), total=points, scores=dict(zip(names, parts, strict=True)))
-            for row, points, parts in zip(rows[best].tolist(), total[best].tolist(), figures, strict=True)
-        )
-
-
-def preference(fleet: Fleet, rows: Rows, total: Counts) -> npt.NDArray[np.int64]:
-    """A sort key for (total descending, pods, name) of each row, so that one partial sort orders by all three."""
-    ties = fleet.kept_up(preference, lambda some: _ties(fleet, some))
-    order: npt.NDArray[np.int64] = ties[rows] - (total << (_POD_BITS + _RANK_BITS))
-    return order
-
-
-def _ties(fleet: Fleet, rows: Rows) -> Counts:
-    """The sort key for (pods, name) of each row, for nodes with equal totals."""
-    pods: Counts = np.minimum(fleet.pod_counts[rows], (1 << _POD_BITS) - 1)
-    return (pods << _RANK_BITS) + fleet.ranks()[rows]
-
-
-def _best(keys: npt.NDArray[np.int64], verdict: _Verdict) -> npt.NDArray[np.intp]:
-    """The positions of the lowest keys, as `_lowest` returns them. For many keys, a bound narrows the search."""
-    if keys.size <= _AHEAD:
-        return _lowest(keys, SHOWN_SCORES)
-    near = (keys <= verdict.bound).nonzero()[0]
-    if not SHOWN_SCORES <= near.size <= _MANY:
-        verdict.bound = np.array(np.partition(keys, _AHEAD - 1)[_AHEAD - 1])
-        near = (keys <= verdict.bound).nonzero()[0]
-    result: npt.NDArray[np.intp] = near[keys[near].argsort()[:SHOWN_SCORES]]
-    return result
 
 
 def unavailable(considered: int, results: Sequence[FilterResult]) -> str:

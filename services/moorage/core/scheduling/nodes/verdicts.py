@@ -10,7 +10,8 @@ import numpy as np
 from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, Reason, TargetVerdict, Verdicts
 from moorage.core.scheduling.nodes.fleet import Counts, Mask
 from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer, PodRequest
-from moorage.core.scheduling.nodes.scheduler import NodeScheduler, preference
+from moorage.core.scheduling.nodes.ranking import preference
+from moorage.core.scheduling.nodes.scheduler import NodeScheduler
 
 ONE_NODE: Final = "DaemonSet"
 """Used in place of a filter name: a DaemonSet's pod belongs on one node."""
@@ -51,7 +52,7 @@ class NodeVerdicts(Verdicts):
         self._columns: list[tuple[NodePrioritizer, Counts]] = []
         total = np.zeros(rows.size, dtype=np.int64)
         for prioritizer in scheduler.prioritizers if rows.size else ():
-            scores = prioritizer.scores(request, fleet, rows)
+            scores = prioritizer.scores(prioritizer.asked(request), fleet, rows)
             self._columns.append((prioritizer, scores))
             total += prioritizer.weight * scores
         order = np.argsort(preference(fleet, rows, total))
@@ -85,7 +86,7 @@ class NodeVerdicts(Verdicts):
             filters.insert(0, FilterVerdict(ONE_NODE, (f"the pod belongs on node {self._only} alone",)))
         rank, at = self._place.get(name, (None, -1))
         scores = [
-            PartScore(one.name, int(has[at]), one.weight, tuple(one.details(request, self._fleet, name)))
+            PartScore(one.name, int(has[at]), one.weight, tuple(one.details(one.asked(request), self._fleet, name)))
             for one, has in (self._columns if rank is not None else ())
         ]
         return TargetVerdict(name, tuple(filters), tuple(scores), rank)

@@ -14,7 +14,7 @@ from moorage_schemas.topics import PLACEMENTS, Topic
 
 SOURCE: Final = "moorage/placement"
 
-DECISION: Final = 50
+DECISION: Final = 25
 """The number of visits that take as long as one scheduling decision on 5,000 nodes."""
 
 Apply = Callable[[Topic, str, Model | None], None]

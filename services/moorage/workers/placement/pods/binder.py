@@ -10,6 +10,7 @@ from typing import Final
 from moorage.core.scheduling.nodes.plugin import PodRequest
 from moorage.core.scheduling.nodes.pod_shape import PodShape
 from moorage.core.scheduling.nodes.scheduler import Decision
+from moorage.runtime.trusted_events import trusted, workload_ref
 from moorage.workers.placement.engine.outbox import DECISION, Outbox
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work
@@ -96,6 +97,11 @@ class Binder:
         owner = self.state.owners.get(work.key)
         self.outbox.begin(work.cause, work.key, owner.version if owner is not None else 0)
 
+    def resume(self, outbox: Outbox, work: Work) -> None:
+        """Go on with a piece of work in a later call, which has an outbox of its own."""
+        self.outbox = outbox
+        self.begin(work)
+
     def leaving(self, last: PodDecision, work: Work) -> Leaving | None:
         """Return why a placed pod must leave, and set this as the cause of the next records; None when it may stay."""
         view = self.view
@@ -123,6 +129,7 @@ class Binder:
 
     def fits_without(self, owner: Owner, last: PodDecision, slot: Slot) -> bool:
         """Return whether a pod would find a node if another pod were gone. Nothing is decided."""
+        self.outbox.effort += DECISION
         shape = owner.shape(self.view.rules, self.view.rules_version)
         restore = self.view.set_aside(self._listener, binding_key(last.workload, node_ref(last.node)))
         found = self.view.scheduler.decide(self.request(owner, shape), only=slot.only)
@@ -277,9 +284,10 @@ class Binder:
         bypassed: bool,
         time: datetime,
     ) -> None:
-        target = node_ref(last.node)
-        bound = WorkloadBound(
-            workload=WorkloadRef.parse(last.workload),
+        target, labels = node_ref(last.node), _labels(owner, last)
+        bound = trusted(
+            WorkloadBound,
+            workload=workload_ref(last.workload),
             uid=last.uid,
             owner=owner.ref,
             target=target,
@@ -289,7 +297,7 @@ class Binder:
             requests=dict(shape.requests),
             bypassed=bypassed,
             bound_time=time,
-            labels=_labels(owner, last),
+            labels=labels,
         )
         key = binding_key(last.workload, target)
         self.view.assume(self._listener, key, bound)
@@ -309,7 +317,8 @@ class Binder:
         last = known.generation if known is not None else None
         generation = self.view.evictions.next_generation(slot.workload.key, last)
         node = decision.target if decision is not None else None
-        return WorkloadPlaced(
+        return trusted(
+            WorkloadPlaced,
             workload=slot.workload,
             uid=slot.uid,
             owner=owner.ref,
@@ -330,6 +339,7 @@ class Binder:
             replaces=slot.replaces,
             decided_time=self._at(node),
             report_time=self._report_time or (known.report_time if known is not None and known.pending else None),
+            labels={},
         )
 
     def _at(self, node: str | None) -> datetime:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Final
 
-from moorage.workers.placement.engine.controller import Controller
+from moorage.workers.placement.engine.controller import EFFORT, PORTION, Controller
 from moorage.workers.placement.engine.outbox import Outbox
-from moorage.workers.placement.engine.owner import OWNERS
+from moorage.workers.placement.engine.owner import OWNERS, Owner
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.pods.binder import Binder
-from moorage.workers.placement.pods.reconcile import reconcile_owner, reconcile_pod
+from moorage.workers.placement.pods.reconcile import owner_steps, pod_steps
 from moorage.workers.placement.pods.state import PodState
 from moorage.workers.placement.pods.view import PodView
 from moorage_schemas.envelope import Meta
@@ -20,6 +21,17 @@ from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.workload_kinds import POD
 
 PODS: Final = (f"{POD}/",)
+
+
+@dataclass(slots=True, eq=False)
+class _Begun:
+    """Work that did not fit into one call."""
+
+    work: Work
+    owner: Owner | None
+    claimed: bool
+    binder: Binder
+    steps: Iterator[None]
 
 
 class PodController(Controller):
@@ -44,6 +56,7 @@ class PodController(Controller):
         """The view's `openings` when waiting pods were last tried."""
 
         self._changes = 0
+        self._unfinished: _Begun | None = None
 
     def attach(self, view: PodView) -> None:
         """Use a view, and be notified of its changes."""
@@ -122,10 +135,21 @@ class PodController(Controller):
                     self.work.add_nodes(Work(key, view.changed_by, nodes=tuple(names)))
 
     def reconcile_one(self, outbox: Outbox, work: Work) -> None:
-        """Reconcile the pods of an owner, or one of them. Unfinished work comes first in the next call."""
-        binder = Binder(self, self.state, outbox)
-        binder.begin(work)
-        claimed = self._claimed(work.key)
-        finished = reconcile_pod(binder, work, claimed=claimed) if work.pod else reconcile_owner(binder, work, claimed)
-        if not finished:
+        """Reconcile the pods of an owner, or one of them. Unfinished work comes first in the next call.
+
+        It goes on where it stopped, unless the owner has changed meanwhile. Nothing else decides on the owner's pods
+        in between.
+        """
+        claimed, owner = self._claimed(work.key), self.state.owners.get(work.key)
+        known, self._unfinished = self._unfinished, None
+        if known is not None and known.work is work and known.owner is owner and known.claimed == claimed:
+            begun = known
+            begun.binder.resume(outbox, work)
+        else:
+            binder = Binder(self, self.state, outbox)
+            binder.begin(work)
+            steps = (pod_steps if work.pod else owner_steps)(binder, work, claimed=claimed)
+            begun = _Begun(work, owner, claimed, binder, steps)
+        if not all(len(outbox) < PORTION and outbox.effort < EFFORT for _ in begun.steps):
+            self._unfinished = begun
             self.work.put_back(work)

@@ -1,4 +1,4 @@
-"""Compares the pods that an owner demands with those that it has, and reconciles them step by step, in portions."""
+"""Compares the pods that an owner demands with those that it has, and reconciles them step by step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from moorage.core.scheduling.nodes.workloads import WorkloadController, daemon_index, pod_name, pod_uid
-from moorage.workers.placement.engine.controller import PORTION
+from moorage.runtime.trusted_events import trusted
 from moorage.workers.placement.engine.outbox import DECISION
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work
@@ -17,42 +17,39 @@ from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.workload_kinds import POD
 
 
-def reconcile_owner(binder: Binder, work: Work, claimed: bool) -> bool:  # noqa: FBT001 - both callers name it
-    """Reconcile the pods of an owner with what it demands.
+def owner_steps(binder: Binder, work: Work, *, claimed: bool) -> Iterator[None]:
+    """Reconcile the pods of an owner with what it demands, step by step.
+
+    A step visits one pod or place. Between two steps other records may be read, so a step uses the present state of the
+    view. The owner and the decisions on its pods must not change meanwhile, except by these steps.
 
     Args:
         binder: writes the decisions.
         work: names the owner.
         claimed: whether a policy places it on clusters, so that it creates no pods on nodes.
-
-    Returns:
-        Whether everything is done; False when a portion is written and work is left.
     """
     state = binder.state
     owner = state.owners.get(work.key) if not claimed else None
     if owner is not None and owner.controller is not None and owner.controller.daemon and work.nodes:
-        steps = _steps_at_nodes(binder, owner, owner.controller, work)
-        return owner.error != "" or all(len(binder.outbox) < PORTION for _ in steps)
-    pods = list(state.pods_of(work.key).values())
-    binder.outbox.effort += 1 + len(pods)
+        if not owner.error:
+            yield from _steps_at_nodes(binder, owner, owner.controller, work)
+        return
+    binder.outbox.effort += 1
     if work.repair:
         binder.end_orphans(work.key)
-    if owner is not None and owner.error:
+    if owner is None:
+        yield from _end_all(binder, list(state.pods_of(work.key).values()))
+    elif owner.error:
         if owner.controller is None and owner.ref.kind == POD:
             binder.refuse(owner)
-        return True
-    steps = (
-        _end_all(binder, pods)
-        if owner is None
-        else _controller_steps(binder, owner, owner.controller, work)
-        if owner.controller is not None
-        else _bare_steps(binder, owner, work)
-    )
-    return all(len(binder.outbox) < PORTION for _ in steps)
+    elif owner.controller is not None:
+        yield from _controller_steps(binder, owner, owner.controller, work)
+    else:
+        yield from _bare_steps(binder, owner, work)
 
 
-def reconcile_pod(binder: Binder, work: Work, *, claimed: bool) -> bool:
-    """Check one pod of an owner after a change; see `reconcile_owner`."""
+def pod_steps(binder: Binder, work: Work, *, claimed: bool) -> Iterator[None]:
+    """Check one pod of an owner after a change; see `owner_steps`."""
     owner = binder.state.owners.get(work.key)
     last = binder.state.pods_of(work.key).get(work.pod)
     if (
@@ -63,10 +60,9 @@ def reconcile_pod(binder: Binder, work: Work, *, claimed: bool) -> bool:
         or last.owner_uid != owner.uid
         or owner.controller is None
     ):
-        return reconcile_owner(binder, work, claimed)
-    if last.placed and (leaving := binder.leaving(last, work)) is not None:
+        yield from owner_steps(binder, work, claimed=claimed)
+    elif last.placed and (leaving := binder.leaving(last, work)) is not None:
         _leave(binder, owner, owner.controller, last, leaving)
-    return True
 
 
 def _end_all(binder: Binder, last: Iterable[PodDecision]) -> Iterator[None]:
@@ -104,18 +100,17 @@ def _controller_steps(binder: Binder, owner: Owner, controller: WorkloadControll
     mine = binder.state.pods_of(owner.key)
     yield from _end_all(binder, [one for one in mine.values() if one.owner_uid != owner.uid])
     for one in [one for one in mine.values() if one.placed]:
+        binder.outbox.effort += 1
         leaving = binder.leaving(one, work)
         if leaving is not None:
             _leave(binder, owner, controller, one, leaving)
-            yield
         elif work.cause is None:
             if work.repair:
                 binder.restore_binding(owner, one)
-            if binder.add_labels(owner, one):
-                yield
+            binder.add_labels(owner, one)
+        yield
     binder.begin(work)
     wanted = _daemon_slots(binder, owner) if controller.daemon else dict.fromkeys(range(controller.replicas))
-    binder.outbox.effort += len(wanted)
     yield from _end_all(binder, [one for one in binder.state.pods_of(owner.key).values() if one.index not in wanted])
     places: dict[int, list[PodDecision]] = {}
     for one in binder.state.pods_of(owner.key).values():
@@ -170,6 +165,9 @@ def _fill(
     outdated: list[PodDecision] = []
     blocked = False
     for index, only in wanted.items():
+        binder.outbox.effort += 1
+        if only is not None and only not in binder.view.fleet:
+            continue  # the node was deleted since the first step, which is work of its own
         there = places.get(index, [])
         new = [one for one in there if not controller.rolls or one.template_hash == controller.template_hash]
         old = [one for one in there if one not in new]
@@ -178,14 +176,12 @@ def _fill(
             blocked |= not ready
             if ready and old:
                 yield from _end_all(binder, old)
-            elif not new[0].placed:
-                yield
         elif any(one.placed for one in old):
             outdated += [one for one in old if one.placed]
         else:
             yield from _end_all(binder, old)
             blocked |= not binder.place(owner, _fresh(binder, owner, controller, index, only))
-            yield
+        yield
     yield from _roll(binder, owner, controller, outdated, wanted, blocked=blocked)
 
 
@@ -211,6 +207,7 @@ def _roll(
             if not binder.fits_without(owner, last, slot):
                 binder.state.stuck[owner.key] = None
                 blocked = True
+                yield
                 continue
             if controller.keeps_names:
                 binder.unbind(last)
@@ -306,14 +303,14 @@ def _free_name(binder: Binder, owner: Owner, controller: WorkloadController, ind
     taken = binder.state.pods_of(owner.key)
     name = pod_name(controller, index, *salt)
     attempt = 0
-    while not controller.keeps_names and _ref(controller, name).key in taken:
+    while not controller.keeps_names and f"{POD}/{controller.ref.namespace}/{name}" in taken:
         attempt += 1
         name = pod_name(controller, index, *salt, attempt)
     return name
 
 
 def _ref(controller: WorkloadController, name: str) -> WorkloadRef:
-    return WorkloadRef(kind="Pod", namespace=controller.ref.namespace, name=name)
+    return trusted(WorkloadRef, kind=POD, namespace=controller.ref.namespace, name=name)
 
 
 def _daemon_slots(binder: Binder, owner: Owner) -> dict[int, str | None]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from moorage.core.apimachinery.quantities import PODS, amount_text
 from moorage.core.scheduling.framework.plugins import Basis
-from moorage.core.scheduling.nodes.fleet import UNLIMITED, Fleet, Mask
+from moorage.core.scheduling.nodes.fleet import UNLIMITED, Counts, Fleet, Mask
 from moorage.core.scheduling.nodes.plugin import NodeFilter, PodRequest
 
 
@@ -22,10 +24,14 @@ class NodeResourcesFit(NodeFilter):
 
     def objections(self, request: PodRequest, fleet: Fleet) -> Iterable[tuple[str, Mask]]:
         """See `NodeFilter`."""
-        yield "Too many pods", fleet.free(PODS) < 1
+        free = fleet.free(PODS)
+        if _least(free) < 1:
+            yield "Too many pods", free < 1
         for resource, amount in request.shape.requests:
             if resource != PODS:
-                yield f"Insufficient {resource}", fleet.free(resource) < min(amount, UNLIMITED + 1)
+                free, wanted = fleet.free(resource), min(amount, UNLIMITED + 1)
+                if _least(free) < wanted:
+                    yield f"Insufficient {resource}", free < wanted
 
     def details(self, request: PodRequest, fleet: Fleet, target: str) -> Iterable[str]:
         """See `Plugin`."""
@@ -37,6 +43,11 @@ class NodeResourcesFit(NodeFilter):
             else:
                 left, every = amount_text(resource, max(free, 0)), amount_text(resource, offered)
                 yield f"{resource}: {amount_text(resource, amount)} requested, {left} of {every} left"
+
+
+def _least(free: Counts) -> int:
+    """The smallest amount, which is found several times as fast as the nodes that have less than another amount."""
+    return int(np.minimum.reduce(free, initial=UNLIMITED + 1))
 
 
 PLUGIN = NodeResourcesFit()

@@ -32,6 +32,8 @@ class NodeResourcesFit(NodePrioritizer):
     def scores(self, request: PodRequest, fleet: Fleet, rows: Rows) -> Counts:
         """See `NodePrioritizer`."""
         requests = request.shape.requests
+        if rows.size <= _FEW:
+            return _left_on_few(dict(requests), fleet, rows)
         return fleet.kept_up((self, requests), lambda some: _left(dict(requests), fleet, some))[rows]
 
     def details(self, request: PodRequest, fleet: Fleet, target: str) -> Iterable[str]:

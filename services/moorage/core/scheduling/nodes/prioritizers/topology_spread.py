@@ -7,11 +7,10 @@ by the logarithm of the number of domains, so that zones and nodes have equal we
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from moorage.core.scheduling.framework.plugins import Basis
 from moorage.core.scheduling.framework.scores import MAX_SCORE
@@ -36,24 +35,18 @@ class PodTopologySpread(NodePrioritizer):
     relative = True
     rests_on = Basis.DECIDED
 
+    def concerns(self, request: PodRequest) -> bool:
+        """See `NodePrioritizer`."""
+        return request.spread
+
     def scores(self, request: PodRequest, fleet: Fleet, rows: Rows) -> Counts:
         """See `NodePrioritizer`."""
-        if not request.spread:
-            return np.zeros(rows.size, dtype=np.int64)
-        column = fleet.label(ZONE)
-        zones = column.codes[: fleet.rows]
-        by_zone = _by_zone(zones, request.replica_rows, zones[rows], len(column.values))
-        base = by_zone + (NODE_SKEW - 1)
-        raw = np.rint(base).astype(np.int64)[zones[rows]]
-        # Few nodes have replicas, so only these are computed one by one.
-        counts = np.bincount(request.replica_rows, minlength=fleet.rows)
-        taken = counts.nonzero()[0]
-        at = np.searchsorted(rows, taken)
-        there = at < rows.size
-        there[there] = rows[at[there]] == taken[there]
-        more = counts[taken[there]] * math.log(rows.size + 2) + base[zones[taken[there]]]
-        raw[at[there]] = np.rint(more).astype(np.int64)
-        return _reversed(raw)
+        return self.scorer(request, fleet, rows)(request)
+
+    def scorer(self, request: PodRequest, fleet: Fleet, rows: Rows) -> Callable[[PodRequest], Counts]:
+        """See `NodePrioritizer`."""
+        spread = _Spread(fleet, rows)
+        return lambda asked: spread.scores(asked.replica_rows) if asked.spread else np.zeros(rows.size, dtype=np.int64)
 
     def details(self, request: PodRequest, fleet: Fleet, target: str) -> Iterable[str]:
         """See `Plugin`."""
@@ -68,22 +61,42 @@ class PodTopologySpread(NodePrioritizer):
         yield f"replicas on the node: {np.count_nonzero(request.replica_rows == row)}"
 
 
-def _by_zone(
-    zones: npt.NDArray[np.int32], replicas: Rows, of_rows: npt.NDArray[np.int32], size: int
-) -> npt.NDArray[np.floating[Any]]:
-    """What each zone adds to the score of its nodes. A node without a zone gets nothing."""
-    in_zone = np.bincount(zones[replicas], minlength=size)
-    domains = np.count_nonzero(np.bincount(of_rows, minlength=size)[1:])
-    raw = in_zone * math.log(domains + 2) + (ZONE_SKEW - 1)
-    raw[0] = 0
-    return raw
+class _Spread:
+    """The zones of the nodes that passed. Nodes without a replica have the score of their zone."""
+
+    def __init__(self, fleet: Fleet, rows: Rows) -> None:
+        column = fleet.label(ZONE)
+        self._size = len(column.values)
+        self._zone_of: Rows = column.codes[: fleet.rows].astype(np.intp)
+        self._zones = self._zone_of[rows]
+        self._in_zone = np.bincount(self._zones, minlength=self._size)
+        self._place_of: Rows = np.full(fleet.rows, -1, dtype=np.intp)
+        self._place_of[rows] = np.arange(rows.size)
+        self._for_zones = math.log(np.count_nonzero(self._in_zone[1:]) + 2)
+        self._for_nodes = math.log(rows.size + 2)
+
+    def scores(self, replicas: Rows) -> Counts:
+        """The scores of the nodes that passed, with the rows of the replicas' nodes."""
+        base = np.bincount(self._zone_of[replicas], minlength=self._size) * self._for_zones + (ZONE_SKEW - 1)
+        base[0] = 0  # a node without a zone gets nothing for it
+        base += NODE_SKEW - 1
+        counts = np.bincount(replicas, minlength=self._place_of.size)
+        taken = (counts > 0).nonzero()[0]
+        places = self._place_of[taken]
+        passed = places >= 0
+        taken, places = taken[passed], places[passed]
+        zones = self._zone_of[taken]
+        in_use = np.rint(counts[taken] * self._for_nodes + base[zones]).astype(np.int64)
+        unused = np.rint(base).astype(np.int64)
+        present = np.concatenate([in_use, unused[self._in_zone > np.bincount(zones, minlength=self._size)]])
+        highest, lowest = int(present.max()), int(present.min())
+        result: Counts = _reversed(unused, highest, lowest).take(self._zones, mode="clip")
+        result[places] = _reversed(in_use, highest, lowest)
+        return result
 
 
-def _reversed(raw: Counts) -> Counts:
+def _reversed(raw: Counts, highest: int, lowest: int) -> Counts:
     """Scale the numbers from lowest to highest, so that the lowest gets the highest score."""
-    highest, lowest = int(raw.max(initial=0)), int(raw.min())
-    if highest == 0:
-        return np.full(raw.size, MAX_SCORE, dtype=np.int64)
     result: Counts = MAX_SCORE * (highest + lowest - raw) // highest
     return result
 

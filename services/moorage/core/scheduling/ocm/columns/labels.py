@@ -41,6 +41,13 @@ class _CodeColumn(Column):
         value = self.texts(fleet.at(row)).get(self.key)
         return _ABSENT if value is None else fleet.code(value)
 
+    def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
+        """Look up the codes of all rows in one loop, because the first placement with the key waits for it."""
+        key, at, texts, code = self.key, fleet.at, self.texts, fleet.code
+        found = [texts(at(row)).get(key) for row in rows.tolist()]
+        codes = {value: _ABSENT if value is None else code(value) for value in dict.fromkeys(found)}
+        values[rows] = [codes[value] for value in found]
+
     def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
         """Whether the value is the same as before."""
         return self.texts(before).get(self.key) == self.texts(after).get(self.key)
