@@ -8,7 +8,7 @@ are shorter, so that everything that is kept for a time comes round several time
 Every few seconds it samples the bytes of each topic, the memory, open files, threads and metrics of each process, and
 the lag. Once a minute a process of its own restores the tables of every service. After the run each series is judged
 (`bench/growth_verdict.py`). The results are written to a folder: `growth.json` with all samples, `growth.md` with the
-table, and `growth.svg` with the plot. The exit code is 1 if a series grows.
+tables, and `growth.svg` with the plot. The exit code is 1 if a series grows.
 
     bench/growth.py                                              # 20 minutes
     bench/growth.py --minutes 3 --nodes 100 --rate 600           # a short round of a smaller fleet
@@ -24,9 +24,12 @@ import json
 import logging
 import os
 import random
+import re
+import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,9 +37,9 @@ from typing import Any
 import structlog
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
-from bench import growth_verdict, harness
+from bench import growth_verdict, growth_year, harness
 from bench.growth_load import Load
-from bench.growth_samples import Sampler, cpu_seconds
+from bench.growth_samples import GC_LOG, Sampler, cpu_seconds
 from bench.growth_times import Launch, Pace
 
 from moorage.cli.local.stack import Stack
@@ -44,7 +47,6 @@ from moorage.runtime.app import run_async
 from moorage.runtime.embedded import EmbeddedKafka
 from moorage.runtime.kafka import topic_settings
 from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.settings import Settings
 
 SAMPLES = 120
 """The number of samples of a run, at least one in two seconds."""
@@ -53,6 +55,8 @@ RESTORES = 20
 """The number of restores that are measured, at least 15 seconds apart."""
 
 HEAP_MB = 512
+JAVA = f"-Xms{HEAP_MB}m -XX:+AlwaysPreTouch -Xlog:gc:file={GC_LOG}"
+"""Options of the broker's JVM: its heap has its full size at once, so that it does not look like growth."""
 
 
 async def sampling(sampler: Sampler, stack: Stack, broker: EmbeddedKafka, seconds: float) -> None:
@@ -88,20 +92,24 @@ async def telling(sampler: Sampler, load: Load) -> None:
         )
 
 
-async def measure(options: argparse.Namespace, folder: Path, work: Path) -> dict[str, Any]:
+async def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     """Run the fleet, and return all samples."""
     seconds = options.minutes * 60
     pace = Pace(seconds)
-    kept = EmbeddedKafka(work / "kafka", settings=pace.broker(), heap_mb=HEAP_MB)
-    async with kept as broker:
+    os.environ["_JAVA_OPTIONS"] = JAVA
+    async with EmbeddedKafka(work / "kafka", settings=pace.broker(), heap_mb=HEAP_MB) as broker:
         settings = pace.settings(broker.bootstrap, options.partitions)
         await ensure_topics(settings)
         await topic_settings.change(settings, pace.changes(settings))
         stack = Stack(settings, work, harness.note, launch=Launch(pace))
         async with stack:
-            # The broker belongs to this program, so the stack does not look after it.
             load = Load(
-                stack.server, settings, nodes=options.nodes, rate=options.rate, chance=random.Random(options.seed)
+                stack.server,
+                settings,
+                nodes=options.nodes,
+                rate=options.rate,
+                seconds=seconds,
+                chance=random.Random(options.seed),
             )
             sampler = Sampler(settings, work / "kafka" / "data", stack.logs)
             began = datetime.now(UTC)
@@ -109,17 +117,19 @@ async def measure(options: argparse.Namespace, folder: Path, work: Path) -> dict
                 await load.settle_in()
                 harness.note(f"the fleet is declared: {dict(load.counts)}")
                 sampler.begin()
+                await sampler.offsets()
                 tasks = [
                     asyncio.create_task(sampling(sampler, stack, broker, seconds)),
                     asyncio.create_task(restoring(sampler, seconds)),
                     asyncio.create_task(telling(sampler, load)),
                 ]
                 try:
-                    await load.run(seconds)
+                    await load.run()
                 finally:
                     for task in tasks:
                         task.cancel()
                     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+                await sampler.offsets()
             problems = [repr(one) for one in outcomes if isinstance(one, Exception)]
             used = {child.spec.name: round(cpu_seconds(child.pid), 1) for child in stack.supervisor.children}
             used["broker"] = round(cpu_seconds(broker.pid), 1)
@@ -142,8 +152,27 @@ async def measure(options: argparse.Namespace, folder: Path, work: Path) -> dict
     }
 
 
-def conclude(found: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Judge the samples, write the table and the plot, and return the summary."""
+def write_page(page: Path, tables: Mapping[str, str], found: Mapping[str, Any]) -> None:
+    """Replace what is between the markers of a page: `<!-- growth NAME -->` and `<!-- end -->`."""
+    counts, seconds = found["counts"], found["seconds"]
+    run = (
+        f"On {found['began'][:10]}: {found['nodes']} nodes, {counts['reports'] / seconds:,.0f} reports a second for "
+        f"{seconds / 60:g} minutes, {counts['bindings_made']:,} bindings made and {counts['bindings_ended']:,} ended, "
+        f"{counts['nodes_declared']:,} nodes declared."
+    )
+    text = page.read_text(encoding="utf-8")
+    for name, table in {**tables, "run": run}.items():
+        text = re.sub(
+            rf"(<!-- growth {name} -->\n).*?(<!-- end -->)",
+            lambda at, table=table: f"{at[1]}\n{table}\n\n{at[2]}",  # type: ignore[misc]  # bound at once
+            text,
+            flags=re.DOTALL,
+        )
+    page.write_text(text, encoding="utf-8")
+
+
+def conclude(found: dict[str, Any], folder: Path, page: Path | None) -> dict[str, Any]:
+    """Judge the samples, write the tables and the plot, and return the summary."""
     series, seconds = found["series"], found["seconds"]
     sizes: dict[float, float] = {}
     for name, samples in series.items():
@@ -153,11 +182,15 @@ def conclude(found: dict[str, Any], folder: Path) -> dict[str, Any]:
     judged = growth_verdict.judge_all({**series, "bytes/all topics": sorted(sizes.items())}, seconds)
     growing = [one.name for one in judged if one.grows]
     counts = found["counts"]
-    (folder / "growth.md").write_text(growth_verdict.table(judged) + "\n", encoding="utf-8")
+    tables = {"judged": growth_verdict.table(judged), "year": growth_year.table(found)}
+    (folder / "growth.md").write_text("\n\n".join(tables.values()) + "\n", encoding="utf-8")
     growth_verdict.plot(series, seconds, folder / "growth.svg")
     found["judged"] = growth_verdict.as_json(judged)
     (folder / "growth.json").write_text(json.dumps(found), encoding="utf-8")
-    print(growth_verdict.table(judged))
+    print("\n\n".join(tables.values()))
+    if page is not None:
+        write_page(page, tables, found)
+        shutil.copy(folder / "growth.svg", page.with_suffix(".svg"))
     levels = {one.name: one for one in judged}
     return {
         "bench": "growth",
@@ -179,13 +212,13 @@ def conclude(found: dict[str, Any], folder: Path) -> dict[str, Any]:
 async def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Run, or judge an earlier run."""
     if options.judge:
-        return conclude(json.loads((folder / "growth.json").read_text(encoding="utf-8")), folder)
+        return conclude(json.loads((folder / "growth.json").read_text(encoding="utf-8")), folder, options.page)
     with contextlib.ExitStack() as kept:
         work = folder / "work" if options.keep else Path(kept.enter_context(tempfile.TemporaryDirectory("-growth")))
         work.mkdir(exist_ok=True)
-        found = await measure(options, folder, work)
+        found = await measure(options, work)
     (folder / "growth.json").write_text(json.dumps(found), encoding="utf-8")  # even if it cannot be judged
-    return conclude(found, folder)
+    return conclude(found, folder, options.page)
 
 
 def main() -> int:
@@ -198,6 +231,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="folder for the results; by default a new temporary one")
     parser.add_argument("--keep", action="store_true", help="keep the broker's data and the logs in the folder")
+    parser.add_argument("--page", type=Path, help="also write the results into this page, such as docs/growth.md")
     parser.add_argument("--judge", type=Path, metavar="FOLDER", help="run nothing; judge the samples in this folder")
     options = parser.parse_args()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)

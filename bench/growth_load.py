@@ -21,8 +21,8 @@ from typing import Any, Final, Self
 import httpx
 import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-
 from bench.growth_times import FASTER
+
 from moorage.cli.api import kinds
 from moorage.cli.api.client import MERGE_PATCH, list_path, object_path
 from moorage.runtime.settings import Settings
@@ -42,7 +42,7 @@ NODES: Final = 500
 """The number of nodes for which the numbers and rates below are meant. A smaller fleet has fewer of everything."""
 
 ZONES: Final = 10
-DEPLOYMENTS: Final = 60
+DEPLOYMENTS: Final = 50
 REPLICAS: Final = 20
 PODS: Final = 60
 CLUSTERS: Final = 6
@@ -87,21 +87,31 @@ class Load:
         settings: the settings of the fleet.
         nodes: the number of nodes.
         rate: reports per second, in all.
+        seconds: the duration of the run. In a quarter of it every node has broken, and every Deployment and bare pod
+            has been replaced; in half of it every node has been replaced.
         chance: decides what happens to which object.
     """
 
-    def __init__(self, server: str, settings: Settings, *, nodes: int, rate: float, chance: random.Random) -> None:
-        self._http = httpx.AsyncClient(base_url=server, timeout=30.0, trust_env=False)
+    def __init__(
+        self, server: str, settings: Settings, *, nodes: int, rate: float, seconds: float, chance: random.Random
+    ) -> None:
+        # The servers close connections after five idle seconds, so this client does not use one that is as old.
+        limits = httpx.Limits(keepalive_expiry=2.0)
+        self._http = httpx.AsyncClient(base_url=server, timeout=30.0, trust_env=False, limits=limits)
         self._settings = settings
         self._topic = CONDITION_REPORTS.name(settings.topic_prefix)
         self._producer = AIOKafkaProducer(
-            bootstrap_servers=settings.bootstrap_servers, client_id="growth-probes", linger_ms=20, max_batch_size=200_000
+            bootstrap_servers=settings.bootstrap_servers,
+            client_id="growth-probes",
+            linger_ms=20,
+            max_batch_size=200_000,
         )
         self._share = nodes / NODES
         self._rate = rate
+        self._seconds = seconds
         self._chance = chance
         self._nodes = [Node(number) for number in range(nodes)]
-        self._made = 0
+        self._made = self._breaks = self._replaced = 0
         self._deployments: list[str] = []
         self._pods: list[str] = []
         self._broken_clusters: set[str] = set()
@@ -136,19 +146,19 @@ class Load:
         for _ in range(self._of(PODS)):
             await self._add_pod()
 
-    async def run(self, seconds: float) -> None:
-        """Do everything for some time."""
-        ends = time.monotonic() + seconds
-        share = self._share
+    async def run(self) -> None:
+        """Do everything for the duration of the run."""
+        ends = time.monotonic() + self._seconds
+        share, quarter, nodes = self._share, self._seconds / 4, len(self._nodes)
         jobs = [
             self._heartbeats(ends),
             self._deployer(),
             self._watching(),
-            self._often(self._break, 1.0 * share),
+            self._often(self._break, 1.25 * nodes / quarter),
             self._often(self._heal, 10.0),
-            self._often(self._replace_node, 0.25 * share),
-            self._often(self._replace_deployment, 0.1 * share),
-            self._often(self._replace_pod, 2.0 * share),
+            self._often(self._replace_node, 0.5 * nodes / quarter),
+            self._often(self._replace_deployment, 1.25 * len(self._deployments) / quarter),
+            self._often(self._replace_pod, max(2.0 * share, 1.25 * len(self._pods) / quarter)),
             self._often(self._renew, self._of(MANAGED) / LEASE_SECONDS),
             self._often(self._report_clusters, FASTER / 10),
             self._often(self._break_cluster, 0.1),
@@ -261,7 +271,8 @@ class Load:
 
     async def _break(self) -> None:
         """Break a node: it reports that it is not ready, or is silent."""
-        node = self._chance.choice(self._nodes)
+        self._breaks += 1
+        node = self._nodes[self._breaks % len(self._nodes)]
         if node.broken_until:
             return
         node.broken_until = time.monotonic() + self._chance.choice((8.0, 16.0, 16.0, PATIENT + 15.0))
@@ -293,7 +304,8 @@ class Load:
         self.counts["nodes_declared"] += 1
 
     async def _replace_node(self) -> None:
-        node = self._chance.choice(self._nodes)
+        self._replaced += 1
+        node = self._nodes[-self._replaced % len(self._nodes)]
         if not node.declared:
             return
         node.declared = False
@@ -349,7 +361,12 @@ class Load:
     def _pod_spec(self) -> Json:
         seconds = self._chance.choice((IMPATIENT, PATIENT))
         tolerations = [
-            {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+            {
+                "key": f"node.kubernetes.io/{key}",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": seconds,
+            }
             for key in ("not-ready", "unreachable")
         ]
         requests = {"cpu": "100m", "memory": "128Mi"}

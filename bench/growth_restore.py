@@ -2,7 +2,8 @@
 
 It reads with the services' own readers and folds into their own states, but it joins no group, starts no producer and
 writes nothing. The last line is JSON: for each service the records and bytes that it read, the seconds and the
-processor time that this took, and for each topic the number of keys that are alive. `bench/growth.py` runs it beside
+processor time that this took, and for each topic the records and the keys that
+are alive. `bench/growth.py` runs it beside
 the fleet.
 """
 
@@ -14,7 +15,7 @@ import gc
 import json
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -47,12 +48,14 @@ class Tally:
         self.records = 0
         self.bytes = 0
         self.alive: defaultdict[str, set[bytes]] = defaultdict(set)
+        self.by_topic: Counter[str] = Counter()
 
     def add(self, topic: Topic, records: Iterable[Any]) -> None:
         """Count consumed records."""
         alive = self.alive[topic.short]
         for record in records:
             self.records += 1
+            self.by_topic[topic.short] += 1
             self.bytes += len(record.key or b"") + len(record.value or b"")
             if record.value is None:
                 alive.discard(record.key)
@@ -156,6 +159,7 @@ async def measure(settings: Settings, name: str) -> dict[str, Any]:
         "bytes": tally.bytes,
         "seconds": round(time.perf_counter() - began, 3),
         "cpu_s": round(time.process_time() - cpu, 3),
+        "by_topic": dict(sorted(tally.by_topic.items())),
         "alive": {topic: len(keys) for topic, keys in sorted(tally.alive.items())},
     }
 

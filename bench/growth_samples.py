@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 import time
 from collections import defaultdict
@@ -13,12 +14,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from moorage.runtime.settings import Settings
+from moorage_schemas.topics import TOPICS
 
 _RESTORE: Final = Path(__file__).with_name("growth_restore.py")
 _RESTORE_WITHIN: Final = 300.0
+
+GC_LOG: Final = "gc.log"
+_COLLECTION: Final = re.compile(r"Pause .* \d+M->(\d+)M\(\d+M\)")
 
 Series = dict[str, list[tuple[float, float]]]
 """By name, the seconds since the run began and the value."""
@@ -37,7 +43,8 @@ class Sampler:
         self._settings = settings
         self._data = data
         self._logs = logs
-        self._http = httpx.AsyncClient(timeout=10.0, trust_env=False)
+        self._http = httpx.AsyncClient(timeout=10.0, trust_env=False, limits=httpx.Limits(keepalive_expiry=1.0))
+        self._collected = 0
         self.began = time.monotonic()
         self.series: Series = defaultdict(list)
         self.problems: list[str] = []
@@ -68,6 +75,8 @@ class Sampler:
         for name, pid in pids.items():
             for what, value in process_use(pid).items():
                 self.note(f"{what}/{name}", value)
+        if heap := await asyncio.to_thread(self._heap):
+            self.note("heap/broker", heap)
         for file in self._logs.glob("*.log"):
             self.note(f"log_bytes/{file.stem}", file.stat().st_size)
         lag = 0.0
@@ -82,6 +91,28 @@ class Sampler:
             lag += sum(one.value for one in samples if one.name == "moorage_lag_records")
             self.note(f"restarts/{name}", sum(one.value for one in samples if one.name in _RESTARTS))
         self.note("lag", lag)
+
+    def _heap(self) -> float:
+        """The least bytes of the broker's heap that were left by a collection since the last call. 0 if there was none.
+
+        The heap itself has its full size from the beginning, so the broker's memory grows only outside of it.
+        """
+        with (self._data.parent / GC_LOG).open(encoding="utf-8") as log:
+            log.seek(self._collected)
+            text = log.read()
+            self._collected = log.tell()
+        return min((float(after) for after in _COLLECTION.findall(text)), default=0.0) * 2**20
+
+    async def offsets(self) -> None:
+        """Note for each topic the offsets that were written and those that are kept, markers of transactions too."""
+        names = {topic.name(self._settings.topic_prefix): topic.short for topic in TOPICS}
+        places = [TopicPartition(name, number) for name in names for number in range(self._settings.partitions)]
+        async with AIOKafkaConsumer(bootstrap_servers=self._settings.bootstrap_servers) as consumer:
+            ends, begins = await consumer.end_offsets(places), await consumer.beginning_offsets(places)
+        for name, short in names.items():
+            mine = [place for place in places if place.topic == name]
+            self.note(f"written/{short}", sum(ends[place] for place in mine))
+            self.note(f"kept/{short}", sum(ends[place] - begins[place] for place in mine))
 
     async def restore(self) -> None:
         """Measure a restore of every service in a process of its own, which has a lower priority."""
@@ -104,13 +135,17 @@ class Sampler:
             return
         found: dict[str, Any] = json.loads(out.splitlines()[-1])
         rows: dict[str, int] = {}
+        records: dict[str, int] = {}
         for name, one in found.items():
             for what in ("records", "bytes", "seconds", "cpu_s"):
                 self.note(f"restore_{what}/{name}", one[what])
             for topic, alive in one["alive"].items():
                 rows[topic] = max(alive, rows.get(topic, 0))
+            for topic, count in one["by_topic"].items():
+                records[topic] = max(count, records.get(topic, 0))
         for topic, alive in rows.items():
             self.note(f"rows/{topic}", alive)
+            self.note(f"records/{topic}", records[topic])
 
 
 _RESTARTS: Final = frozenset({"moorage_partition_restarts_total"})
@@ -152,8 +187,8 @@ def process_use(pid: int) -> dict[str, float]:
         return {
             "uss": fields["Private_Clean"] + fields["Private_Dirty"],
             "rss": fields["Rss"],
-            "files": len(os.listdir(root / "fd")),
-            "threads": len(os.listdir(root / "task")),
+            "files": sum(1 for _ in (root / "fd").iterdir()),
+            "threads": sum(1 for _ in (root / "task").iterdir()),
         }
     except (OSError, KeyError):
         return {}

@@ -1,11 +1,12 @@
 """The times and limits of a growth run: what is divided by six, and what is shortened further so that it comes round.
 
-A process behaves in its second year as in its first day only if everything that it keeps is dropped again. So every
+A process behaves in its second year as on its first day only if everything that it keeps is dropped again. So every
 time after which something is dropped must pass several times in the run. `Pace` has them all:
 
 - Times of seconds and minutes are divided by `FASTER`: heartbeats, grace periods, holds, tolerations, rates, intervals.
-- Times of hours and days become multiples of one `cycle`, a sixtieth of the run: retentions, segments, the ages of
-  tombstones, of transactional ids and of what the query worker indexes.
+- Times of hours and days, and the ten minutes for which compacted topics keep everything, become multiples of one
+  `cycle`, a sixtieth of the run: retentions, segments, the ages of tombstones, of transactional ids and of what the
+  query worker indexes. None is longer than eight cycles, so each comes round at least seven times.
 - Limits of numbers, such as the changes that the gateway keeps for watches, are reduced so that they are reached.
 - Times that only protect against slow machines are left alone, because nothing is kept for as long as they last:
   sessions, transactions, the watchdog.
@@ -25,6 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from types import FunctionType
 from typing import IO, Any, Final
 
 from moorage.cli.local.supervisor import Process
@@ -36,7 +38,7 @@ FASTER: Final = 6
 """By how much times of seconds and minutes are divided: two hours pass in twenty minutes."""
 
 CYCLES: Final = 60
-"""The number of cycles in a run. The longest time that something is kept is eight cycles."""
+"""The number of cycles in a run."""
 
 SHORTEST_CYCLE: Final = 5.0
 """Seconds. With shorter times the broker and the services would only clean up."""
@@ -115,7 +117,7 @@ class Pace:
         found = {"segment.ms": str(2 * cycle if slow else cycle)}
         if topic.cleanup is Cleanup.DELETE:
             days = topic.retention_ms // (24 * 60 * 60 * 1000)
-            found["retention.ms"] = str((2 if days <= 1 else 4 if days <= 7 else 6) * cycle)  # noqa: PLR2004 - days
+            found["retention.ms"] = str((2 if days <= 1 else 4 if days <= 7 else 6) * cycle)
         else:
             found["min.compaction.lag.ms"] = str(cycle // 2)
             found["max.compaction.lag.ms"] = str(2 * cycle if slow else cycle)
@@ -192,8 +194,8 @@ def set_constants(constants: Mapping[str, float]) -> None:
         # A constant that is the default of a parameter was read when the method was defined.
         for found in vars(module).values():
             method = vars(found).get("__init__") if isinstance(found, type) else None
-            if defaults := getattr(method, "__defaults__", None):
-                method.__defaults__ = tuple(after if one is before else one for one in defaults)
+            if isinstance(method, FunctionType) and method.__defaults__:
+                method.__defaults__ = tuple(after if one is before else one for one in method.__defaults__)
 
 
 def main() -> None:

@@ -1,15 +1,18 @@
 """Judges the series of a growth run: does one grow after the first quarter, or is it flat?
 
 Series are saw-teeth: a log grows until it is compacted, a heap until it is collected. Only the upper envelope counts.
-So what follows the first quarter is divided into windows, each at least as long as five cycles of the run, and each
-window gives its highest value. A series grows if both hold:
+So what follows the first quarter is divided into windows, each at least five cycles of the run long, and each window
+gives its highest value. A series grows if both hold:
 
 - The Theil-Sen slope of these values (the median of the slopes of all pairs) leads to a rise from the first quarter to
-  the end of more than a tenth of their median, and more than a floor below which nobody would care.
-- At least three quarters of all pairs of windows rise, less those that fall (Kendall's tau of 0.5 or more). With eight
-  windows this happens by chance in one of twenty series that are flat.
+  the end of more than a tenth of their median, and more than a floor that is given for each kind of series.
+- Of all pairs of windows, the part that rises less the part that falls (Kendall's tau) is at least 0.5. Pairs count as
+  equal if they differ by less than a quarter of the rise that is allowed. Random values have this tau in one of twenty
+  runs, and a single step has it, too.
 
-A series that falls is flat. The rise says what a flat series might still hide: it is in the table for each.
+What is left of the broker's heap after a collection is judged by the lowest value of each window, because most
+collections do not look at all of it. A series that falls is flat. The table has the rise of each series, so it also
+shows what was too small to count.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ TAU: Final = 0.5
 FLOORS: Final = {
     "bytes": 512 * 1024,
     "uss": 4 * 1024 * 1024,
+    "heap": 32 * 1024 * 1024,
     "restore_cpu_s": 0.2,
     "restore_seconds": 0.5,
     "restore_records": 500,
@@ -80,20 +84,23 @@ def judge(name: str, samples: Samples, seconds: float) -> Judged | None:
     floor = FLOORS.get(name.partition("/")[0])
     kept = [(at, value) for at, value in samples if seconds / 4 <= at <= seconds]
     windows = min(WINDOWS, len(kept) // 2)
-    if floor is None or windows < 3:  # noqa: PLR2004 - two points say nothing about a slope
+    if floor is None or windows < 3:
         return None
     length = seconds * 3 / 4 / windows
     tops: list[tuple[float, float]] = []
     for number in range(windows):
         begin = seconds / 4 + number * length
-        inside = [value for at, value in kept if begin <= at < begin + length or (number == windows - 1 and at >= begin)]
+        inside = [
+            value for at, value in kept if begin <= at < begin + length or (number == windows - 1 and at >= begin)
+        ]
         if inside:
-            tops.append((begin + length / 2, max(inside)))
+            tops.append((begin + length / 2, min(inside) if name.startswith("heap/") else max(inside)))
     pairs = list(itertools.combinations(tops, 2))
     slope = statistics.median((later[1] - first[1]) / (later[0] - first[0]) for first, later in pairs)
-    tau = sum((later[1] > first[1]) - (later[1] < first[1]) for first, later in pairs) / len(pairs)
     level = statistics.median(value for _, value in tops)
     rise, allowed = slope * seconds * 3 / 4, max(RISE * level, floor)
+    differences = [later[1] - first[1] for first, later in pairs]
+    tau = sum((one > allowed / 4) - (one < -allowed / 4) for one in differences) / len(pairs)
     return Judged(
         name=name,
         level=level,
@@ -131,7 +138,7 @@ def table(judged: Sequence[Judged]) -> str:
 
 
 def _shown(unit: str, value: float) -> str:
-    if unit in {"bytes", "uss", "restore_bytes"}:
+    if unit in {"bytes", "uss", "heap", "restore_bytes"}:
         return f"{value / 2**20:,.1f} MiB"
     if unit in {"restore_cpu_s", "restore_seconds"}:
         return f"{value:.2f} s"
@@ -144,9 +151,9 @@ def plot(series: Mapping[str, Samples], seconds: float, file: Path) -> None:
 
     mpl.use("svg")
     mpl.rcParams.update({"svg.hashsalt": "growth", "svg.fonttype": "none", "font.size": 8})
-    from matplotlib import pyplot  # noqa: PLC0415 - as above
+    from matplotlib import pyplot as plt  # noqa: PLC0415 - as above
 
-    figure, axes = pyplot.subplots(2, 2, figsize=(11, 7.5), layout="constrained")
+    figure, axes = plt.subplots(2, 2, figsize=(11, 7.5), layout="constrained")
     parts = (
         (axes[0][0], "bytes/", "MiB on disk, the largest topics", 2**20),
         (axes[0][1], "uss/", "MiB of memory of each process (USS)", 2**20),
@@ -164,4 +171,4 @@ def plot(series: Mapping[str, Samples], seconds: float, file: Path) -> None:
         axis.set_ylim(bottom=0)
         axis.legend(fontsize=6, ncols=2)
     figure.savefig(file, metadata={"Date": None})
-    pyplot.close(figure)
+    plt.close(figure)
