@@ -140,6 +140,7 @@ class Pace:
             "moorage.query.chain_index:YOUNG_SECONDS": 2 * self.cycle,
             "moorage.query.tables:_TOMBSTONES": round(2000 * share),
             "moorage.workers.condition_ingest.state:UNBOUND_KEPT": 600 / FASTER / 10,
+            "moorage.workers.condition_ingest.state:UNREPORTED_KEPT": 2 * self.cycle,
             "moorage.core.conditions.heartbeats:LEAST_OFTEN": 300 / FASTER,
             "moorage.gateway.history:KEPT": round(5000 * share),
             "moorage.gateway.controllers.machine_sets:_REMEMBERED": round(1000 * share),
