@@ -31,6 +31,9 @@ _RECONCILED: Final = 75.0
 """Seconds after which what compaction took away unread is repaired: by the reconcilers, and by placement when nothing
 is heard of a resource for a minute."""
 
+_ROUND: Final = 31.0
+"""Seconds in which every reconciler has a round."""
+
 _FAULTS: Final = tuple(name for name in FAULTS if name != "lose-markers")
 """Markers are never lost out of the blue: see `_hang`."""
 
@@ -356,6 +359,7 @@ class Play:
         await world.ready(within=600.0)
         await asyncio.sleep(_ASKED_AGAIN if plot.expiring else _RECONCILED if plot.cleaned else LONGEST)
         await world.settle()
+        await world.stand(_ROUND)
 
 
 def _tolerations(rng: Random) -> list[dict[str, Any]]:
