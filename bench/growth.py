@@ -158,7 +158,8 @@ def write_page(page: Path, tables: Mapping[str, str], found: Mapping[str, Any]) 
     run = (
         f"On {found['began'][:10]}: {found['nodes']} nodes, {counts['reports'] / seconds:,.0f} reports a second for "
         f"{seconds / 60:g} minutes, {counts['bindings_made']:,} bindings made and {counts['bindings_ended']:,} ended, "
-        f"{counts['nodes_declared']:,} nodes declared."
+        f"{counts['nodes_declared']:,} nodes declared.\n\n"
+        f"![Bytes of topics, memory of processes, and restores over the run]({page.stem}.svg)"
     )
     text = page.read_text(encoding="utf-8")
     for name, table in {**tables, "run": run}.items():

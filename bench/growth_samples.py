@@ -24,7 +24,7 @@ _RESTORE: Final = Path(__file__).with_name("growth_restore.py")
 _RESTORE_WITHIN: Final = 300.0
 
 GC_LOG: Final = "gc.log"
-_COLLECTION: Final = re.compile(r"Pause .* \d+M->(\d+)M\(\d+M\)")
+_COLLECTION: Final = re.compile(r"Pause Full .* \d+M->(\d+)M\(\d+M\)")
 
 Series = dict[str, list[tuple[float, float]]]
 """By name, the seconds since the run began and the value."""
@@ -93,7 +93,7 @@ class Sampler:
         self.note("lag", lag)
 
     def _heap(self) -> float:
-        """The least bytes of the broker's heap that were left by a collection since the last call. 0 if there was none.
+        """The bytes of the broker's heap that were left by a full collection since the last call. 0 if there was none.
 
         The heap itself has its full size from the beginning, so the broker's memory grows only outside of it.
         """

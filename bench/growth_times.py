@@ -114,15 +114,16 @@ class Pace:
         """The times of a topic. Sizes are those of the table."""
         cycle = round(self.cycle * 1000)
         slow = topic.segments in (LASTING, RECORD)
-        found = {"segment.ms": str(2 * cycle if slow else cycle)}
+        # A tombstone waits for its segment to be closed and compacted, twice, and for its own time in between.
+        found = {"segment.ms": str(cycle if slow else cycle // 2)}
         if topic.cleanup is Cleanup.DELETE:
             days = topic.retention_ms // (24 * 60 * 60 * 1000)
             found["retention.ms"] = str((2 if days <= 1 else 4 if days <= 7 else 6) * cycle)
         else:
-            found["min.compaction.lag.ms"] = str(cycle // 2)
-            found["max.compaction.lag.ms"] = str(2 * cycle if slow else cycle)
+            found["min.compaction.lag.ms"] = str(cycle // 4)
+            found["max.compaction.lag.ms"] = str(cycle if slow else cycle // 2)
             # Processes read everything anew when they were behind for half of this.
-            found["delete.retention.ms"] = str(max(4 * cycle, 60_000))
+            found["delete.retention.ms"] = str(max(3 * cycle, 60_000))
         return found
 
     def changes(self, settings: Settings) -> list[SettingDifference]:

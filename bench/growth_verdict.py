@@ -10,9 +10,8 @@ gives its highest value. A series grows if both hold:
   equal if they differ by less than a quarter of the rise that is allowed. Random values have this tau in one of twenty
   runs, and a single step has it, too.
 
-What is left of the broker's heap after a collection is judged by the lowest value of each window, because most
-collections do not look at all of it. A series that falls is flat. The table has the rise of each series, so it also
-shows what was too small to count.
+Of the broker's heap, what full collections leave is judged, by the lowest value of each window. A series that falls is
+flat. The table has the rise of each series, so it also shows what was too small to count.
 """
 
 from __future__ import annotations
