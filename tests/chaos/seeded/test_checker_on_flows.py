@@ -411,13 +411,13 @@ def replica_that_knows_otherwise() -> History:
 def grant_of_a_node_that_is_gone() -> History:
     history = flows.patience()
     grant = {"target": {"kind": "Node", "name": "gone"}, "granted": True, "incident": 1, "generation": 1}
-    return replace(put(history, "zone-grants", "Node/gone", grant), rested=history.ended)
+    return replace(put(history, "zone-grants", "Node/gone", grant), whole=True)
 
 
 def eviction_kept_too_long() -> History:
     history = flows.patience()
     task = {"state": "Completed", "decidedTime": text(history.ended - 2 * 86_400), "revision": 1, "generation": 1}
-    return replace(put(history, "evictions", "Pod/default/old|Node/n1|1", task), rested=history.ended)
+    return replace(put(history, "evictions", "Pod/default/old|Node/n1|1", task), whole=True)
 
 
 def key_from_nowhere() -> History:

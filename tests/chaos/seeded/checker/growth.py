@@ -38,7 +38,7 @@ _COMPACTED: Final = (
 
 
 def what_is_kept_is_declared(run: Run) -> Iterator[Violation]:
-    """Once the fleet stands still every key that is alive rests on something declared, or on a binding or eviction.
+    """After quiet every key that is alive rests on something declared, or on a binding or eviction that does.
 
     - Conditions, taints, timers, and what zones know of a node: the target is declared.
     - Bindings: the target and the owner of the workload are. Placements: the owner is.
@@ -46,7 +46,7 @@ def what_is_kept_is_declared(run: Run) -> Iterator[Violation]:
     - What asks for an eviction, or counts it: the eviction is there.
     - Zones have members; budgets are declared; floors of generations are one for each partition.
     """
-    if run.history.rested is None or not run.history.quiet:
+    if not (run.history.whole and run.history.quiet):
         return
     name = "what_is_kept_is_declared"
     for topic in _OF_TARGETS:

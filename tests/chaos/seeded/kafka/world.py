@@ -282,7 +282,12 @@ class World:
         """Let time pass in which nobody does anything, after it has settled, and count what is there before and after.
 
         Caches fill in the first half, so only the second one counts.
+
+        Args:
+            seconds: of each half. 0 does nothing.
         """
+        if not seconds:
+            return
         await asyncio.sleep(seconds)
         await self.settle()
         self._rested, before = START_SECONDS + self.loop.time(), dict(self._count_rows())
@@ -346,6 +351,7 @@ class World:
             skew=self.skew,
             settings=dict(self.given),
             repairs=tuple(self._repairs()) if self._quiet else (),
+            whole=True,
             rested=self._rested,
             rows=self._rows,
         )
