@@ -91,7 +91,7 @@ storm: $(READY) ## a zone of 5,000 nodes with 150,000 pods is lost: nothing too 
 
 GROWTH ?=
 .PHONY: growth
-growth: $(READY) ## two hours of a fleet in 20 minutes: topics, memory and restores stay flat (GROWTH="--minutes 3 --nodes 100 --rate 600")
+growth: $(READY) ## two hours of a fleet in 20 minutes: topics, memory and restores stay flat (GROWTH="--minutes 3 --nodes 100 --rate 600 --partitions 4")
 	@$(BIN)/python bench/growth.py $(GROWTH)
 
 SOAK ?=

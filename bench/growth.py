@@ -11,7 +11,7 @@ the lag. Once a minute a process of its own restores the tables of every service
 tables, and `growth.svg` with the plot. The exit code is 1 if a series grows.
 
     bench/growth.py                                              # 20 minutes
-    bench/growth.py --minutes 3 --nodes 100 --rate 600           # a short round of a smaller fleet
+    bench/growth.py --minutes 3 --nodes 100 --rate 600 --partitions 4    # a short round of a smaller fleet
     bench/growth.py --judge FOLDER                               # judge the samples of an earlier run again
 """
 

@@ -56,6 +56,7 @@ PATIENT: Final = 300 // FASTER
 
 _TICK: Final = 0.05
 _SOURCE: Final = "probe/kubelet"
+_PATIENCE: Final = 60.0
 _SMALL_FAULTS: Final = frozenset({404, 409, 410})
 """Answers that others who change the same objects may cause: an evicted pod is gone already, for example."""
 
@@ -518,21 +519,36 @@ class Load:
         if kind is None:
             raise ValueError(f"{document['kind']} is not served")
         path = list_path(kind, document["metadata"].get("namespace", "") if kind.namespaced else "")
-        await self._asked(f"create {kind.kind}", self._http.post(path, json=document))
+        await self._until(f"create {kind.kind}", lambda: self._http.post(path, json=document))
 
     async def _delete(self, kind: str, namespace: str, name: str) -> None:
-        await self._asked(f"delete {kind}", self._http.delete(object_path(kinds.find(kind), namespace, name)))
+        path = object_path(kinds.find(kind), namespace, name)
+        await self._until(f"delete {kind}", lambda: self._http.delete(path))
 
-    async def _asked(self, what: str, request: Awaitable[httpx.Response]) -> None:
-        """Count a request, and note the first failure of each kind."""
+    async def _until(self, what: str, call: Callable[[], Awaitable[httpx.Response]]) -> None:
+        """Repeat a request until it is accepted. Otherwise this program and the fleet would differ from then on.
+
+        Raises:
+            RuntimeError: it was not accepted within a minute.
+        """
+        deadline = time.monotonic() + _PATIENCE
+        while not await self._asked(what, call()):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{what} was not accepted within {_PATIENCE:g} s: {self.problems}")
+            await asyncio.sleep(0.5)
+
+    async def _asked(self, what: str, request: Awaitable[httpx.Response]) -> bool:
+        """Count a request, and note the first failure of each kind. Returns whether it was accepted."""
         try:
             answer = await request
         except httpx.HTTPError as error:
             self._failed(what, repr(error))
-            return
+            return False
         self.counts[what] += 1
         if answer.is_error and answer.status_code not in _SMALL_FAULTS:
             self._failed(what, f"{answer.status_code} {answer.text[:300]}")
+            return False
+        return True
 
     def _failed(self, what: str, why: str) -> None:
         self.counts[f"failed {what}"] += 1
