@@ -89,6 +89,11 @@ storm: $(READY) ## a zone of 5,000 nodes with 150,000 pods is lost: nothing too 
 	@$(BIN)/python bench/storm.py --rates default
 	@$(BIN)/python bench/storm.py --rates lifted --seconds 600
 
+GROWTH ?=
+.PHONY: growth
+growth: $(READY) ## two hours of a fleet in 20 minutes: topics, memory and restores stay flat (GROWTH="--minutes 3 --nodes 100 --rate 600 --partitions 4")
+	@$(BIN)/python bench/growth.py $(GROWTH)
+
 SOAK ?=
 .PHONY: soak
 soak: $(READY) ## seeds, and faults on a real three-broker Kafka, without end (SOAK="--seeds 100000", "--rounds 50")

@@ -192,7 +192,8 @@ class Writer:
                 version=stored.version + 1,
                 wishes=taint_edits.merged(stored.wishes, wished, applied),
             )
-            return await self._write(kind, object_id, declared, verb, caller)
+            is_audited = not kind.definition.is_heartbeat(stored.object, new)
+            return await self._write(kind, object_id, declared, verb, caller, is_audited=is_audited)
 
     async def delete(
         self, kind: ServedKind, object_id: ObjectId, preconditions: Preconditions, caller: Caller
@@ -312,21 +313,30 @@ class Writer:
         await self._commit(object_id, None, meta, self._audit(object_id, stored, verb, caller))
 
     async def _write(
-        self, kind: ServedKind, object_id: ObjectId, declared: ResourceDeclared, verb: str, caller: Caller
+        self,
+        kind: ServedKind,
+        object_id: ObjectId,
+        declared: ResourceDeclared,
+        verb: str,
+        caller: Caller,
+        *,
+        is_audited: bool = True,
     ) -> ShownObject:
         meta = self._meta(object_id, event_id(object_id.key, declared.uid, declared.version), caller)
-        await self._commit(object_id, declared, meta, self._audit(object_id, declared, verb, caller))
+        audited = self._audit(object_id, declared, verb, caller) if is_audited else None
+        await self._commit(object_id, declared, meta, audited)
         shown = self._store.get(object_id)
         if shown is None:
             raise errors.not_found(kind.group, kind.plural, object_id.name)
         return shown
 
-    async def _commit(self, object_id: ObjectId, event: ResourceDeclared | None, meta: Meta, audited: Audited) -> None:
+    async def _commit(
+        self, object_id: ObjectId, event: ResourceDeclared | None, meta: Meta, audited: Audited | None
+    ) -> None:
         key = object_id.key
-        writes = [
-            Write(RESOURCES, key, resource_partition_key(key), event, meta),
-            Write(AUDIT, key, key, audited, _beside(meta, AUDIT, key)),
-        ]
+        writes = [Write(RESOURCES, key, resource_partition_key(key), event, meta)]
+        if audited is not None:
+            writes.append(Write(AUDIT, key, key, audited, _beside(meta, AUDIT, key)))
         if object_id.kind == CONFIGURATION_KIND and event is not None:
             writes.append(_for_services(object_id.name, event, meta))
         places = await self._log.commit(writes)

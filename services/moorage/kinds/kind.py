@@ -236,6 +236,15 @@ class Kind(ABC, Generic[ResourceT]):
         """
         return ""
 
+    def is_heartbeat(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+        """Whether a change only says that somebody is alive. Such a change is not audited.
+
+        Args:
+            before: the object as it was declared.
+            after: the object as it is declared now.
+        """
+        return False
+
     def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterable[str]:
         """What the writer of an object is told of what was not taken over, or does not exist.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from moorage.kinds.kind import Kind
 from moorage.kinds.printing.columns import AGE, TableColumn, since, text
@@ -42,6 +43,16 @@ class LeaseKind(Kind["Lease"]):
         from moorage.core.admission.validation.ocm import validate_lease
 
         return validate_lease(resource)
+
+    def is_heartbeat(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+        """A renewal: only `spec.renewTime`, and with it the generation, has changed. See `Kind`."""
+        return _without_renewal(before) == _without_renewal(after)
+
+
+def _without_renewal(lease: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {key: value for key, value in lease["metadata"].items() if key != "generation"}
+    spec = {key: value for key, value in (lease.get("spec") or {}).items() if key != "renewTime"}
+    return {**lease, "metadata": metadata, "spec": spec}
 
 
 KIND = LeaseKind()

@@ -15,6 +15,8 @@ from moorage.runtime.settings import Settings
 from moorage_schemas.envelope import Meta
 
 _QUIET = ("aiokafka", "faststream", "uvicorn", "asyncio")
+_TALKATIVE = ("httpx",)
+"""Loggers that write a line for each request at the level info."""
 
 
 def configure_logs(settings: Settings, *, stream: TextIO | None = None) -> None:
@@ -54,6 +56,8 @@ def configure_logs(settings: Settings, *, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))
     for name in _QUIET:
         logger = logging.getLogger(name)
         logger.handlers.clear()

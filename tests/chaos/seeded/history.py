@@ -78,3 +78,13 @@ class History:
 
     repairs: Sequence[str] = ()
     """At the end, what each process would still write, by all that it holds in memory, were its reconciler asked."""
+
+    whole: bool = False
+    """Whether everything that a record rests on is in it, too: what is declared, and what services read and write."""
+
+    rested: float | None = None
+    """True time from which on nobody did anything, and the services had time for rounds of their reconcilers; None when
+    there was no such time."""
+
+    rows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By process and partition: how many rows its state had at that time, and at the end."""

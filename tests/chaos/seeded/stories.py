@@ -31,6 +31,13 @@ _RECONCILED: Final = 75.0
 """Seconds after which what compaction took away unread is repaired: by the reconcilers, and by placement when nothing
 is heard of a resource for a minute."""
 
+_ROUND: Final = 31.0
+"""Seconds in which every reconciler has a round."""
+
+_STANDING: Final = 4
+"""One story in so many ends with some time in which nobody does anything. In the others is found what the reconcilers
+would repair in that time."""
+
 _FAULTS: Final = tuple(name for name in FAULTS if name != "lose-markers")
 """Markers are never lost out of the blue: see `_hang`."""
 
@@ -356,6 +363,7 @@ class Play:
         await world.ready(within=600.0)
         await asyncio.sleep(_ASKED_AGAIN if plot.expiring else _RECONCILED if plot.cleaned else LONGEST)
         await world.settle()
+        await world.stand(_ROUND if plot.seed % _STANDING == 1 else 0.0)
 
 
 def _tolerations(rng: Random) -> list[dict[str, Any]]:

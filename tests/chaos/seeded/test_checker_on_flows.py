@@ -10,6 +10,7 @@ from tests.chaos.seeded import flows
 from tests.chaos.seeded.checker import INVARIANTS, check
 from tests.chaos.seeded.checker.agreement import evictions_are_what_is_due
 from tests.chaos.seeded.checker.budgets import windows_are_kept
+from tests.chaos.seeded.checker.growth import nothing_grows
 from tests.chaos.seeded.checker.zones import nodes_are_tainted_at_their_zones_rate
 from tests.chaos.seeded.edited_history import Json, changed, find, instant, put, text, value_of, where, without
 from tests.chaos.seeded.history import Entry, History
@@ -407,6 +408,29 @@ def replica_that_knows_otherwise() -> History:
     return replace(flows.patience(), repairs=("taint-manager-0/1 taints Node/n1",))
 
 
+def grant_of_a_node_that_is_gone() -> History:
+    history = flows.patience()
+    grant = {"target": {"kind": "Node", "name": "gone"}, "granted": True, "incident": 1, "generation": 1}
+    return replace(put(history, "zone-grants", "Node/gone", grant), whole=True)
+
+
+def eviction_kept_too_long() -> History:
+    history = flows.patience()
+    task = {"state": "Completed", "decidedTime": text(history.ended - 2 * 86_400), "revision": 1, "generation": 1}
+    return replace(put(history, "evictions", "Pod/default/old|Node/n1|1", task), whole=True)
+
+
+def key_from_nowhere() -> History:
+    history = flows.patience()
+    data = {"target": {"kind": "Node", "name": "n1"}, "owner": "timer", "generation": 1}
+    return replace(put(history, "timers", "nobody's", data), rested=history.ended - 0.001)
+
+
+def row_from_nowhere() -> History:
+    history = flows.patience()
+    return replace(history, rested=history.ended + 1, rows={"timer-0.1/0": (7, 7), "timer-0.1/1": (7, 8)})
+
+
 PLANTED: dict[Callable[[], History], str] = {
     lost_record: "what_was_acknowledged_is_there",
     lost_report: "no_report_is_lost",
@@ -464,6 +488,10 @@ PLANTED: dict[Callable[[], History], str] = {
     view_that_stands_still: "views_are_the_topics",
     replica_that_knows_otherwise: "nothing_is_left_to_repair",
     service_that_fails: "no_service_fails",
+    grant_of_a_node_that_is_gone: "what_is_kept_is_declared",
+    eviction_kept_too_long: "what_is_kept_is_declared",
+    key_from_nowhere: "nothing_grows",
+    row_from_nowhere: "nothing_grows",
 }
 """What is planted, and the promise that it breaks."""
 
@@ -471,6 +499,13 @@ PLANTED: dict[Callable[[], History], str] = {
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
 def test_what_is_planted_is_found(plant: Callable[[], History]) -> None:
     assert PLANTED[plant] in {violation.invariant for violation in check(plant())}
+
+
+def test_what_comes_due_may_bring_new_keys() -> None:
+    history = key_from_nowhere()
+    fired = put(history, "timer-fired", "patient", {"id": "patient", "owner": "eviction", "generation": 1})
+    assert list(check(history, only=[nothing_grows]))
+    assert not list(check(fired, only=[nothing_grows]))
 
 
 def test_an_answer_may_be_on_its_way_for_a_moment() -> None:

@@ -17,7 +17,7 @@ from moorage_schemas.placement import DecisionGroupStatus, PlacementCondition, P
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
-from moorage_schemas.topics import PLACEMENTS, TAINTS
+from moorage_schemas.topics import AUDIT, PLACEMENTS, RESOURCES, TAINTS
 
 GROUP = "/apis/cluster.open-cluster-management.io"
 CLUSTERS = f"{GROUP}/v1/managedclusters"
@@ -451,6 +451,20 @@ async def test_an_add_on_shows_what_its_lease_says() -> None:
         tainted(gateway, uid, {f"{FEATURE}metrics": state}, generation=generation)
         (condition,) = (await gateway.ok("GET", f"{ADD_ONS}/metrics"))["status"]["conditions"]
         assert (condition["type"], condition["status"]) == ("Available", status)
+
+
+async def test_the_renewal_of_a_lease_is_written_and_not_audited() -> None:
+    gateway = Fixture()
+    spec = {"holderIdentity": "agent", "leaseDurationSeconds": 60, "renewTime": "2026-01-01T12:00:00.000000Z"}
+    await gateway.ok("POST", LEASES, named("metrics", spec=spec))
+    renewed = {"spec": {"renewTime": "2026-01-01T12:01:00.000000Z"}}
+    shown = await gateway.ok("PATCH", f"{LEASES}/metrics", renewed)
+    assert shown["spec"]["renewTime"] == "2026-01-01T12:01:00.000000Z"
+    taken = {"spec": {"holderIdentity": "other", "renewTime": "2026-01-01T12:02:00.000000Z"}}
+    await gateway.ok("PATCH", f"{LEASES}/metrics", taken)
+    await gateway.ok("PATCH", f"{LEASES}/metrics", {"metadata": {"labels": {"a": "b"}}})
+    await gateway.ok("DELETE", f"{LEASES}/metrics")
+    assert [write.topic for write in gateway.log.written] == [RESOURCES, AUDIT, RESOURCES, *[RESOURCES, AUDIT] * 3]
 
 
 async def test_scores_are_taken_with_their_status() -> None:

@@ -12,6 +12,8 @@ from tests.support.records import T0, at, record
 from tests.support.worlds.flow import Flow
 from tests.support.worlds.world import World
 
+from moorage.core.conditions.heartbeats import LEAST_OFTEN
+from moorage.core.taints.desired.from_conditions import leads_to_a_taint
 from moorage.runtime.portions import CHECKS
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh
 from moorage.runtime.settings import Settings
@@ -572,7 +574,7 @@ def test_what_is_known_of_a_workload_goes_ten_minutes_after_it_has_left() -> Non
     assert removed(mine, 700) == [], "it is bound again"
     LISTENING.apply(mine, BINDINGS, *binding(present=False))
     assert removed(mine, 701) == [HEALTHY]
-    assert (mine.workloads, mine.unbound, mine.queued, mine.bound) == ({}, [], set(), {})
+    assert (mine.workloads, len(mine.unbound), mine.bound) == ({}, 0, {})
     assert LISTENING.next_wake(mine) is None
 
 
@@ -581,7 +583,7 @@ def test_a_workload_that_is_reported_and_never_bound_is_queued_once() -> None:
     for seconds in range(0, 1200, 10):
         take(LISTENING, mine, [came(about_a_pod(observed=at(seconds)), id=f"r{seconds}")], at(seconds))
         assert removed(mine, seconds) == []
-        assert len(mine.unbound) == len(mine.queued) == 1
+        assert len(mine.unbound) == 1
     assert removed(mine, 1189 + 600) == []
     assert removed(mine, 1190 + 600) == [HEALTHY]
 
@@ -761,3 +763,77 @@ def test_what_was_reported_while_nobody_listened_does_not_count_for_a_later_targ
     fleet.report("n1", "Ready", "True")
     flow.run()
     assert [one.target_uid for one in flow.table(CONDITIONS).values()] == ["uid-n1-2"]
+
+
+DAY = 86_400
+
+
+def custom(*, seconds: float = 0, source: str = "probe", name: str = "CertificateOk") -> Input:
+    """A report of a condition from which no taint follows."""
+    event = report("True", observed=at(seconds)).model_copy(update={"type": name, "source": source})
+    return came(event, id=f"{name}{seconds}")
+
+
+def removed_conditions(
+    mine: ConditionIngestPartition, now: datetime, service: ConditionIngest = LISTENING
+) -> list[str]:
+    """The keys for which `wake` writes a tombstone."""
+    found = service.wake(mine, now)
+    assert {(emit.topic, emit.event) for emit in found} <= {(CONDITIONS, None)}
+    return [emit.key for emit in found]
+
+
+def test_a_condition_without_effect_goes_a_day_after_its_last_report() -> None:
+    mine = state(service=LISTENING)
+    take(LISTENING, mine, [custom(), custom(name="Ready")], at(0))
+    first = LISTENING.next_wake(mine)
+    assert first is not None
+    assert at(DAY) <= first <= at(DAY) + LEAST_OFTEN
+    take(LISTENING, mine, [custom(seconds=1000), custom(seconds=1000, name="Ready")], at(1000))
+    assert removed_conditions(mine, first) == [], "it was reported again"
+    due = LISTENING.next_wake(mine)
+    assert due is not None
+    assert at(DAY + 1000) <= due <= at(DAY + 1000) + LEAST_OFTEN
+    assert removed_conditions(mine, due) == ["Node/n1|CertificateOk"]
+    assert set(mine.conditions["Node/n1"]) == {"Ready"}
+    assert LISTENING.next_wake(mine) is None
+
+
+def test_a_condition_without_effect_goes_after_a_restart_too() -> None:
+    restored = state(service=LISTENING)
+    for emit in take(LISTENING, state(service=LISTENING), [custom()], at(0)):
+        LISTENING.apply(restored, emit.topic, emit.key, emit.event)
+    due = LISTENING.next_wake(restored)
+    assert due is not None
+    assert at(DAY) <= due <= at(DAY) + LEAST_OFTEN
+    assert removed_conditions(restored, due) == ["Node/n1|CertificateOk"]
+
+
+@pytest.mark.parametrize("source", ["cli/ann", "probe/slow"])
+def test_a_source_that_need_not_repeat_keeps_its_conditions(source: str) -> None:
+    slow = condition_ingest.service(SETTINGS.model_copy(update={"source_grace_periods": "Node:probe/slow=0"}))
+    mine = state(service=slow)
+    take(slow, mine, [custom(source=source)], at(0))
+    due = at(0)
+    for _ in range(30):
+        due = slow.next_wake(mine) or due
+        assert removed_conditions(mine, due, slow) == []
+    assert due > at(29 * DAY)
+
+
+def test_a_long_grace_period_keeps_a_condition_longer() -> None:
+    slow = condition_ingest.service(SETTINGS.model_copy(update={"source_grace_periods": "Node:probe/slow=72h"}))
+    mine = state(service=slow)
+    take(slow, mine, [custom(source="probe/slow")], at(0))
+    assert removed_conditions(mine, at(DAY + 300), slow) == []
+    due = slow.next_wake(mine)
+    assert due is not None
+    assert due >= at(3 * DAY)
+    assert removed_conditions(mine, due, slow) == ["Node/n1|CertificateOk"]
+
+
+def test_policies_may_name_any_condition_of_a_cluster() -> None:
+    assert leads_to_a_taint("Cluster/c1", "CertificateOk")
+    assert leads_to_a_taint("Node/n1", "MemoryPressure")
+    assert leads_to_a_taint("ManagedCluster/c1", "ManagedClusterConditionAvailable")
+    assert not leads_to_a_taint("ManagedCluster/c1", "Ready")

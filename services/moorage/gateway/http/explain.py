@@ -20,6 +20,10 @@ _ANSWER_SECONDS: Final = 20.0
 _AT_ONCE: Final = 32
 """The number of requests that are forwarded at the same time. Others wait."""
 
+_IDLE_SECONDS: Final = 2.0
+"""For how long an idle connection is used again. The query worker closes it after five seconds, and a request that is
+sent at that moment would fail."""
+
 _PASSED_ON: Final = ("content-type", "retry-after")
 
 
@@ -49,7 +53,7 @@ class Explanations:
         http = self._http = self._http or httpx.AsyncClient(
             base_url=self._server,
             timeout=httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS),
-            limits=httpx.Limits(max_connections=_AT_ONCE),
+            limits=httpx.Limits(max_connections=_AT_ONCE, keepalive_expiry=_IDLE_SECONDS),
             transport=self._transport,
             trust_env=False,
         )

@@ -265,7 +265,8 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     def wake(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
         """Remove the conditions and timers of deleted targets, and apply grace periods that have changed.
 
-        Remove the conditions of workloads that are not bound any more.
+        Remove the conditions of workloads that are not bound any more, and those of targets that are not reported any
+        more and have no effect.
         """
         emits: list[Emit] = []
         if state.graces_in_use != (graces := state.rules.value.graces):
@@ -280,6 +281,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         for target in state.refit.portion(emits):
             self._listener.refit(state, TargetRef.parse(target), now, emits)
         self._forget_unbound(state, now, emits)
+        self._forget_unreported(state, now, emits)
         return emits
 
     def _clean_up(self, state: ConditionIngestPartition, now: datetime, emits: list[Emit]) -> None:
@@ -316,17 +318,26 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             cause = self._gone(target, event_id("workload-gone", key, held.target_uid, held.generation, held.report_id))
             Round(state, now, emits, cause).write(WORKLOAD_CONDITIONS, key, target, None)
 
+    def _forget_unreported(self, state: ConditionIngestPartition, now: datetime, emits: list[Emit]) -> None:
+        """Write the tombstones of a portion of the conditions that are not reported any more and have no effect."""
+        for target, name in state.unreported_at(now, max(0, RECORDS - len(emits))):
+            held = state.conditions[target][name]
+            key = condition_key(target, name)
+            identity = event_id("condition-gone", key, held.target_uid, held.generation, held.report_id)
+            Round(state, now, emits, self._gone(target, identity)).write(CONDITIONS, key, target, None)
+
     def _gone(self, target: str, identity: str) -> Meta:
         return Meta(id=identity, source=self._source, type=RESOURCES.event_type, subject=target)
 
     def next_wake(self, state: ConditionIngestPartition) -> datetime | None:
         """Return a time in the past when a target was deleted or has another grace period.
 
-        Otherwise, return when the condition of a workload that is not bound may be removed. None if there is none.
+        Otherwise, return when a condition may be removed: of a workload that is not bound, or one that is not reported
+        any more. None if there is none.
         """
         if state.orphans or state.moved or state.refit:
             return _AT_ONCE
-        return state.unbound[0][0] if state.unbound else None
+        return min((due for due in (state.unbound.next, state.unreported.next) if due is not None), default=None)
 
     def reconcile(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
         """Remove the state of deleted targets. Watch every source that reports and is not watched. Done in portions."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from moorage.core.apimachinery.unstructured import part
 from moorage.core.conditions.heartbeats import GracePeriods, HeartbeatWatch, own_grace, watched
 from moorage.core.conditions.reports import Held, newer_condition
+from moorage.core.taints.desired.from_conditions import leads_to_a_taint
 from moorage.runtime.configuration import Derived
 from moorage.runtime.portions import PendingChecks
 from moorage.runtime.service import Emit
@@ -19,6 +20,7 @@ from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import BindingKey, ConditionKey, WorkloadConditionKey
+from moorage_schemas.refs import TargetRef
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.topics import BINDINGS, CONDITIONS, TIMERS, WORKLOAD_CONDITIONS, Topic
@@ -26,6 +28,9 @@ from moorage_schemas.topics import BINDINGS, CONDITIONS, TIMERS, WORKLOAD_CONDIT
 UNBOUND_KEPT: Final = timedelta(minutes=10)
 """How long the condition of a workload that is not bound is kept after its last report. A deployer may be ahead of the
 bindings that this service has read, and a binding may come back."""
+
+UNREPORTED_KEPT: Final = timedelta(hours=24)
+"""How long a condition is kept after its last report if no taint can follow from it."""
 
 _FEW: Final = 16
 """The number of types of conditions up to which those of one workload are looked up, and not searched for."""
@@ -48,6 +53,41 @@ class ReportRules:
 
     max_bytes: int
     """The maximum size of a report in bytes."""
+
+
+class DueConditions:
+    """Conditions that are to be checked at a time. Each is in it once, and keeps its first time until it is taken."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[datetime, str, str]] = []
+        self._members: set[tuple[str, str]] = set()
+
+    def __len__(self) -> int:
+        """The number of conditions."""
+        return len(self._heap)
+
+    def __contains__(self, place: tuple[str, str]) -> bool:
+        """Whether a condition is to be checked, by target and name."""
+        return place in self._members
+
+    @property
+    def next(self) -> datetime | None:
+        """When the first one is to be checked."""
+        return self._heap[0][0] if self._heap else None
+
+    def add(self, due: datetime, target: str, name: str) -> None:
+        """Check a condition at that time, unless it is to be checked already."""
+        if (target, name) not in self._members:
+            self._members.add((target, name))
+            heappush(self._heap, (due, target, name))
+
+    def take(self, now: datetime, limit: int) -> Iterator[tuple[str, str]]:
+        """Take out those that are due, target and name, until there are enough."""
+        while self._heap and limit > 0 and self._heap[0][0] <= now:
+            limit -= 1
+            _, target, name = heappop(self._heap)
+            self._members.discard((target, name))
+            yield target, name
 
 
 class _OfTarget(Protocol):
@@ -99,11 +139,11 @@ class ConditionIngestPartition:
     bound: dict[str, set[str]] = field(default_factory=dict)
     """The keys of the workloads that are bound to each target, by the target's key."""
 
-    unbound: list[tuple[datetime, str, str]] = field(default_factory=list)
-    """A heap of conditions of workloads that were not bound when last seen: when to check them, target and name."""
+    unbound: DueConditions = field(default_factory=DueConditions)
+    """Conditions of workloads that were not bound when last seen."""
 
-    queued: set[tuple[str, str]] = field(default_factory=set)
-    """What is in `unbound`, so that nothing is in it twice."""
+    unreported: DueConditions = field(default_factory=DueConditions)
+    """Conditions of targets that are removed when they have not been reported for long."""
 
     types: set[str] = field(default_factory=set)
     """The types of the conditions of workloads, as long as they are few. Deployers report `Healthy`."""
@@ -146,6 +186,9 @@ class ConditionIngestPartition:
         if topic is CONDITIONS:
             target, condition_type = ConditionKey.parse(key)
             self._fold(self.conditions, target, condition_type, event)
+            if event is not None and not leads_to_a_taint(target, condition_type):
+                held = self.conditions[target][condition_type]
+                self.unreported.add(held.latest + UNREPORTED_KEPT, target, condition_type)
         else:
             workload, target, condition_type = WorkloadConditionKey.parse(key)
             name = f"{workload}|{condition_type}"
@@ -199,17 +242,13 @@ class ConditionIngestPartition:
         drops those that are bound.
         """
         held = self.workloads.get(target, {}).get(name)
-        if held is None or (target, name) in self.queued:
+        if held is None or (target, name) in self.unbound:
             return
         workload, condition_type = ConditionKey.parse(name)
         if len(self.types) <= _FEW:
             self.types.add(sys.intern(condition_type))
         if workload not in self.bound.get(target, ()):
-            self._queue(held.accepted_time + UNBOUND_KEPT, target, name)
-
-    def _queue(self, due: datetime, target: str, name: str) -> None:
-        self.queued.add((target, name))
-        heappush(self.unbound, (due, target, name))
+            self.unbound.add(held.accepted_time + UNBOUND_KEPT, target, name)
 
     def unbound_at(self, now: datetime, limit: int) -> list[tuple[str, str]]:
         """Take out the conditions of workloads that were last reported, and are unbound, long enough: target and name.
@@ -219,15 +258,37 @@ class ConditionIngestPartition:
             limit: how many are checked.
         """
         found: list[tuple[str, str]] = []
-        while self.unbound and limit and self.unbound[0][0] <= now:
-            limit -= 1
-            _, target, name = heappop(self.unbound)
-            self.queued.discard((target, name))
+        for target, name in self.unbound.take(now, limit):
             held = self.workloads.get(target, {}).get(name)
             if held is None or ConditionKey.parse(name).target in self.bound.get(target, ()):
                 continue
             if (due := held.accepted_time + UNBOUND_KEPT) > now:
-                self._queue(due, target, name)
+                self.unbound.add(due, target, name)
+            else:
+                found.append((target, name))
+        return found
+
+    def unreported_at(self, now: datetime, limit: int) -> list[tuple[str, str]]:
+        """Take out the conditions of targets that were last reported long enough ago: target and type.
+
+        A source without a grace period need not repeat what it has reported, so its conditions stay.
+
+        Args:
+            now: the present time.
+            limit: how many are checked.
+        """
+        found: list[tuple[str, str]] = []
+        for target, name in self.unreported.take(now, limit):
+            held = self.conditions.get(target, {}).get(name)
+            if held is None:
+                continue
+            kind = TargetRef.parse(target).kind
+            grace = self.rules.value.graces.of(kind, held.source, self.graces.get(target))
+            due = held.latest + max(UNREPORTED_KEPT, grace or UNREPORTED_KEPT)
+            if grace is None:
+                self.unreported.add(now + UNREPORTED_KEPT, target, name)
+            elif due > now:
+                self.unreported.add(due, target, name)
             else:
                 found.append((target, name))
         return found

@@ -108,3 +108,14 @@ def _() -> list[Change]:
         return found
 
     return [(module, "judge", same)]
+
+
+@bug("rounds-pile-up", "Each round of the reconciler leaves a row in the state.")
+def _() -> list[Change]:
+    reconcile = ConditionIngest.reconcile
+
+    def remembering(self: Any, state: Any, now: Any) -> Any:
+        state.unreported.add(now + timedelta(days=1), "Node/n0", f"round at {now}")
+        return reconcile(self, state, now)
+
+    return [(ConditionIngest, "reconcile", remembering)]

@@ -14,6 +14,7 @@ from moorage.workers.governor.counters import BudgetCounter, DisruptionCounter, 
 from moorage.workers.governor.in_flight import InFlight
 from moorage.workers.governor.replies import Replies
 from moorage.workers.governor.service import Governor
+from moorage.workers.governor.zones import ZoneBook
 from moorage_schemas.topics import EVICTION_SLOTS, ZONES
 
 _SET = InFlight._set
@@ -168,3 +169,14 @@ def _() -> list[Change]:
 @bug("released-not-told", "When a pause ends those that it held are not looked at.")
 def _() -> list[Change]:
     return [(BudgetBook, "_guards_changed", lambda *_given: None)]
+
+
+@bug("grants-outlive", "The grants of nodes that are gone stay.", "again", "zones")
+def _() -> list[Change]:
+    settle = ZoneBook.settle
+
+    def without(self: Any, now: Any, write: Any, *given: Any) -> None:
+        self._gone.clear()
+        settle(self, now, write, *given)
+
+    return [(ZoneBook, "settle", without)]

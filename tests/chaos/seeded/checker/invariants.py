@@ -10,6 +10,7 @@ from tests.chaos.seeded.checker import (
     budgets,
     evictions,
     generations,
+    growth,
     inputs,
     permission,
     placements,
@@ -73,6 +74,8 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     agreement.what_is_due_is_done,
     agreement.nothing_is_left_to_repair,
     agreement.views_are_the_topics,
+    growth.what_is_kept_is_declared,
+    growth.nothing_grows,
 )
 """In the order in which events pass through the system, so that the first that fails is the nearest to the cause."""
 

@@ -15,6 +15,7 @@ from tests.chaos.seeded.kafka.cluster import Cluster, Faults
 from tests.chaos.seeded.kafka.inputs import Deployer, People, Writer
 from tests.chaos.seeded.kafka.install import installed
 from tests.chaos.seeded.kafka.loop import START_SECONDS, Process, State, StuckError, VirtualLoop
+from tests.chaos.seeded.kafka.rows import rows_of
 
 from moorage.runtime.kafka.partition_task import Phase
 from moorage.runtime.kafka.worker import Worker
@@ -199,6 +200,8 @@ class World:
         self.replicas = [Replica(self, name, number) for name in services for number in range(workers)]
         self._log = log
         self._quiet = False
+        self._rested: float | None = None
+        self._rows: dict[str, tuple[int, int]] = {}
 
     def new_process(self, name: str, *, skew: float = 0.0) -> Process:
         """A process on this world's loop that its broker knows of."""
@@ -275,6 +278,32 @@ class World:
                 raise StuckError(f"not at rest after {within:g} s; behind: {self.behind()}\n{self.loop.dump()}")
             await asyncio.sleep(_LOOK)
 
+    async def stand(self, seconds: float) -> None:
+        """Let time pass in which nobody does anything, after it has settled, and count what is there before and after.
+
+        Caches fill in the first half, so only the second one counts.
+
+        Args:
+            seconds: of each half. 0 does nothing.
+        """
+        if not seconds:
+            return
+        await asyncio.sleep(seconds)
+        await self.settle()
+        self._rested, before = START_SECONDS + self.loop.time(), dict(self._count_rows())
+        await asyncio.sleep(seconds)
+        await self.settle()
+        self._rows = {place: (before[place], rows) for place, rows in self._count_rows() if place in before}
+
+    def _count_rows(self) -> Iterator[tuple[str, int]]:
+        """The rows of each partition's state, and of what a process holds of whole topics."""
+        for replica in self.replicas:
+            if (worker := replica.worker) is None:
+                continue
+            for partition, owner in sorted(worker.owners.items()):
+                if owner.caught_up:
+                    yield f"{replica.process.name}/{partition}", rows_of(owner._engine.state)
+
     def behind(self) -> list[str]:
         """Who has not come to the end of what there is to read, or has something in hand."""
         cluster = self.cluster
@@ -322,6 +351,9 @@ class World:
             skew=self.skew,
             settings=dict(self.given),
             repairs=tuple(self._repairs()) if self._quiet else (),
+            whole=True,
+            rested=self._rested,
+            rows=self._rows,
         )
 
     def _repairs(self) -> Iterator[str]:

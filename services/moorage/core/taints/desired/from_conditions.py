@@ -105,6 +105,9 @@ _ROWS: Final[Mapping[str, tuple[_Row, ...]]] = {
 }
 """By kind of target. A kind that is missing here has no rows."""
 
+_TAINTING: Final = frozenset((kind, row.condition) for kind, rows in _ROWS.items() for row in rows)
+"""By kind of target, the conditions from which taints follow."""
+
 _ROW_OF: Final = {
     (kind, desired.identity): row for kind, rows in _ROWS.items() for row in rows for desired in row.wanted
 }
@@ -124,6 +127,17 @@ _UNREPORTED: Final[Mapping[str, tuple[str, DesiredTaint]]] = {
     ),
 }
 """By kind of target: the condition that must have been reported, and the taint that the target has until then."""
+
+
+def leads_to_a_taint(target: str, condition: str) -> bool:
+    """Return whether a taint may follow from a condition. Policies may name any condition of a cluster.
+
+    Args:
+        target: the key of the target.
+        condition: the type of the condition.
+    """
+    kind = target.partition("/")[0].rpartition(":")[2]
+    return kind == TargetKind.CLUSTER.value or (kind, condition) in _TAINTING
 
 
 def _system(taint: Taint, reason: str) -> DesiredTaint:

@@ -1,0 +1,248 @@
+"""Runs a fleet for two hours in twenty minutes, and judges whether anything grows for ever. The last line is JSON.
+
+An embedded broker and all processes run as `moorage up` starts them. 500 nodes report five conditions each, 3,000
+reports a second. Nodes break and heal, pods are evicted and placed, and nodes, Deployments and pods are replaced by
+others with new names (`bench/growth_load.py`), so that the fleet changes all the while and its size does not. All times
+are shorter, so that everything that is kept for a time comes round several times (`bench/growth_times.py`).
+
+Every few seconds it samples the bytes of each topic, the memory, open files, threads and metrics of each process, and
+the lag. Once a minute a process of its own restores the tables of every service. After the run each series is judged
+(`bench/growth_verdict.py`). The results are written to a folder: `growth.json` with all samples, `growth.md` with the
+tables, and `growth.svg` with the plot. The exit code is 1 if a series grows.
+
+    bench/growth.py                                              # 20 minutes
+    bench/growth.py --minutes 3 --nodes 100 --rate 600 --partitions 4    # a short round of a smaller fleet
+    bench/growth.py --judge FOLDER                               # judge the samples of an earlier run again
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import random
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
+from bench import growth_verdict, growth_year, harness
+from bench.growth_load import Load
+from bench.growth_samples import GC_LOG, Sampler, cpu_seconds
+from bench.growth_times import Launch, Pace
+
+from moorage.cli.local.stack import Stack
+from moorage.runtime.app import run_async
+from moorage.runtime.embedded import EmbeddedKafka
+from moorage.runtime.kafka import topic_settings
+from moorage.runtime.kafka.topics_admin import ensure_topics
+
+SAMPLES = 120
+"""The number of samples of a run, at least one in two seconds."""
+
+RESTORES = 20
+"""The number of restores that are measured, at least 15 seconds apart."""
+
+HEAP_MB = 512
+JAVA = f"-Xms{HEAP_MB}m -XX:+AlwaysPreTouch -Xlog:gc:file={GC_LOG}"
+"""Options of the broker's JVM: its heap has its full size at once, so that it does not look like growth."""
+
+
+async def sampling(sampler: Sampler, stack: Stack, broker: EmbeddedKafka, seconds: float) -> None:
+    """Take samples until the time is over."""
+    every, ends = max(2.0, seconds / SAMPLES), sampler.began + seconds
+    while time.monotonic() < ends:
+        began = time.monotonic()
+        pids = {child.spec.name: child.pid for child in stack.supervisor.children}
+        await sampler.take({**pids, "broker": broker.pid}, stack.health)
+        await asyncio.sleep(max(0.0, every - (time.monotonic() - began)))
+
+
+async def restoring(sampler: Sampler, seconds: float) -> None:
+    """Measure restores until the time is over."""
+    every, ends = max(15.0, seconds / RESTORES), sampler.began + seconds
+    while time.monotonic() < ends:
+        began = time.monotonic()
+        await sampler.restore()
+        await asyncio.sleep(max(0.0, every - (time.monotonic() - began)))
+
+
+async def telling(sampler: Sampler, load: Load) -> None:
+    """Write the progress once in half a minute."""
+    while True:
+        await asyncio.sleep(30)
+        last = {name: values[-1][1] for name, values in sampler.series.items()}
+        size = sum(value for name, value in last.items() if name.startswith("bytes/")) / 2**20
+        memory = sum(value for name, value in last.items() if name.startswith("uss/")) / 2**20
+        harness.note(
+            f"{time.monotonic() - sampler.began:6.0f} s: {load.counts['reports']:,} reports, "
+            f"{load.counts['bindings_made']:,} bindings, topics {size:,.0f} MiB, memory {memory:,.0f} MiB, "
+            f"lag {last.get('lag', 0):,.0f}"
+        )
+
+
+async def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
+    """Run the fleet, and return all samples."""
+    seconds = options.minutes * 60
+    pace = Pace(seconds)
+    os.environ["_JAVA_OPTIONS"] = JAVA
+    async with EmbeddedKafka(work / "kafka", settings=pace.broker(), heap_mb=HEAP_MB) as broker:
+        settings = pace.settings(broker.bootstrap, options.partitions)
+        await ensure_topics(settings)
+        await topic_settings.change(settings, pace.changes(settings))
+        stack = Stack(settings, work, harness.note, launch=Launch(pace))
+        async with stack:
+            load = Load(
+                stack.server,
+                settings,
+                nodes=options.nodes,
+                rate=options.rate,
+                seconds=seconds,
+                chance=random.Random(options.seed),
+            )
+            sampler = Sampler(settings, work / "kafka" / "data", stack.logs)
+            began = datetime.now(UTC)
+            async with load:
+                await load.settle_in()
+                harness.note(f"the fleet is declared: {dict(load.counts)}")
+                sampler.begin()
+                await sampler.offsets()
+                tasks = [
+                    asyncio.create_task(sampling(sampler, stack, broker, seconds)),
+                    asyncio.create_task(restoring(sampler, seconds)),
+                    asyncio.create_task(telling(sampler, load)),
+                ]
+                try:
+                    await load.run()
+                finally:
+                    for task in tasks:
+                        task.cancel()
+                    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+                await sampler.offsets()
+            problems = [repr(one) for one in outcomes if isinstance(one, Exception)]
+            used = {child.spec.name: round(cpu_seconds(child.pid), 1) for child in stack.supervisor.children}
+            used["broker"] = round(cpu_seconds(broker.pid), 1)
+            crashes = {child.spec.name: child.crashes for child in stack.supervisor.children if child.crashes}
+            await sampler.close()
+    return {
+        "bench": "growth",
+        "began": began.isoformat(timespec="seconds"),
+        "seconds": seconds,
+        "nodes": options.nodes,
+        "rate": options.rate,
+        "partitions": options.partitions,
+        "load_average": os.getloadavg()[0],
+        "pace": pace.described(),
+        "counts": dict(sorted(load.counts.items())),
+        "cpu_s": used,
+        "crashes": crashes,
+        "problems": [*load.problems, *sampler.problems, *problems],
+        "series": sampler.series,
+    }
+
+
+def write_page(page: Path, tables: Mapping[str, str], found: Mapping[str, Any]) -> None:
+    """Replace what is between the markers of a page: `<!-- growth NAME -->` and `<!-- end -->`."""
+    counts, seconds = found["counts"], found["seconds"]
+    run = (
+        f"On {found['began'][:10]}: {found['nodes']} nodes, {counts['reports'] / seconds:,.0f} reports a second for "
+        f"{seconds / 60:g} minutes, {counts['bindings_made']:,} bindings made and {counts['bindings_ended']:,} ended, "
+        f"{counts['nodes_declared']:,} nodes declared.\n\n"
+        f"![Bytes of topics, memory of processes, and restores over the run]({page.stem}.svg)"
+    )
+    text = page.read_text(encoding="utf-8")
+    for name, table in {**tables, "run": run}.items():
+        text = re.sub(
+            rf"(<!-- growth {name} -->\n).*?(<!-- end -->)",
+            lambda at, table=table: f"{at[1]}\n{table}\n\n{at[2]}",  # type: ignore[misc]  # bound at once
+            text,
+            flags=re.DOTALL,
+        )
+    page.write_text(text, encoding="utf-8")
+
+
+def conclude(found: dict[str, Any], folder: Path, page: Path | None) -> dict[str, Any]:
+    """Judge the samples, write the tables and the plot, and return the summary."""
+    series, seconds = found["series"], found["seconds"]
+    sizes: dict[float, float] = {}
+    for name, samples in series.items():
+        if name.startswith("bytes/"):
+            for at, value in samples:
+                sizes[at] = sizes.get(at, 0) + value
+    judged = growth_verdict.judge_all({**series, "bytes/all topics": sorted(sizes.items())}, seconds)
+    growing = [one.name for one in judged if one.grows]
+    counts = found["counts"]
+    tables = {"judged": growth_verdict.table(judged), "year": growth_year.table(found)}
+    (folder / "growth.md").write_text("\n\n".join(tables.values()) + "\n", encoding="utf-8")
+    growth_verdict.plot(series, seconds, folder / "growth.svg")
+    found["judged"] = growth_verdict.as_json(judged)
+    (folder / "growth.json").write_text(json.dumps(found), encoding="utf-8")
+    print("\n\n".join(tables.values()))
+    if page is not None:
+        write_page(page, tables, found)
+        shutil.copy(folder / "growth.svg", page.with_suffix(".svg"))
+    levels = {one.name: one for one in judged}
+    return {
+        "bench": "growth",
+        "what": "series that grow after the first quarter",
+        "minutes": seconds / 60,
+        "nodes": found["nodes"],
+        "reports_per_s": round(counts.get("reports", 0) / seconds),
+        "bindings_made": counts.get("bindings_made", 0),
+        "bindings_ended": counts.get("bindings_ended", 0),
+        "topics_mib": round(levels["bytes/all topics"].level / 2**20, 1) if "bytes/all topics" in levels else None,
+        "judged": len(judged),
+        "growing": growing,
+        "crashes": found["crashes"],
+        "problems": found["problems"][:5],
+        "folder": str(folder),
+    }
+
+
+async def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Run, or judge an earlier run."""
+    if options.judge:
+        return conclude(json.loads((folder / "growth.json").read_text(encoding="utf-8")), folder, options.page)
+    with contextlib.ExitStack() as kept:
+        work = folder / "work" if options.keep else Path(kept.enter_context(tempfile.TemporaryDirectory("-growth")))
+        work.mkdir(exist_ok=True)
+        found = await measure(options, work)
+    (folder / "growth.json").write_text(json.dumps(found), encoding="utf-8")  # even if it cannot be judged
+    return conclude(found, folder, options.page)
+
+
+def main() -> int:
+    """Read the options, and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--nodes", type=int, default=500)
+    parser.add_argument("--rate", type=float, default=3000.0, help="reports of nodes a second")
+    parser.add_argument("--partitions", type=int, default=24)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path, help="folder for the results; by default a new temporary one")
+    parser.add_argument("--keep", action="store_true", help="keep the broker's data and the logs in the folder")
+    parser.add_argument("--page", type=Path, help="also write the results into this page, such as docs/growth.md")
+    parser.add_argument("--judge", type=Path, metavar="FOLDER", help="run nothing; judge the samples in this folder")
+    options = parser.parse_args()
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))  # errors only
+    folder = (options.judge or options.folder or Path(tempfile.mkdtemp(prefix="moorage-growth-"))).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    result = run_async(run(options, folder))
+    print(json.dumps(result))
+    return 1 if result["growing"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
