@@ -26,6 +26,7 @@ import httpx
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
+from bench import history
 from bench.harness import fleet, kafka
 
 from moorage.runtime.service import Input
@@ -192,6 +193,7 @@ def main() -> None:
         read = {"read_seconds": round(seconds, 1), "read_records": written}
     del stack
     found: dict[str, Any] = {
+        "bench": "simulate",
         "nodes": given.nodes,
         "pods": given.pods,
         "records": sum(1 for _ in snapshot.all()),
@@ -212,7 +214,8 @@ def main() -> None:
             **said["summary"],
         }
     found["max_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(json.dumps(found, indent=2))
+    history.record(found)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
