@@ -83,6 +83,11 @@ def _commands(result: Result) -> Figures:
     }
 
 
+def _view_bytes(result: Result) -> Figures:
+    slopes = result["slopes"].get("placement view", {})
+    return {f"for each {unit}": found["bytes"] for unit, found in slopes.items()}
+
+
 _ALL: Final = (
     Benchmark(
         "matching",
@@ -238,6 +243,17 @@ _ALL: Final = (
         {"nodes": 1000, "pods": 10_000},
         lambda result: {"": result["explain_to_get"]} if "explain_to_get" in result else {},
         higher=False,
+    ),
+    Benchmark(
+        "scale",
+        "memory, processor time and log bytes of each node, workload and so on in each state ([scale](scale.md))",
+        "",
+        "bytes in each process of placement",
+        ("rounds",),
+        {},
+        _view_bytes,
+        higher=False,
+        on_kafka=False,
     ),
     Benchmark(
         "storm",

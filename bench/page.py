@@ -1,4 +1,4 @@
-"""Writes the tables of `docs/benchmarks.md`, and a plot of each benchmark, from the catalogue and the history.
+"""Writes the tables of `docs/benchmarks.md` and `docs/scale.md`, and a plot of each benchmark, from the history.
 
     make bench-page
 
@@ -22,10 +22,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
-from bench import history
+from bench import history, scale_plan
 from bench.catalog import CATALOG, Benchmark, number
 
 PAGE: Final = history.ROOT / "docs" / "benchmarks.md"
+SCALE: Final = history.ROOT / "docs" / "scale.md"
 PLOTS: Final = history.ROOT / "docs" / "benchmarks"
 
 SHOWN_RUNS: Final = 5
@@ -179,16 +180,25 @@ def _section(benchmark: Benchmark, folder: Path) -> str:
 
 
 def rendered(page: str, folder: Path = history.FOLDER) -> str:
-    """Return the page with its generated parts written anew.
+    """Return the page of the benchmarks with its generated parts written anew.
 
     Raises:
         ValueError: the page has no such part.
     """
-    for name, text in (("overview", overview(folder)), ("plots", sections(folder))):
+    return with_parts(page, {"overview": overview(folder), "plots": sections(folder)})
+
+
+def with_parts(page: str, parts: Mapping[str, str]) -> str:
+    """Return a page with these generated parts in the place of its own.
+
+    Raises:
+        ValueError: the page has no such part.
+    """
+    for name, text in parts.items():
         before, begin, rest = page.partition(_BEGIN.format(name))
         _, end, after = rest.partition(_END.format(name))
         if not begin or not end:
-            raise ValueError(f"{PAGE}: has no part {name!r}")
+            raise ValueError(f"the page has no part {name!r}")
         page = f"{before}{begin}\n{text}\n{end}{after}"
     return page
 
@@ -204,6 +214,7 @@ def main() -> None:
                 path.write_text(draw(benchmark, runs), "utf-8")
                 print(path.relative_to(history.ROOT))
     PAGE.write_text(rendered(PAGE.read_text("utf-8")), "utf-8")
+    SCALE.write_text(with_parts(SCALE.read_text("utf-8"), scale_plan.parts()), "utf-8")
 
 
 if __name__ == "__main__":

@@ -68,32 +68,36 @@ def build(nodes: int, pods: int, zones: int, start: datetime = START) -> MemoryS
         stack.produce(CONDITION_REPORTS, target.key, event, source="kubelet")
     stack.run()
     for number in range(pods // _REPLICAS):
-        name = f"d{number:04}"
-        spec = {
-            "containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}}}],
-            "tolerations": [
-                {
-                    "key": f"node.kubernetes.io/{key}",
-                    "operator": "Exists",
-                    "effect": "NoExecute",
-                    "tolerationSeconds": 300,
-                }
-                for key in ("not-ready", "unreachable")
-            ],
-        }
-        body = {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
-            "spec": {
-                "replicas": _REPLICAS,
-                "selector": {"matchLabels": {"app": name}},
-                "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
-            },
-        }
-        _declare(stack, body)
+        deploy(stack, f"d{number:04}", _REPLICAS)
     stack.run()
     return stack
+
+
+def deploy(stack: MemoryStack, name: str, replicas: int) -> None:
+    """Declare a Deployment with the tolerations that admission adds."""
+    spec = {
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}}}],
+        "tolerations": [
+            {
+                "key": f"node.kubernetes.io/{key}",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 300,
+            }
+            for key in ("not-ready", "unreachable")
+        ],
+    }
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
+        },
+    }
+    _declare(stack, body)
 
 
 def _declare(stack: MemoryStack, body: dict[str, Any]) -> None:

@@ -15,7 +15,6 @@ from moorage.workers.placement.engine.target_table import Declaration, TargetTab
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
 
-
 _SHAPES: Final = 4096
 """How many distinct amounts of resources are remembered, to be shared. Nodes of a type offer the same."""
 
