@@ -22,14 +22,13 @@ import argparse
 import gc
 import itertools
 import json
-import os
-import subprocess
+import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness, history, scale_decisions, scale_fleet
@@ -46,9 +45,11 @@ from moorage.simulation.copy import run
 from moorage.simulation.explain.grounds import TOPICS as EXPLAINED
 from moorage_schemas.topics import Topic
 
+T = TypeVar("T")
+
 GC_THRESHOLDS: Final = (50_000, 20, 100)  # as the processes of the services
-SIZES: Final = {"node": 2_000}
-SIZE: Final = 4_000
+SIZES: Final = {"node": 1_000}
+SIZE: Final = 2_000
 """The units of the smaller fill, N."""
 
 GATEWAY: Final = "gateway"
@@ -221,21 +222,20 @@ def log_bytes(unit: Unit) -> dict[str, int]:
     return {short: round(size / count) for short, size in found.items()}
 
 
-def in_process(*arguments: str) -> Any:
-    """Run this script in a new process, and return the JSON of its last line."""
-    done = subprocess.run(
-        [sys.executable, __file__, *arguments],
-        env=os.environ | {"PYTHONHASHSEED": "0", "BENCH_RECORD": ""},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout.splitlines()[-1])
+def case(place: str, unit: str) -> dict[str, float]:
+    """The slope of a unit in a state, by their names."""
+    return slope(places()[place], next(one for one in UNITS if one.name == unit))
+
+
+def in_process(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function in a new process. The first fill of a slope takes what the forked heap has free."""
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply(function, arguments)
 
 
 def measured(place: Place, unit: Unit, rounds: int) -> dict[str, float]:
     """The medians of several processes."""
-    found = [in_process("--case", place.name, unit.name) for _ in range(rounds)]
+    found = [in_process(case, place.name, unit.name) for _ in range(rounds)]
     return {name: round(harness.median([one[name] for one in found]), 2) for name in found[0]}
 
 
@@ -244,17 +244,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="only states whose name contains this")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--case", nargs=2, help=argparse.SUPPRESS)
-    parser.add_argument("--decisions", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     known = places()
-    if options.case:
-        unit = next(one for one in UNITS if one.name == options.case[1])
-        print(json.dumps(slope(known[options.case[0]], unit)))
-        return 0
-    if options.decisions:
-        print(json.dumps(scale_decisions.measure()))
-        return 0
     slopes: dict[str, dict[str, Any]] = {}
     for place in known.values():
         if options.only not in place.name:
@@ -273,7 +264,7 @@ def main() -> int:
         "log_bytes": {unit.name: log_bytes(unit) for unit in UNITS},
     }
     if not options.only:
-        result["decisions"] = in_process("--decisions")
+        result["decisions"] = in_process(scale_decisions.measure)
         scale_decisions.note(result["decisions"])
     history.record(result)
     print(json.dumps(result))
