@@ -6,7 +6,7 @@ Everything is computed from the last recorded run and the assumptions below.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,10 +25,17 @@ COUNTS: Final = {
 }
 """The fleet: how many of each unit there are. Extra conditions are left out, because nodes have their own."""
 
+RESOLUTION: Final = 150
+"""Slopes below this number of bytes are within the noise of one run, and count as 0."""
+
 GIB: Final = 2**30
 
 FLEET_WIDE: Final = frozenset({"governor partition"})
 """States of partitions that hold the whole fleet, because their topics have a single partition in use."""
+
+
+ONE_PROCESS: Final = FLEET_WIDE | {"gateway view"}
+"""States that one process of the fleet holds, whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +103,20 @@ class Whole:
         return self.place.rpartition(" ")[0]
 
 
+def significant(size: float) -> float:
+    """Return a slope in bytes, or 0 if it is within the noise."""
+    return size if size >= RESOLUTION else 0
+
+
 def whole(run: Json) -> list[Whole]:
-    """What each state takes for the whole fleet."""
+    """What each state takes for the whole fleet, without states that keep nothing."""
     found = []
     for place, slopes in run["figures"]["slopes"].items():
         held = {unit: count for unit, count in COUNTS.items() if unit in slopes}
-        size = sum(count * slopes[unit]["bytes"] for unit, count in held.items())
+        size = sum(count * significant(slopes[unit]["bytes"]) for unit, count in held.items())
         busy = sum(count * slopes[unit]["us"] for unit, count in held.items()) / 1e6
-        found.append(Whole(place, size / GIB, busy))
+        if size:
+            found.append(Whole(place, size / GIB, busy))
     return found
 
 
@@ -234,10 +247,10 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _slopes(run: Json, field: str) -> str:
+def _slopes(run: Json, field: str, shown: Callable[[float], float] = lambda one: one) -> str:
     units = list(run["figures"]["units"])
     rows = [
-        (place, *(f"{slopes[unit][field]:,.0f}" if unit in slopes else "" for unit in units))
+        (place, *(f"{shown(slopes[unit][field]):,.0f}" if unit in slopes else "" for unit in units))
         for place, slopes in run["figures"]["slopes"].items()
     ]
     return _table(("state", *units), rows)
@@ -267,7 +280,7 @@ def _states(run: Json) -> str:
             "divided among workers"
             if one.partitioned
             else "one process"
-            if "partition" in one.place
+            if one.place in ONE_PROCESS
             else "each process"
         )
         fits = "" if one.partitioned else f"{PROCESS_GIB.value / one.gib:,.2f}"
@@ -341,7 +354,7 @@ def _measured(run: Json) -> str:
 
 PARTS: Final = {
     "measured": _measured,
-    "memory": lambda run: _slopes(run, "bytes"),
+    "memory": lambda run: _slopes(run, "bytes", significant),
     "restore": lambda run: _slopes(run, "us"),
     "log": _log,
     "decisions": _decisions,
