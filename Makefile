@@ -72,13 +72,19 @@ coverage: $(READY) ## how much of the code the tests of test-fast reach; fails b
 schemas: $(READY) ## write schemas/generated from the models
 	@$(BIN)/moorage schemas
 
+RECORD ?=
 .PHONY: bench
-bench: $(READY) ## every benchmark; each prints one line of JSON last
+bench: $(READY) ## every benchmark; each prints one line of JSON last, and RECORD=1 adds it to bench/history
 	@for b in bench/matching.py bench/stage.py bench/latency.py bench/lateness.py bench/heartbeats.py bench/restore.py \
 		bench/evictions.py bench/placement.py bench/ocm.py bench/ocm_change.py bench/ocm_fleet.py bench/simulate.py \
 		bench/timers.py bench/cli.py bench/steps.py \
-		bench/explain.py bench/failover.py; do \
-		echo "== $$b"; $(BIN)/python $$b; done
+		bench/explain.py bench/failover.py bench/scale.py; do \
+		echo "== $$b"; BENCH_RECORD=$(RECORD) $(BIN)/python $$b; done
+	@test -z "$(RECORD)" || $(BIN)/python -m bench.page
+
+.PHONY: bench-page
+bench-page: $(READY) ## write the tables and plots of docs/benchmarks.md from bench/history
+	@$(BIN)/python -m bench.page
 
 .PHONY: conformance
 conformance: $(READY) ## 10,000 fresh random requests to moorage eval and to upstream's own code (needs Go)
@@ -86,8 +92,8 @@ conformance: $(READY) ## 10,000 fresh random requests to moorage eval and to ups
 
 .PHONY: storm
 storm: $(READY) ## a zone of 5,000 nodes with 150,000 pods is lost: nothing too fast, nothing early, nothing lost
-	@$(BIN)/python bench/storm.py --rates default
-	@$(BIN)/python bench/storm.py --rates lifted --seconds 600
+	@BENCH_RECORD=$(RECORD) $(BIN)/python bench/storm.py --rates default
+	@BENCH_RECORD=$(RECORD) $(BIN)/python bench/storm.py --rates lifted --seconds 600
 
 GROWTH ?=
 .PHONY: growth

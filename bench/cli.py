@@ -17,7 +17,11 @@ import tempfile
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
+from bench import history
 
 COMMANDS: Final = {
     "python": [],
@@ -120,7 +124,9 @@ def main() -> None:
         )
         result |= {f"{name}_min_s": round(min(wall), 3), f"{name}_median_s": round(statistics.median(wall), 3)}
         result[f"{name}_cpu_s"] = round(statistics.median(processor), 3)
-    print(json.dumps(result))
+    named = {"bench": "cli", "rounds": rounds, **result}
+    history.record(named)
+    print(json.dumps(named))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any
 
 import structlog
 from aiokafka import AIOKafkaProducer
+from bench import history
 
 from moorage.runtime.app import run_async
 from moorage.runtime.embedded import EmbeddedKafka
@@ -75,12 +76,17 @@ def note(text: str) -> None:
 
 
 def run(main: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-    """Run a benchmark on uvloop, print its result as the last line, and return it."""
+    """Run a benchmark on uvloop, print its result as the last line, record it if that is wanted, and return it.
+
+    A result without `bench` comes from a process that helps a benchmark. It is not recorded.
+    """
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))  # errors only
 
     async def started() -> dict[str, Any]:
         return await main()
 
     result = run_async(started())
-    print(json.dumps(result))
+    if "bench" in result:
+        history.record(result)
+    print(json.dumps(result), flush=True)
     return result

@@ -38,6 +38,9 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # so that the script runs from any folder
+from bench import history
+
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.core.taints.matching import fits, prefer_count
 from moorage.core.taints.node_taint_matrix import TaintMatrix
@@ -253,29 +256,27 @@ def main() -> int:
             wrong += different
     mine = statistics.median(ours)
     theirs = statistics.median(peers) if peers else None
-    print(
-        json.dumps(
-            {
-                "bench": "matching",
-                "ours_evals_per_s": round(mine),
-                "peer_evals_per_s": None if theirs is None else round(theirs),
-                "ratio": None if theirs is None else round(mine / theirs, 1),
-                "ratio_min": None if not peers else round(min(ours) / max(peers), 1),
-                "verdicts_equal": wrong == 0,
-                "verdicts_compared_with_peer": peer_pairs,
-                "verdicts_compared_with_scalar": scalar_pairs,
-                "ours_repeated_evals_per_s": round(statistics.median(again)),
-                "build_s": round(statistics.median(builds), 4),
-                "fit_share": round(share, 3),
-                "peer_fit_share": peer_share if peers else None,
-                "pods": options.pods,
-                "nodes": options.nodes,
-                "taints": options.taints,
-                "tolerations": options.tolerations,
-                "rounds": options.rounds,
-            }
-        )
-    )
+    result = {
+        "bench": "matching",
+        "ours_evals_per_s": round(mine),
+        "peer_evals_per_s": None if theirs is None else round(theirs),
+        "ratio": None if theirs is None else round(mine / theirs, 1),
+        "ratio_min": None if not peers else round(min(ours) / max(peers), 1),
+        "verdicts_equal": wrong == 0,
+        "verdicts_compared_with_peer": peer_pairs,
+        "verdicts_compared_with_scalar": scalar_pairs,
+        "ours_repeated_evals_per_s": round(statistics.median(again)),
+        "build_s": round(statistics.median(builds), 4),
+        "fit_share": round(share, 3),
+        "peer_fit_share": peer_share if peers else None,
+        "pods": options.pods,
+        "nodes": options.nodes,
+        "taints": options.taints,
+        "tolerations": options.tolerations,
+        "rounds": options.rounds,
+    }
+    history.record(result)
+    print(json.dumps(result))
     return 0 if wrong == 0 else 1
 
 

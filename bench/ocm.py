@@ -48,6 +48,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bench import history
 from bench.matching import find_oracle
 
 from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
@@ -350,19 +351,17 @@ def main() -> int:
             shown = row | {"different": len(row["different"])}
             print("".join(f"{_cell(shown[name]):>15}" for name in COLUMNS.values()), flush=True)
     equal = not any(row["different"] for row in rows)
-    print(
-        json.dumps(
-            {
-                "bench": "ocm",
-                "clusters": options.clusters,
-                "taints": options.taints,
-                "runs": options.runs,
-                "measured": SPAN,
-                "decisions_equal": equal if any(row["states_compared"] for row in rows) else None,
-                "sizes": rows,
-            }
-        )
-    )
+    result = {
+        "bench": "ocm",
+        "clusters": options.clusters,
+        "taints": options.taints,
+        "runs": options.runs,
+        "measured": SPAN,
+        "decisions_equal": equal if any(row["states_compared"] for row in rows) else None,
+        "sizes": rows,
+    }
+    history.record(result)
+    print(json.dumps(result))
     return 0 if equal else 1
 
 

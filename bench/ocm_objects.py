@@ -52,27 +52,34 @@ def tainted(name: str, generation: int, *keys: str) -> TargetTainted:
     return TargetTainted(target=target, target_uid=f"uid-{name}", generation=generation, taints=taints)
 
 
+def cluster(number: int, regions: int) -> tuple[Write, Write]:
+    """A cluster with labels, claims and resources, and its (empty) taints."""
+    name = cluster_name(number)
+    labels = {"region": f"r{number % regions}", "environment": ENVIRONMENTS[number // regions % len(ENVIRONMENTS)]}
+    amounts = {"cpu": str(8 + number % 57), "memory": f"{32 + number % 129}Gi"}
+    event = declared(
+        f"{GROUP}/v1",
+        TargetKind.MANAGED_CLUSTER.value,
+        name,
+        metadata={"labels": labels},
+        spec={"hubAcceptsClient": True},
+        status={
+            "allocatable": amounts,
+            "capacity": amounts,
+            "clusterClaims": [{"name": "platform.open-cluster-management.io", "value": "AWS"}],
+        },
+    )
+    taints = tainted(name, 1)
+    return (
+        (RESOURCES, f"{TargetKind.MANAGED_CLUSTER.value}/{name}", event),
+        (TAINTS, taints.target.key, taints),
+    )
+
+
 def clusters(count: int, regions: int) -> Iterator[Write]:
-    """Clusters with labels, claims and resources, each with its (empty) taints."""
+    """Clusters, each with its taints."""
     for number in range(count):
-        name = cluster_name(number)
-        labels = {"region": f"r{number % regions}", "environment": ENVIRONMENTS[number // regions % len(ENVIRONMENTS)]}
-        amounts = {"cpu": str(8 + number % 57), "memory": f"{32 + number % 129}Gi"}
-        event = declared(
-            f"{GROUP}/v1",
-            TargetKind.MANAGED_CLUSTER.value,
-            name,
-            metadata={"labels": labels},
-            spec={"hubAcceptsClient": True},
-            status={
-                "allocatable": amounts,
-                "capacity": amounts,
-                "clusterClaims": [{"name": "platform.open-cluster-management.io", "value": "AWS"}],
-            },
-        )
-        yield RESOURCES, f"{TargetKind.MANAGED_CLUSTER.value}/{name}", event
-        taints = tainted(name, 1)
-        yield TAINTS, taints.target.key, taints
+        yield from cluster(number, regions)
 
 
 def bindings(namespaces: int) -> Iterator[Write]:

@@ -26,6 +26,7 @@ import httpx
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
+from bench import history
 from bench.harness import fleet, kafka
 
 from moorage.runtime.service import Input
@@ -67,32 +68,36 @@ def build(nodes: int, pods: int, zones: int, start: datetime = START) -> MemoryS
         stack.produce(CONDITION_REPORTS, target.key, event, source="kubelet")
     stack.run()
     for number in range(pods // _REPLICAS):
-        name = f"d{number:04}"
-        spec = {
-            "containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}}}],
-            "tolerations": [
-                {
-                    "key": f"node.kubernetes.io/{key}",
-                    "operator": "Exists",
-                    "effect": "NoExecute",
-                    "tolerationSeconds": 300,
-                }
-                for key in ("not-ready", "unreachable")
-            ],
-        }
-        body = {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
-            "spec": {
-                "replicas": _REPLICAS,
-                "selector": {"matchLabels": {"app": name}},
-                "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
-            },
-        }
-        _declare(stack, body)
+        deploy(stack, f"d{number:04}", _REPLICAS)
     stack.run()
     return stack
+
+
+def deploy(stack: MemoryStack, name: str, replicas: int) -> None:
+    """Declare a Deployment with the tolerations that admission adds."""
+    spec = {
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}}}],
+        "tolerations": [
+            {
+                "key": f"node.kubernetes.io/{key}",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 300,
+            }
+            for key in ("not-ready", "unreachable")
+        ],
+    }
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
+        },
+    }
+    _declare(stack, body)
 
 
 def _declare(stack: MemoryStack, body: dict[str, Any]) -> None:
@@ -192,6 +197,7 @@ def main() -> None:
         read = {"read_seconds": round(seconds, 1), "read_records": written}
     del stack
     found: dict[str, Any] = {
+        "bench": "simulate",
         "nodes": given.nodes,
         "pods": given.pods,
         "records": sum(1 for _ in snapshot.all()),
@@ -212,7 +218,8 @@ def main() -> None:
             **said["summary"],
         }
     found["max_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(json.dumps(found, indent=2))
+    history.record(found)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -270,6 +270,7 @@ async def main() -> dict[str, Any]:
         "resources": options.resources,
         "replicas": options.replicas,
         "requests": options.requests,
+        "longest_ms": max(one["ms"] for one in (*found, *asked_for)),
         "over": [one for one in (*found, *asked_for) if one["ms"] > options.limit],
         "longest": found[:20],
         "requests_longest": asked_for[:10],

@@ -23,6 +23,7 @@ from moorage.core.scheduling.ocm.selector import LabelTerms
 from moorage.runtime.service import Emit, Input
 from moorage.workers.placement.karmada import view as karmada_view
 from moorage.workers.placement.pods import binder
+from moorage.workers.placement.pods import nodes as pods_nodes
 from moorage.workers.placement.pods import view as pods_view
 from moorage_schemas.topics import BINDINGS, RESOURCES
 
@@ -33,6 +34,7 @@ LIMITS: dict[ModuleType, tuple[str, ...]] = {
     nodes_scheduler: ("_REMEMBERED", "_RANKED"),
     clusters_scheduler: ("_REMEMBERED",),
     binder: ("_REMEMBERED",),
+    pods_nodes: ("_SHAPES",),
     pods_view: ("_CHANGED",),
     karmada_view: ("_CHANGED",),
 }

@@ -21,8 +21,8 @@ from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.taint import TargetTainted
+from moorage_schemas.resource import ResourceDeclared, TaintWish
+from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
 from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -143,6 +143,21 @@ class TestTargetTable:
             Declaration.DELETED,
             Declaration.NEW,
         ]
+
+    def test_what_it_returns_later_equals_what_was_folded_in(self) -> None:
+        table, target = TargetTable(), TargetRef(kind=TargetKind.NODE, name="n")
+        wish = TaintWish(key="k", effect="NoSchedule", present=True, generation=3, time=NOW, actor="me")
+        declared = self.declared("u1", 2).model_copy(update={"wishes": (wish,)})
+        taint = TaintRecord(key="k", effect="NoSchedule", time_added=NOW, origins=(TaintOrigin.EXPLICIT,))
+        tainted = TargetTainted(target=target, target_uid="u1", generation=4, taints=(taint,), labels={"a": "b"})
+        table.declare("n", declared)
+        table.taint("n", tainted)
+        assert table.declared("n") is declared, "it was just folded in"
+        table.declare("other", ResourceDeclared(object={"kind": "Node", "metadata": {"name": "other"}}, version=2))
+        assert (table.declared("n"), table.tainted("n")) == (declared, tainted)
+        assert (table.uid("n"), table.taint_generation("n")) == ("u1", 4)
+        table.declare("n", None)
+        assert (table.declared("n"), table.uid("n"), table.taint_generation("absent")) == (None, None, 0)
 
     def test_taints_are_kept_by_generation_and_without_a_target(self) -> None:
         table = TargetTable()

@@ -24,6 +24,9 @@ _WORD: Final = 64
 _REMEMBERED: Final = 2**16
 """The maximum number of cached masks of single tolerations. When it is reached, the cache is cleared."""
 
+_NO_MARKS: Final[frozenset[int]] = frozenset()
+"""Most nodes have no taints. They share this set."""
+
 _TolerationKey = tuple[str, str, str, str]
 _TaintKey = tuple[str, str, str]
 
@@ -207,7 +210,7 @@ class TaintMatrix:
             self._filter.remove(number, slot)
         for number in scores:
             self._score.remove(number, slot)
-        self._marks[slot] = (frozenset(), frozenset())
+        self._marks[slot] = (_NO_MARKS, _NO_MARKS)
         self._names[slot] = None
         self._live[slot // _WORD] &= ~np.uint64(1 << (slot % _WORD))
         self._free.append(slot)
@@ -222,7 +225,7 @@ class TaintMatrix:
             after.add(number if number is not None and number in before else plane.add(taint, slot))
         for number in before - after:
             plane.remove(number, slot)
-        return frozenset(after)
+        return frozenset(after) if after else _NO_MARKS
 
     def _take_slot(self, name: str) -> int:
         if self._free:
@@ -231,7 +234,7 @@ class TaintMatrix:
         else:
             slot = len(self._names)
             self._names.append(name)
-            self._marks.append((frozenset(), frozenset()))
+            self._marks.append((_NO_MARKS, _NO_MARKS))
             if slot >= self._live.size * _WORD:
                 width = self._live.size * 2
                 self._live = np.concatenate([self._live, np.zeros_like(self._live)])

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from moorage.core.taints.desired.addons import AddOns, Labels, Named, add_on_labels, is_available
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts
@@ -323,6 +323,18 @@ def next_taints(
     return reconcile_taints(current, resource, conditions, now, report_time).event
 
 
-def newer_taints(event: TargetTainted, known: TargetTainted | None) -> bool:
+class KnownTaints(Protocol):
+    """What must be known of the last record of a target's taints to tell whether another one is newer."""
+
+    @property
+    def target_uid(self) -> str:
+        """The uid of the target."""
+
+    @property
+    def generation(self) -> int:
+        """The generation of the record."""
+
+
+def newer_taints(event: KnownTaints, known: KnownTaints | None) -> bool:
     """Whether a set of taints supersedes the known one."""
     return known is None or known.target_uid != event.target_uid or event.generation > known.generation

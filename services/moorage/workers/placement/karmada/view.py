@@ -264,8 +264,7 @@ class ClusterView:
 
     def taint_generation(self, cluster: str) -> int:
         """Return the generation of the known taints of a cluster; 0 when none are known."""
-        known = self._targets.tainted(cluster)
-        return known.generation if known is not None else 0
+        return self._targets.taint_generation(cluster)
 
     def healthy_since(self, workload: str, cluster: str, bound: datetime) -> bool:
         """Return whether a workload was reported healthy on a cluster at or after the time when it was bound there.

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from moorage.core.apimachinery.quantities import QuantityError, whole
 from moorage.core.scheduling.nodes.fleet import TAKEN_AS_ENOUGH, UNLIMITED, Fleet, NodeFacts
+from moorage.runtime.pools import Pool
 from moorage.workers.placement.engine.target_table import Declaration, TargetTable, present_taints
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
+
+_SHAPES: Final = 4096
+"""How many distinct amounts of resources are remembered, to be shared. Nodes of a type offer the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,7 @@ class NodeTable:
         self._fleet = fleet
         self._targets = TargetTable()
         self._offers: dict[str, _Offer] = {}
+        self._amounts: Pool[Mapping[str, int]] = Pool(_SHAPES)
 
     def declare(self, name: str, event: ResourceDeclared | None, time: datetime | None) -> bool | None:
         """Fold in a node that is declared, or deleted (None). Return the same as `taint`."""
@@ -40,7 +46,8 @@ class NodeTable:
             self._fleet.remove(name)
             return False
         status = event.object.get("status")
-        offered = allocatable(status if isinstance(status, Mapping) else {})
+        own = allocatable(status if isinstance(status, Mapping) else {})
+        offered = self._amounts.shared(tuple(own.items()), own)
         known = self._offers.get(name)
         if found is Declaration.CHANGED and known is not None and known.allocatable == offered:
             time = known.since  # it still offers the same
@@ -59,8 +66,7 @@ class NodeTable:
 
     def uid(self, name: str) -> str | None:
         """Return the uid of a node; None when there is no such node."""
-        known = self._targets.declared(name)
-        return None if known is None else known.uid
+        return self._targets.uid(name)
 
     def declared_at(self, name: str) -> datetime | None:
         """Return the time since which a node offers its present resources; None when unknown."""
@@ -85,7 +91,7 @@ class NodeTable:
         spec = known.object.get("spec") or {}
         after = NodeFacts(
             name=name,
-            labels=labels,
+            labels={_interned(label): _interned(value) for label, value in labels.items()},
             taints=present_taints(known, self._targets.tainted(name)),
             unschedulable=spec.get("unschedulable") is True,
             allocatable=self._offers[name].allocatable,
@@ -94,6 +100,11 @@ class NodeTable:
         if not self._fleet.put(after):
             return None
         return before is None or _better(before, after)
+
+
+def _interned(text: Any) -> Any:
+    """Return the one object for a text. Nodes have few distinct labels, and most of their values are shared, too."""
+    return sys.intern(text) if type(text) is str else text
 
 
 def allocatable(status: Mapping[str, Any]) -> dict[str, int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from sys import intern
+
+from msgspec import Struct
 
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.taint import Toleration
@@ -12,9 +14,11 @@ from moorage_schemas.taint import Toleration
 Place = tuple[int, int]
 
 
-@dataclass(slots=True, eq=False)
-class Reservation:
-    """The resources of its node that a bound workload takes."""
+class Reservation(Struct, eq=False, gc=False):
+    """The resources of its node that a bound workload takes.
+
+    It refers to nothing that refers back to it, so the garbage collector need not visit a million of them.
+    """
 
     workload: str
     owner: str
@@ -40,11 +44,12 @@ class Reservation:
 
 
 def reservation_of(bound: WorkloadBound, place: Place = (-1, -1)) -> Reservation:
-    """Return the fields of a binding that the view keeps."""
+    """Return the fields of a binding that the view keeps. The names that many bindings have in common are shared."""
+    workload, owner = bound.workload.key, bound.owner.key
     return Reservation(
-        workload=bound.workload.key,
-        owner=bound.owner.key,
-        node=bound.target.name,
+        workload=workload,
+        owner=workload if owner == workload else intern(owner),
+        node=intern(bound.target.name),
         generation=bound.generation,
         revision=bound.revision,
         tolerations=_shared_tolerations(bound.tolerations),

@@ -1,0 +1,296 @@
+"""The catalogue of the benchmarks: what each measures, compared with what, its goal, and the figure of its plot.
+
+`bench/page.py` writes the tables and plots of `docs/benchmarks.md` from it and from the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+Result = Mapping[str, Any]
+Figures = dict[str, float]
+"""The figures of a plot by the names of their lines. A plot with a single line has the name ``""``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """One benchmark."""
+
+    name: str
+    """The name of its script, without the folder and `.py`."""
+
+    measures: str
+    compared: str
+    """What it is compared with. Empty if there is no such thing."""
+
+    unit: str
+    """What the plotted figure is."""
+
+    parameters: tuple[str, ...]
+    """The fields of its result that are parameters. All others but `bench` and `what` are figures."""
+
+    full: Mapping[str, Any]
+    """The parameters of the size that the goal is about."""
+
+    plotted: Callable[[Result], Figures]
+    """Returns the figures to plot from its result."""
+
+    goal: float | None = None
+    """The limit of the plotted figure; None if there is no goal."""
+
+    higher: bool = True
+    """Whether a higher figure is better."""
+
+    on_kafka: bool = True
+
+    @property
+    def script(self) -> str:
+        """The path of its script."""
+        return f"bench/{self.name}.py"
+
+    @property
+    def goal_text(self) -> str:
+        """The goal as the page shows it."""
+        if self.goal is None:
+            return "none"
+        return f"{'≥' if self.higher else '≤'} {number(self.goal)}" if self.goal else "0"
+
+
+def number(figure: float) -> str:
+    """Return a figure as the page shows it."""
+    return f"{figure:,.0f}" if abs(figure) >= 100 or figure == int(figure) else f"{figure:.3g}"
+
+
+def _single(name: str) -> Callable[[Result], Figures]:
+    """The figure of one field. No figure if its limit was not measured."""
+    return lambda result: {} if result[name] is None else {"": result[name]}
+
+
+def _by_size(result: Result) -> Figures:
+    return {f"{one['placements']:,} placements": one["ratio"] for one in result["sizes"] if one["ratio"] is not None}
+
+
+def _pods_placed(result: Result) -> Figures:
+    return {f"{one['what']}, {one['nodes']:,} nodes": one["per_s"] for one in result["results"]}
+
+
+def _commands(result: Result) -> Figures:
+    return {
+        name: round(result[f"{name}_median_s"] / result["python_median_s"], 2)
+        for name in ("version", "get", "taint", "explain")
+    }
+
+
+def _view_bytes(result: Result) -> Figures:
+    slopes = result["slopes"].get("placement view", {})
+    return {f"for each {unit}": found["bytes"] for unit, found in slopes.items()}
+
+
+_ALL: Final = (
+    Benchmark(
+        "matching",
+        "evaluations of pods against many nodes, by the query that placement makes for each shape",
+        "Kubernetes' `TaintToleration` plugin, one thread",
+        "times as fast as the plugin",
+        ("pods", "nodes", "taints", "tolerations", "rounds"),
+        {"pods": 1000, "nodes": 5000},
+        _single("ratio"),
+        on_kafka=False,
+    ),
+    Benchmark(
+        "stage",
+        "records through condition-ingest",
+        "a loop that passes the records on with aiokafka in transactions, at its best batch size",
+        "of the best bare loop's records per second",
+        ("records", "partitions", "rounds"),
+        {"records": 40_000},
+        _single("ratio"),
+        goal=0.4,
+    ),
+    Benchmark(
+        "latency",
+        "from a report to the eviction decision, at low load",
+        "a record through five such loops in a row",
+        "times the latency of five bare loops",
+        ("samples", "partitions"),
+        {"samples": 60, "partitions": 24},
+        _single("ratio"),
+        higher=False,
+    ),
+    Benchmark(
+        "lateness",
+        "how late evictions are while taints of their partition change",
+        "the same without the changes",
+        "times as late as without changes, median",
+        ("samples", "partitions", "edits_together", "deadlines_per_s"),
+        {"samples": 100, "partitions": 24},
+        lambda result: {"": round(result["p50_ms"] / result["quiet_p50_ms"], 2)},
+        higher=False,
+    ),
+    Benchmark(
+        "timers",
+        "timers that are due within one second, until all that they fire is committed",
+        "the same records from a bare producer, in the best of five ways",
+        "of the bare producer's records per second",
+        ("timers", "partitions", "rounds"),
+        {"timers": 1_000_000, "partitions": 24},
+        _single("ratio"),
+        goal=0.8,
+    ),
+    Benchmark(
+        "evictions",
+        "evictions decided and readable, one taint on every node",
+        "the same records from a bare producer",
+        "of the bare producer's records per second",
+        ("pods", "nodes", "partitions", "batch", "rounds"),
+        {"pods": 15_000, "nodes": 500},
+        _single("ratio"),
+        goal=0.8,
+    ),
+    Benchmark(
+        "heartbeats",
+        "records and bytes on each topic for each heartbeat of a fleet in which nothing changes",
+        "",
+        "bytes for each report, all topics",
+        ("nodes", "reports"),
+        {"nodes": 100},
+        _single("bytes_per_report"),
+        higher=False,
+    ),
+    Benchmark(
+        "restore",
+        "the restore of a service from many records; `--service` chooses it, the default is eviction with its bindings",
+        "a bare reader of the same topic",
+        "times as long as the bare reader",
+        ("service", "records", "partitions", "rounds"),
+        {"records": 1_000_000},
+        lambda result: {result["service"]: result["ratio"]},
+        goal=2.0,
+        higher=False,
+    ),
+    Benchmark(
+        "placement",
+        "pods placed per second through Kafka, everything durable; bare pods, and pods of Deployments",
+        "a bare producer of the same records in transactions",
+        "pods per second",
+        ("pods", "replicas", "partitions", "rounds"),
+        {"pods": 10_000},
+        _pods_placed,
+        goal=1000.0,
+    ),
+    Benchmark(
+        "ocm",
+        "OCM placements decided one after another, the first included; beside it, what storing the clusters costs",
+        "OCM's own scheduler",
+        "times as fast as OCM's scheduler",
+        ("clusters", "taints", "runs"),
+        {"clusters": 1000},
+        _by_size,
+        goal=100.0,
+        on_kafka=False,
+    ),
+    Benchmark(
+        "ocm_change",
+        "one managed cluster is tainted, until the last decision changes",
+        "deciding again on every placement",
+        "times as fast as deciding again on everything",
+        ("clusters", "placements", "partitions", "samples"),
+        {"clusters": 1000, "placements": 10_000},
+        _single("ratio"),
+        on_kafka=False,
+    ),
+    Benchmark(
+        "ocm_fleet",
+        "100,000 managed clusters and 1,000 placements in one process",
+        "",
+        "milliseconds for each decision",
+        ("clusters", "placements", "partitions"),
+        {"clusters": 100_000, "placements": 1000},
+        _single("decide_ms_per_placement"),
+        higher=False,
+        on_kafka=False,
+    ),
+    Benchmark(
+        "simulate",
+        "`moorage simulate` of a large fleet",
+        "",
+        "seconds of processor time",
+        ("nodes", "pods"),
+        {"nodes": 5000, "pods": 20_000},
+        lambda result: {name: one["cpu_seconds"] for name, one in result["changes"].items()},
+        higher=False,
+        on_kafka=False,
+    ),
+    Benchmark(
+        "cli",
+        "a command of the command line, from start to end",
+        "an interpreter that does nothing",
+        "times as long as the interpreter",
+        ("rounds",),
+        {},
+        _commands,
+        higher=False,
+        on_kafka=False,
+    ),
+    Benchmark(
+        "failover",
+        "the longest time without a decision after a worker is killed, over 20 kills",
+        "a plain aiokafka consumer group with the same times for session and heartbeat",
+        "seconds in the worst case",
+        ("bindings", "partitions", "kills", "session_ms", "tick_s"),
+        {"bindings": 1_000_000, "session_ms": 1_500},
+        _single("ours_max_s"),
+        goal=3,
+        higher=False,
+    ),
+    Benchmark(
+        "steps",
+        "the longest call of each service with 5,000 nodes, 100 DaemonSets, 10,000 Deployments, an owner with 10,000 "
+        "replicas and 10,000 requests in the governor",
+        "",
+        "milliseconds of processor time",
+        ("nodes", "daemons", "resources", "replicas", "requests"),
+        {"nodes": 5_000},
+        _single("longest_ms"),
+        goal=100,
+        higher=False,
+        on_kafka=False,
+    ),
+    Benchmark(
+        "explain",
+        "`moorage explain` by the query worker and from the topics",
+        "`moorage get pod`",
+        "times as long as `moorage get pod`",
+        ("nodes", "pods"),
+        {"nodes": 1000, "pods": 10_000},
+        lambda result: {"": result["explain_to_get"]} if "explain_to_get" in result else {},
+        higher=False,
+    ),
+    Benchmark(
+        "scale",
+        "memory, processor time and log bytes of each node, workload and so on in each state ([scale](scale.md))",
+        "",
+        "bytes in each process of placement",
+        ("rounds",),
+        {},
+        _view_bytes,
+        higher=False,
+        on_kafka=False,
+    ),
+    Benchmark(
+        "storm",
+        "a zone is lost, as processes on a real broker in real time; `make storm`",
+        "the rates that the rules allow",
+        "violations of the rules",
+        ("nodes", "zones", "pods", "rates", "loss", "toleration_s"),
+        {"nodes": 5000, "pods": 150_000},
+        lambda result: {f"rates {result['rates']}": result["violations"]},
+        goal=0.0,
+        higher=False,
+    ),
+)
+
+CATALOG: Final[Mapping[str, Benchmark]] = {one.name: one for one in _ALL}
+"""All benchmarks by name, in the order of the page."""
