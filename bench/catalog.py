@@ -280,6 +280,18 @@ _ALL: Final = (
         on_kafka=False,
     ),
     Benchmark(
+        "growth",
+        "whether topics, memory, open files or restores grow, in two hours of a fleet pressed into 20 minutes; `make "
+        "growth` ([growth](growth.md))",
+        "itself after a quarter of the run",
+        "series that grow",
+        ("minutes", "nodes", "rate"),
+        {"minutes": 20.0, "nodes": 500, "rate": 3000.0},
+        lambda result: {"": len(result["growing"])},
+        goal=0.0,
+        higher=False,
+    ),
+    Benchmark(
         "storm",
         "a zone is lost, as processes on a real broker in real time; `make storm`",
         "the rates that the rules allow",

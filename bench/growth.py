@@ -37,7 +37,7 @@ from typing import Any
 import structlog
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
-from bench import growth_verdict, growth_year, harness
+from bench import growth_verdict, growth_year, harness, history
 from bench.growth_load import Load
 from bench.growth_samples import GC_LOG, Sampler, cpu_seconds
 from bench.growth_times import Launch, Pace
@@ -198,6 +198,7 @@ def conclude(found: dict[str, Any], folder: Path, page: Path | None) -> dict[str
         "what": "series that grow after the first quarter",
         "minutes": seconds / 60,
         "nodes": found["nodes"],
+        "rate": found["rate"],
         "reports_per_s": round(counts.get("reports", 0) / seconds),
         "bindings_made": counts.get("bindings_made", 0),
         "bindings_ended": counts.get("bindings_ended", 0),
@@ -240,6 +241,8 @@ def main() -> int:
     folder = (options.judge or options.folder or Path(tempfile.mkdtemp(prefix="moorage-growth-"))).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     result = run_async(run(options, folder))
+    if not options.judge:
+        history.record(result)
     print(json.dumps(result))
     return 1 if result["growing"] else 0
 

@@ -123,16 +123,16 @@ async def restore_partitions(settings: Settings, service: Service[Any], view: Gl
         committed = await offsets.committed(f"{settings.topic_prefix}.{service.name}", places)
 
         async def one(partition: int) -> None:
+            engine = CountingEngine(tally, service, partition, settings)
             restorer = Restorer(
-                engine=CountingEngine(tally, service, partition, settings),
                 partition=partition,
                 prefix=settings.topic_prefix,
                 reader=reader,
                 offsets=offsets,
-                on_followed=lambda: None,
+                fold=engine.fold,
             )
             at = {topic: committed.get(tp) for tp, (topic, part) in places.items() if part == partition}
-            await restorer.run(at, view, {})
+            await restorer.run(engine.restore(at, view), service.follows)
             restorer.close()
 
         await asyncio.gather(*map(one, range(settings.partitions)))

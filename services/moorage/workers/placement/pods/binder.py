@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
+from moorage.core.apimachinery.trusted_events import trusted, workload_ref
 from moorage.core.scheduling.nodes.plugin import PodRequest
 from moorage.core.scheduling.nodes.pod_shape import PodShape
 from moorage.core.scheduling.nodes.scheduler import Decision
-from moorage.runtime.trusted_events import trusted, workload_ref
 from moorage.workers.placement.engine.outbox import DECISION, Outbox
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from moorage.core.apimachinery.trusted_events import trusted
 from moorage.core.scheduling.nodes.workloads import WorkloadController, daemon_index, pod_name, pod_uid
-from moorage.runtime.trusted_events import trusted
 from moorage.workers.placement.engine.outbox import DECISION
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work
