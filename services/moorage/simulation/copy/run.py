@@ -17,6 +17,7 @@ from moorage.simulation.copy.pod_gc import Sweep
 from moorage.simulation.copy.snapshot import Snapshot
 from moorage.simulation.copy.stack import MemoryStack
 from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
+from moorage.workers.condition_ingest.service import ConditionIngest
 from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.resources.configuration import CONFIGURATION_NAME
 from moorage_schemas.topics import CONFIGURATION, FLEET, Topic
@@ -147,5 +148,6 @@ def _run(
     for now in stack.wakes(until):
         tell((now - snapshot.taken).total_seconds() / whole)
     records = {short: found for short in stack.topics.latest if (found := stack.topics.topic(short, begin))}
-    due = stack.next_due()
+    # condition-ingest itself only waits to remove what has no effect any more; its deadlines are timers.
+    due = stack.next_due(without={ConditionIngest.name})
     return Course(records, due is None or due > snapshot.taken + FOR_EVER / 2, said), stack.steps

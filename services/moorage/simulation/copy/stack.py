@@ -9,7 +9,7 @@ clock from one wake to the next. Records are processed in the order in which the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
@@ -252,9 +252,15 @@ class MemoryStack:
         self.now = max(self.now, until)
         self.run()
 
-    def next_due(self) -> datetime | None:
-        """Return the earliest instant after the present that a partition waits for."""
-        wakes = [due for name, p in self._places() if (due := self.next_wake(name, p)) is not None]
+    def next_due(self, *, without: Collection[str] = ()) -> datetime | None:
+        """Return the earliest instant after the present that a partition waits for.
+
+        Args:
+            without: the names of services that are left out.
+        """
+        wakes = [
+            due for name, p in self._places() if name not in without and (due := self.next_wake(name, p)) is not None
+        ]
         return min((wake for wake in wakes if wake > self.now), default=None)
 
     def next_wake(self, service: str, partition: int) -> datetime | None:

@@ -363,6 +363,8 @@ class BudgetBook:
         """Drop all queues, of which all counters but the rate are dropped as well."""
         for request in self._requests.values():
             request.queue = None
+        for queue in self._queues.values():
+            queue.watches = None  # the rate stays, and would still see the queue as one that waits for it
         self._patience = DeadlineIndex()
         self._queues.clear()
         self._changed.clear()
