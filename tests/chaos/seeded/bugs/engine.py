@@ -129,12 +129,13 @@ def _() -> list[Change]:
     forget = PartitionEngine.forget
 
     def keep(self: Any) -> None:
-        kept = getattr(self, "_state", None)
+        if self._tables is not None:
+            self._kept = self._tables.state
         forget(self)
-        self._kept = kept
 
     def restore(self: Any, *given: Any) -> Any:
-        service, kept = self.service, getattr(self, "_state", None)
+        keep(self)
+        service, kept = self.service, getattr(self, "_kept", None)
         made = service.new_state
         if kept is not None:
             service.new_state = lambda _: kept
