@@ -67,6 +67,9 @@ class Pair:
 
     def __init__(self, seed: int, faults: float) -> None:
         self.away = 0
+        self.unread: tuple[str, int] | None = None
+        """What was said while nobody was there, and when."""
+
         self.faults = faults > 0
         self.world = AgentWorld(seed=seed, managed_cluster_monitor_grace_period=GRACE)
         self.model = Model()
@@ -82,6 +85,7 @@ class Pair:
         getattr(self, f"do_{word}")(*rest)
         self.away = max(self.away - 1, 0)
         if not self.away:
+            self.unread = None
             self.world.flow.run()
             self.check()
 
@@ -89,6 +93,8 @@ class Pair:
         if self.model.declared:
             self.model.status, self.model.heard = status, self.model.now
             self.world.say(status)
+            if self.away:
+                self.unread = (status, self.model.now)
 
     def do_enable(self, name: str) -> None:
         self.model.enabled.add(name)
@@ -114,6 +120,9 @@ class Pair:
         self.model.pass_time(seconds, silent=silent, restarts=self.faults)
 
     def do_declare(self) -> None:
+        if not self.model.declared and self.unread is not None and self.unread[1] == self.model.now:
+            # A report of the instant in which a cluster is created counts for it, if it is read after that.
+            self.model.status, self.model.heard = self.unread
         self.model.declared = True
         self.world.cluster()
 
@@ -154,6 +163,11 @@ class Pair:
 
 @example(  # the lease is known when its add-on and its cluster come, and ends while nobody is there to see it
     actions=[("renew", "a"), ("enable", "a"), ("declare",), ("say", "True"), ("crash",), ("wait", 10)],
+    seed=0,
+    faults=0.0,
+)
+@example(  # the report is as old as the cluster that has replaced the reported one
+    actions=[("say", "True"), ("say", "True"), ("away",), ("say", "True"), ("delete",), ("declare",)],
     seed=0,
     faults=0.0,
 )
