@@ -157,7 +157,7 @@ def write_page(page: Path, tables: Mapping[str, str], found: Mapping[str, Any]) 
     counts, seconds = found["counts"], found["seconds"]
     run = (
         f"On {found['began'][:10]}: {found['nodes']} nodes, {counts['reports'] / seconds:,.0f} reports a second for "
-        f"{seconds / 60:g} minutes, {counts['bindings_made']:,} bindings made and {counts['bindings_ended']:,} ended, "
+        f"{seconds / 60:g} minutes,\n{counts['bindings_made']:,} bindings made and {counts['bindings_ended']:,} ended, "
         f"{counts['nodes_declared']:,} nodes declared.\n\n"
         f"![Bytes of topics, memory of processes, and restores over the run]({page.stem}.svg)"
     )
@@ -242,7 +242,7 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     result = run_async(run(options, folder))
     if not options.judge:
-        history.record(result)
+        history.record({name: value for name, value in result.items() if name != "folder"})
     print(json.dumps(result))
     return 1 if result["growing"] else 0
 

@@ -118,7 +118,7 @@ def line_of(result: Mapping[str, Any], before: MachineUsage, after: MachineUsage
         "date": format_time(datetime.now(UTC)),
         "commit": commit,
         "dirty": dirty,
-        "arguments": sys.argv[1:],
+        "arguments": [one.rpartition("/")[2] if one.startswith("/") else one for one in sys.argv[1:]],
         "machine": {
             "cpu": _cpu_model(),
             "cores": cores,
