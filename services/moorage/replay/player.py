@@ -266,7 +266,8 @@ class Player:
             return
         no_later = {topic: limit for topic, limit in zip(sources, limits, strict=False) if limit is not None}
         ready, owner.ready = owner.ready, None
-        owner.doubt = owner.doubt if ready is not None else ""
+        if ready is None:
+            owner.doubt = ""
         owner.steps = owner.engine.restore(dict(zip(sources, committed, strict=True)), self._view, no_later, ready)
         yield from self._go(owner, None)
 

@@ -25,7 +25,7 @@ from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.format import RecordFormat
 from moorage.runtime.engine.journal import Book, Flag, NoBook
 from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Refresh, Steps, Turn, Written
-from moorage.runtime.engine.tables import PartitionTables
+from moorage.runtime.engine.tables import PartitionTables, source_tables_of
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.service import Freshness, GlobalView, Needs, Service, Upstream, source_name
 from moorage_schemas.topics import CONFIGURATION, Topic
@@ -130,7 +130,7 @@ class PartitionEngine(Generic[S]):
             seconds=seconds,
             book=self._book,
         )
-        self._source_tables = tuple(topic for topic in service.sources if topic in service.source_tables)
+        self._source_tables = source_tables_of(service)
         self._tables: PartitionTables[S] | None = None
         self._queue: deque[tuple[Topic, Any]] = deque()
         self._positions: dict[Topic, int] = {}

@@ -22,6 +22,11 @@ log = structlog.get_logger(__name__)
 S = TypeVar("S")
 
 
+def source_tables_of(service: Service[Any]) -> tuple[Topic, ...]:
+    """Return the sources of a service that are tables, in the order of its sources."""
+    return tuple(topic for topic in service.sources if topic in service.source_tables)
+
+
 class PartitionTables(Generic[S]):
     """One partition's state, empty at first. It does no I/O.
 
@@ -48,7 +53,7 @@ class PartitionTables(Generic[S]):
         self._service = service
         self._form = form
         self._own = source_name(service.name)
-        self.sources = tuple(topic for topic in service.sources if topic in service.source_tables)
+        self.sources = source_tables_of(service)
         """The sources that are tables."""
 
     @property

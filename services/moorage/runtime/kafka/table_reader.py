@@ -144,7 +144,8 @@ class TableReader:
         on_failure: Callable[[Exception], None] | None = None,
     ) -> Tail:
         """Read a partition from a position on, up to a limit if any. This replaces the partition's earlier tail."""
-        self.remove([known for known in (self._by_partition.get(tp),) if known is not None])
+        if (known := self._by_partition.get(tp)) is not None:
+            self.remove([known])
         tail = Tail(tp, sink, position, limit, on_failure)
         self._by_partition[tp] = tail
         self._interrupt()

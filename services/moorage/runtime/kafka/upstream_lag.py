@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aiokafka import TopicPartition
-
 from moorage.runtime.kafka.context import WorkerContext
 from moorage.runtime.kafka.table_reader import Tail
 from moorage.runtime.service import Upstream
@@ -44,7 +42,6 @@ class UpstreamEnds:
 class _Followed:
     """An upstream topic that is followed."""
 
-    tp: TopicPartition
     begin: int
     """The offset from which `keys` is complete."""
 
@@ -204,7 +201,7 @@ class UpstreamWatch:
         begin = self._floors[topic] or (await self._context.offsets.begin([tp]))[tp]
         if end - begin > _TOO_FAR:
             return False
-        made = self._followed[topic] = _Followed(tp, begin)
+        made = self._followed[topic] = _Followed(begin)
 
         def take(records: Sequence[Any]) -> None:
             for record in records:
