@@ -11,6 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka.assignor import StickyAssignor
 from moorage.runtime.kafka.closed_connections import mind_closed_connections
+from moorage.runtime.kafka.topic_metadata import request_used_topics_only
 from moorage.runtime.settings import Settings
 
 FETCH_MAX_WAIT_MS = 200
@@ -26,6 +27,7 @@ _REQUEST_TIMEOUT_MS = 15_000
 _REBALANCE_MARGIN_MS = 5_000
 
 mind_closed_connections()
+request_used_topics_only()
 
 
 def servers(settings: Settings) -> list[str]:
