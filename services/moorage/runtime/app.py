@@ -145,7 +145,7 @@ class _Process:
 
     async def run(self, stop: asyncio.Event | None) -> int:
         if stop is not None:
-            self._tasks.append(asyncio.create_task(self._exit_on(stop)))
+            self._keep(self._exit_on(stop))
         try:
             await self._app.run(log_level=logging.DEBUG, sleep_time=0.1)
         except RuntimeFailure as error:
@@ -193,7 +193,7 @@ class _Process:
     async def _start(self) -> None:
         for worker in self._workers:
             await worker.start()
-            self._tasks.append(asyncio.create_task(self._watch_worker(worker)))
+            self._keep(worker.join())  # it ends by itself only after a failure
         self._began = True
         self._watchdog = Watchdog(
             self._workers,
@@ -203,7 +203,18 @@ class _Process:
             end=self._on_stuck,
         )
         self._watchdog.start()
-        self._tasks.append(asyncio.create_task(self._tell_ready()))
+        self._keep(self._tell_ready())
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something in the background. If it fails, the process ends."""
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._done)
+        self._tasks.append(task)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failure = error
+            self._app.exit()
 
     async def _stop(self) -> None:
         log.info("process.stopping")
@@ -230,16 +241,6 @@ class _Process:
                     http_port=0 if self._http is None else self._http.port,
                 )
             )
-
-    async def _watch_worker(self, worker: Member) -> None:
-        """End the process when the worker ends by itself, because it does so only after a failure."""
-        try:
-            await worker.join()
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever the error is, the process ends with it and reports it
-            self._failure = error
-            self._app.exit()
 
     async def _exit_on(self, stop: asyncio.Event) -> None:
         await stop.wait()

@@ -593,6 +593,7 @@ class PartitionTask(Generic[S]):
             positions = self._engine.positions
             await self._producer.write([], {tp: positions[topic] for topic, tp in self._tps.items()})
             self._keep_alive.wrote()
+            self._moves += 1
 
     def _note_quiet(self) -> None:
         self._quiet_long = True
@@ -605,6 +606,9 @@ class PartitionTask(Generic[S]):
             self._lost = await markers_lost_since(self._context, self.partition)
         except (KafkaError, OSError, RuntimeError) as error:
             log.debug("partition.markers_unknown", partition=self.partition, error=repr(error))
+            self._lost = []
+        except Exception:
+            log.exception("partition.markers_unknown", service=self._service.name, partition=self.partition)
             self._lost = []
         self._minding = None
         if self._lost:
