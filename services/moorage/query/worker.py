@@ -111,6 +111,11 @@ class QueryWorker:
         return self._reading is not None and self._reading.tables_reader.sound
 
     @property
+    def restored(self) -> object:
+        """See `Member`."""
+        return self._reading if self.ready else None
+
+    @property
     def idle(self) -> bool:
         """Whether the tables have been read to their ends once."""
         return self._reading is not None and self._reading.tables_reader.caught_up.is_set()

@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
+from moorage.runtime.freezing import Freezing
 from moorage.runtime.health import HttpServer, health_app
 from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.topic_settings import add_missing
@@ -31,6 +32,7 @@ from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.member import Member, MemberMaker
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
+from moorage.runtime.tasks import restarted
 from moorage.runtime.watchdog import Watchdog
 
 log = structlog.get_logger(__name__)
@@ -228,6 +230,9 @@ class _Process:
         began = asyncio.get_running_loop().time()
         while not all(worker.ready for worker in self._workers):  # noqa: ASYNC110 - it depends on the states of many owners
             await asyncio.sleep(0.05)
+        freezing = Freezing(self._workers)
+        freezing.now()
+        self._keep(restarted("freezing", freezing.run))
         log.info(
             "process.ready",
             services=[worker.name for worker in self._workers],

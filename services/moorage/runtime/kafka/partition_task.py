@@ -79,6 +79,9 @@ class PartitionTask(Generic[S]):
     def __init__(self, context: WorkerContext[S], partition: int, ready: PartitionTables[S] | None = None) -> None:
         self.partition = partition
         self.phase = Phase.STARTING
+        self.restores = 0
+        """How often it has restored its state."""
+
         self._moves = 0
 
         self._context = context
@@ -312,6 +315,7 @@ class PartitionTask(Generic[S]):
         ready, self._ready = self._ready, None
         await restorer.run(self._engine.restore(sound.committed, context.view, sound.no_later, ready), service.follows)
         self._failures = 0
+        self.restores += 1
         self._moves += 1
         self._engine.begin_reconciling(context.clock.now())
         self._let_in()

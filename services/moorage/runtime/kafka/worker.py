@@ -133,6 +133,12 @@ class Worker(Generic[S]):
         return self._moves + (0 if self._globals is None else self._globals.moves)
 
     @property
+    def restored(self) -> object:
+        """See `Member`."""
+        warm = frozenset() if self._standbys is None else self._standbys.warm
+        return warm, {partition: owner.restores for partition, owner in self.owners.items()}
+
+    @property
     def idle(self) -> bool:
         """Whether the group has assigned partitions. The owners are watched separately."""
         return self._assigned
