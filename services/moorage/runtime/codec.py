@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
+from msgspec import Struct
 from pydantic import ValidationError
 
 from moorage.runtime.errors import EncodeError
@@ -45,7 +46,7 @@ _RECORD_OVERHEAD = 2048  # a generous number of bytes for the headers and framin
 _MAX_HEADERS = 8192  # bytes of the headers and the key that a record of a third party may have
 
 
-class Outgoing(NamedTuple):
+class Outgoing(Struct, frozen=True, gc=False):
     """One record to write."""
 
     topic: str
@@ -217,9 +218,10 @@ def serialize(emit: Emit) -> bytes | None:
     Raises:
         EncodeError: the record is too large for the topic.
     """
-    if emit.event is None:
+    content = emit.content
+    if content is None:
         return None
-    value = write_value(emit.event)
+    value = content if isinstance(content, bytes) else write_value(content)
     if len(value) + len(emit.key) + _RECORD_OVERHEAD > emit.topic.max_message_bytes:
         raise EncodeError(
             f"{emit.topic.short} {emit.key}: invalid value {len(value)} bytes: a record must have at most "

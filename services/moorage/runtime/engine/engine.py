@@ -555,7 +555,7 @@ class PartitionEngine(Generic[S]):
         if not decision.emits and not (offsets and overdue) and not self._book.heavy:
             return None
         changelogs = self.service.changelogs
-        carried = any(emit.event is not None and emit.topic in changelogs for emit, _ in decision.emits)
+        carried = any(emit.content is not None and emit.topic in changelogs for emit, _ in decision.emits)
         return Transaction(decision, {} if carried and not overdue else offsets, dict(self._positions))
 
     def rest(self, now: datetime) -> Transaction | None:
