@@ -36,6 +36,7 @@ from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, RESOURCES, par
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness
 
+from moorage.runtime import app
 from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.settings import Settings
@@ -44,7 +45,6 @@ from moorage.workers.condition_ingest.service import ConditionIngest
 TARGETS = 200
 STATUSES = (ConditionStatus.FALSE, ConditionStatus.TRUE)
 TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
-GC_THRESHOLDS = (50_000, 20, 100)  # as the processes of the services
 BATCHES = (500, 2000, 5000, 10_000)
 """The batch sizes of the bare loop, in records. More than the last one does not fit into a request."""
 
@@ -212,7 +212,7 @@ async def main() -> dict[str, Any]:
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    gc.set_threshold(*GC_THRESHOLDS)
+    gc.set_threshold(*app._GC_THRESHOLDS)  # noqa: SLF001 - as in the processes of the services
     async with harness.kafka() as bootstrap:
         our_rates: list[float] = []
         beats: list[float] = []

@@ -22,13 +22,13 @@ from moorage.runtime.settings import Settings
 
 pytestmark = pytest.mark.kafka
 
-_KEPT_MS = 4000
+_KEPT_MS = 6000
 _LATER = 40  # producers that are idle from the beginning, of which one is tried after the other
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
 async def forgetful(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedBroker]:
-    """A broker that forgets the ids of producers that write nothing for four seconds."""
+    """A broker that forgets the ids of producers that write nothing for six seconds."""
     settings = {
         "transactional.id.expiration.ms": str(_KEPT_MS),
         "transaction.remove.expired.transaction.cleanup.interval.ms": "200",

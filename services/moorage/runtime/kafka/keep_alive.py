@@ -16,10 +16,11 @@ from typing import Final
 
 from moorage.runtime.kafka.session import BrokerTimes
 
-_SHARE: Final = 7
-"""A producer writes at least this often in the time after which it would be forgotten: daily, by default."""
+_SHARE: Final = 3
+"""A producer writes at least this often in the time after which it would be forgotten."""
 
-_LONGEST: Final = 24 * 3600.0  # seconds
+_LONGEST: Final = 24 * 3600.0
+"""Seconds after which it writes at the latest. With Kafka's default, 7 days, this is the shorter time."""
 
 _SPREAD: Final = 0.5
 """By which share of the interval producers may write earlier, so that those of many partitions do not write at once."""

@@ -80,6 +80,9 @@ class PartitionTask(Generic[S]):
     def __init__(self, context: WorkerContext[S], partition: int, ready: PartitionTables[S] | None = None) -> None:
         self.partition = partition
         self.phase = Phase.STARTING
+        self.restores = 0
+        """How often it has restored its state."""
+
         self._moves = 0
 
         self._context = context
@@ -314,6 +317,7 @@ class PartitionTask(Generic[S]):
         ready, self._ready = self._ready, None
         await restorer.run(self._engine.restore(sound.committed, context.view, sound.no_later, ready), service.follows)
         self._failures = 0
+        self.restores += 1
         self._moves += 1
         self._engine.begin_reconciling(context.clock.now())
         self._let_in()
@@ -595,6 +599,7 @@ class PartitionTask(Generic[S]):
             positions = self._engine.positions
             await self._producer.write([], {tp: positions[topic] for topic, tp in self._tps.items()})
             self._keep_alive.wrote()
+            self._moves += 1
 
     def _note_quiet(self) -> None:
         self._quiet_long = True
@@ -607,6 +612,9 @@ class PartitionTask(Generic[S]):
             self._lost = await markers_lost_since(self._context, self.partition)
         except (KafkaError, OSError, RuntimeError) as error:
             log.debug("partition.markers_unknown", partition=self.partition, error=repr(error))
+            self._lost = []
+        except Exception:
+            log.exception("partition.markers_unknown", service=self._service.name, partition=self.partition)
             self._lost = []
         self._minding = None
         if self._lost:

@@ -35,6 +35,7 @@ from moorage.runtime.kafka.table_reader import TableReader
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
+from moorage.runtime.tasks import log_failure, restarted
 from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
@@ -130,6 +131,12 @@ class Worker(Generic[S]):
     def moves(self) -> int:
         """A number that changes with each step towards readiness. The watchdog reads it."""
         return self._moves + (0 if self._globals is None else self._globals.moves)
+
+    @property
+    def restored(self) -> object:
+        """See `Member`."""
+        warm = frozenset() if self._standbys is None else self._standbys.warm
+        return warm, {partition: owner.restores for partition, owner in self.owners.items()}
 
     @property
     def idle(self) -> bool:
@@ -332,10 +339,13 @@ class Worker(Generic[S]):
             listener=_Listener(self, context),
         )
         self._context = context
-        minding = (
-            asyncio.create_task(context.age.mind(self._read_to_ends), name=f"{self.service.name}-age"),
-            asyncio.create_task(standbys.mind(), name=f"{self.service.name}-standbys"),
-        )
+        minding = [
+            asyncio.create_task(restarted(name, mind), name=name)
+            for name, mind in (
+                (f"{self.service.name}-age", functools.partial(context.age.mind, self._read_to_ends)),
+                (f"{self.service.name}-standbys", standbys.mind),
+            )
+        ]
         try:
             await self._poll(context.consumer, context.age)
         finally:
@@ -495,6 +505,7 @@ class Worker(Generic[S]):
     def _background(self, work: asyncio.Future[Any]) -> None:
         self._leaving.add(work)
         work.add_done_callback(self._leaving.discard)
+        work.add_done_callback(log_failure)
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka publishes no types
