@@ -23,8 +23,7 @@ from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.topics import Topic
 
 
-@dataclass(frozen=True, slots=True)
-class RawRecord:
+class RawRecord(Struct, frozen=True, gc=False):
     """A record as it was received, for a dead letter."""
 
     key: bytes | None

@@ -51,6 +51,7 @@ _STALE = 2.0  # seconds after a read during which an irrevocable write that rest
 _STALE_COMMIT = 5.0  # seconds that a transaction with an irrevocable decision may take
 _MARKERS_AFTER = 10.0  # seconds after a commit until its markers are checked
 _READ_AGAIN = 0.1  # seconds between two checks of whether everything has been read
+_BACKLOG_GROWTH = 4  # how many times larger a batch may be while records are waiting
 _HIGH, _LOW = 16, 8  # queued batches at which fetching is paused, and resumed
 
 
@@ -98,6 +99,7 @@ class PartitionTask(Generic[S]):
                 partitions=context.partitions,
                 report_max_bytes=settings.report_max_bytes,
                 batch_max_records=settings.batch_max_records,
+                backlog_growth=_BACKLOG_GROWTH,
                 reconcile_interval=timedelta(seconds=settings.reconcile_interval),
             ),
             form=KafkaFormat(),
