@@ -405,7 +405,8 @@ class View(Untyped):
 
         Args:
             key: of the record.
-            record: as it is now, or as it was before.
+            record: as it is now, or as it was before. It has the fields of its model, and may be a row
+                (`Records`).
         """
         return ()
 
