@@ -30,7 +30,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import httpx
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
@@ -184,26 +183,6 @@ class Prober:
         return event.model_dump_json().encode(), to_headers(meta)
 
 
-async def settled(members: list[processes.ServiceProcess], partitions: int) -> None:
-    """Wait until two members share the partitions evenly, and each is a warm standby of the other's.
-
-    Raises:
-        TimeoutError: that did not happen in time.
-    """
-    async with asyncio.timeout(READY_WITHIN), httpx.AsyncClient(timeout=2.0, trust_env=False) as http:
-        while True:
-            owned, warm = [], 0
-            for member in members:
-                with contextlib.suppress(httpx.HTTPError, ValueError, KeyError):  # it is starting
-                    told = (await http.get(f"http://127.0.0.1:{member.port}/readyz")).json()
-                    found = told["services"]["eviction"]
-                    owned.append(sum(one["phase"] == "Running" for one in found["partitions"].values()))
-                    warm += sum(one == "Warm" for one in found["standbys"].values())
-            if len(owned) == len(members) and sum(owned) == warm == partitions and max(owned) - min(owned) <= 1:
-                return
-            await asyncio.sleep(0.2)
-
-
 async def killed_again_and_again(
     start: Callable[[int], Awaitable[Any]],
     rest: Callable[[list[Any], Arrivals], Awaitable[None]],
@@ -249,7 +228,7 @@ async def ours(settings: Settings, options: argparse.Namespace, folder: Path) ->
         )
 
     async def rest(members: list[Any], arrivals: Arrivals) -> None:
-        await settled(members, settings.partitions)
+        await processes.settled(members, settings.partitions, within=READY_WITHIN)
         await arrivals.all_after(time.perf_counter())
 
     return await _probed(settings, options, arrivals, killed_again_and_again(start, rest, arrivals, options.kills))

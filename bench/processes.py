@@ -108,6 +108,30 @@ async def start_service(
     return ServiceProcess(name, process, port, log)
 
 
+async def settled(members: Sequence[ServiceProcess], partitions: int, *, within: float) -> None:
+    """Wait until the processes of a service share the partitions evenly, and standbys of all of them are warm.
+
+    A single process has no standbys.
+
+    Raises:
+        TimeoutError: that did not happen in time.
+    """
+    standbys = partitions if len(members) > 1 else 0
+    async with asyncio.timeout(within), httpx.AsyncClient(timeout=2.0, trust_env=False) as http:
+        while True:
+            owned, warm = [], 0
+            for member in members:
+                with suppress(httpx.HTTPError, ValueError, KeyError):  # it is starting
+                    told = (await http.get(f"http://127.0.0.1:{member.port}/readyz")).json()
+                    found = told["services"][member.name]
+                    owned.append(sum(one["phase"] == "Running" for one in found["partitions"].values()))
+                    warm += sum(one == "Warm" for one in found["standbys"].values())
+            shared = len(owned) == len(members) and sum(owned) == partitions and max(owned) - min(owned) <= 1
+            if shared and warm == standbys:
+                return
+            await asyncio.sleep(0.2)
+
+
 async def spawn(command: Sequence[str], environment: Mapping[str, str], log: Path) -> asyncio.subprocess.Process:
     """Start a process with pipes for input and output, and a log for errors. It ends with this process."""
     with log.open("ab") as errors:

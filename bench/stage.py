@@ -3,17 +3,22 @@
 The last line is JSON.
 
 The stage is the real condition-ingest in a worker of the runtime: partition owner, checks, state, headers,
-deterministic ids. The limit is the minimum that a program with aiokafka has to do: `getmany`, the same key, value and
+deterministic ids. Each report changes its condition and is written. A second figure is for heartbeats: reports of the
+same size that change nothing, as most reports do. Nothing is written for these, and the limit is that of the reports
+that are passed on. The limit is the minimum that a program with aiokafka has to do: `getmany`, the same key, value and
 headers into the batches of a transaction without decoding them, `send_offsets_to_transaction`, commit. It reads
 read_committed, and each of its transactions is as large as one `getmany`. It runs with several batch sizes, and the
 best of them is the limit. All read the same topic from beginning to end, in turn, each round with a group of its own.
-The time is measured from the first processed record to the commit of the last one.
+The time is measured from the first processed record to the commit of the transaction with the last one. That
+transaction carries the offsets in its state records; the group's own offsets may follow a second later (decision 0007),
+as they do for heartbeats. The garbage collector is set as in the processes of the services.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import sys
 import time
 from datetime import UTC, datetime, timedelta
@@ -31,19 +36,27 @@ from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, RESOURCES, par
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness
 
+from moorage.runtime import app
 from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.settings import Settings
 from moorage.workers.condition_ingest.service import ConditionIngest
 
 TARGETS = 200
+STATUSES = (ConditionStatus.FALSE, ConditionStatus.TRUE)
 TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 BATCHES = (500, 2000, 5000, 10_000)
 """The batch sizes of the bare loop, in records. More than the last one does not fit into a request."""
 
 
-async def fill(settings: Settings, records: int) -> None:
-    """Declare the targets and write the reports, each newer than the one before."""
+async def fill(settings: Settings, records: int, *, changing: bool = True) -> None:
+    """Declare the targets and write the reports, each newer than the one before.
+
+    Args:
+        settings: the fleet.
+        records: the number of reports.
+        changing: whether each report changes its condition. Otherwise, only the first of each condition does.
+    """
     began = datetime.now(UTC) - timedelta(hours=1)
     targets = [TargetRef(kind=TargetKind.NODE, name=f"node-{number}") for number in range(TARGETS)]
     async with AIOKafkaProducer(
@@ -66,8 +79,7 @@ async def fill(settings: Settings, records: int) -> None:
             report = ConditionReported(
                 target=target,
                 type=TYPES[number // TARGETS % len(TYPES)],
-                # Each report changes its condition, so that it is written.
-                status=ConditionStatus.TRUE if number // (TARGETS * len(TYPES)) % 2 else ConditionStatus.FALSE,
+                status=STATUSES[number // (TARGETS * len(TYPES)) % 2 if changing else 0],
                 reason="KubeletReady",
                 message="kubelet is posting ready status",
                 observed_time=began + timedelta(milliseconds=number),
@@ -114,11 +126,12 @@ async def ours(settings: Settings, records: int, round_: int) -> float:
     await worker.start()
     while True:
         await asyncio.sleep(0.002)
+        owners = worker.owners.values()
         done = sum(
-            owner._engine._committed.get(CONDITION_REPORTS, 0)  # noqa: SLF001 - the time of the commit is measured
-            for owner in worker.owners.values()
+            owner._engine.positions.get(CONDITION_REPORTS, 0)  # noqa: SLF001 - the time of the commit is measured
+            for owner in owners
         )
-        if done >= records:
+        if done >= records and all(owner.idle for owner in owners):
             break
     ended = time.perf_counter()
     await worker.stop()
@@ -199,8 +212,10 @@ async def main() -> dict[str, Any]:
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
+    gc.set_threshold(*app._GC_THRESHOLDS)  # noqa: SLF001 - as in the processes of the services
     async with harness.kafka() as bootstrap:
         our_rates: list[float] = []
+        beats: list[float] = []
         bare_rates: dict[int, list[float]] = {batch: [] for batch in BATCHES}
         for round_ in range(options.rounds):
             # A new fleet for each round, because with the state of an earlier round the reports would be outdated.
@@ -210,8 +225,11 @@ async def main() -> dict[str, Any]:
             our_rates.append(await ours(settings, options.records, round_))
             for batch, rates in bare_rates.items():
                 rates.append(await bare(settings, options.records, f"bare-{round_}-{batch}", batch))
+            settings = await harness.fleet(bootstrap, partitions=options.partitions)
+            await fill(settings, options.records, changing=False)
+            beats.append(await ours(settings, options.records, round_))
             said = ", ".join(f"{rates[-1]:,.0f}/s with {batch}" for batch, rates in bare_rates.items())
-            harness.note(f"round {round_ + 1}: ours {our_rates[-1]:,.0f}/s, bare {said}")
+            harness.note(f"round {round_ + 1}: ours {our_rates[-1]:,.0f}/s, heartbeats {beats[-1]:,.0f}/s, bare {said}")
     medians = {batch: harness.median(rates) for batch, rates in bare_rates.items()}
     best = max(medians, key=lambda batch: medians[batch])
     our_median = harness.median(our_rates)
@@ -226,6 +244,8 @@ async def main() -> dict[str, Any]:
         "limit_batch": best,
         "bare": {str(batch): round(rate) for batch, rate in medians.items()},
         "ratio": round(our_median / medians[best], 3),
+        "heartbeats": round(harness.median(beats)),
+        "heartbeats_ratio": round(harness.median(beats) / medians[best], 3),
     }
 
 

@@ -1,8 +1,9 @@
 """Measures a storm of timers: many are due within one second. Compared with a bare producer. The last line is JSON.
 
-Ours: a process of the real timer service has restored timers whose deadlines are spread over one second. The time is
-measured from the first deadline until the last `timer-fired` record is committed. Then all records are read, and it is
-checked that each timer has fired exactly once, that none was early, and that no partition has started anew.
+Ours: processes of the real timer service have restored timers whose deadlines are spread over one second, and each of
+two or more is a warm standby of the others' partitions. The time is measured from the first deadline until the last
+`timer-fired` record is committed. Then all records are read, and it is checked that each timer has fired exactly once,
+that none was early, and that no partition has started anew.
 
 The limit: a process that contains only an aiokafka producer writes the same records (keys, values, headers,
 partitions), in each of several ways: with `send` and with `send_batch`, in transactions of several sizes and without
@@ -166,28 +167,48 @@ def check(records: list[Record], count: int) -> float:
     return max((event.fired_time - event.deadline).total_seconds() for event in fired)
 
 
-async def ours(settings: Settings, options: argparse.Namespace, folder: Path) -> tuple[float, float, list[Record]]:
-    """The seconds that the storm took, the largest lateness, and the records.
+class Storm(NamedTuple):
+    """A storm that is over."""
+
+    seconds: float
+    """From the first deadline until all was committed."""
+
+    lateness: float
+    """The largest lateness of a timer, in seconds."""
+
+    cpu: float
+    """The processor time of all processes of the service, in seconds."""
+
+    records: list[Record]
+
+
+async def ours(settings: Settings, options: argparse.Namespace, count: int, folder: Path) -> Storm:
+    """A storm of timers for so many processes of the service.
 
     Raises:
         RuntimeError: the service was not ready at the first deadline, or a partition started anew.
     """
-    first = datetime.now(UTC) + timedelta(seconds=options.lead or 20 + options.timers / 8000)
+    lead = options.lead or 20 + options.timers / (8000 if count == 1 else 4000)
+    first = datetime.now(UTC) + timedelta(seconds=lead)
     await fill(settings, options.timers, first)
-    service = await processes.start_service("timer", settings, folder)
+    services = [await processes.start_service("timer", settings, folder) for _ in range(count)]
     try:
-        restored = await service.ready(READY_WITHIN)
+        await processes.settled(services, settings.partitions, within=READY_WITHIN)
         left = first.timestamp() - time.time()
-        harness.note(f"restored in {restored:.1f} s, {left:.1f} s before the first deadline")
+        harness.note(f"ready {left:.1f} s before the first deadline")
         if left < 1:
             raise RuntimeError("the service was not ready at the first deadline; give a longer --lead")
+        used = sum(one.cpu_seconds() for one in services)
         ended = await committed(settings, first.timestamp(), options.timers)
-        if "starts_afresh" in service.log.read_text("utf-8", "replace"):
-            raise RuntimeError(f"a partition started anew; the log:\n{service.tail()}")
+        used = sum(one.cpu_seconds() for one in services) - used
+        for one in services:
+            if "starts_afresh" in one.log.read_text("utf-8", "replace"):
+                raise RuntimeError(f"a partition started anew; the log:\n{one.tail()}")
     finally:
-        await service.stop()
+        for one in services:
+            await one.stop()
     records = await read(settings)
-    return ended - first.timestamp(), check(records, options.timers), records
+    return Storm(ended - first.timestamp(), check(records, options.timers), used, records)
 
 
 async def bare(settings: Settings, replay: Path, count: int, way: Way, folder: Path) -> float:
@@ -251,42 +272,53 @@ async def _send(producer: AIOKafkaProducer, topic: str, chunk: list[Record], *, 
 
 
 async def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Run both in turn and compare."""
-    rates: list[float] = []
+    """Run all in turn and compare."""
+    storms: dict[int, list[Storm]] = {count: [] for count in options.processes}
     limits: dict[str, list[float]] = {way.name: [] for way in WAYS}
-    late: list[float] = []
     async with harness.kafka() as bootstrap:
         for round_ in range(options.rounds):
             with tempfile.TemporaryDirectory(prefix="moorage-bench-") as name:
                 folder = Path(name)
-                settings = await harness.fleet(bootstrap, partitions=options.partitions)
-                seconds, lateness, records = await ours(settings, options, folder)
-                rates.append(options.timers / seconds)
-                late.append(lateness)
+                for count, storm in storms.items():
+                    fleet = await harness.fleet(bootstrap, partitions=options.partitions)
+                    storm.append(await ours(fleet, options, count, folder))
+                    harness.note(f"round {round_ + 1}, {count} processes: {storm[-1].seconds:.1f} s")
                 replay = folder / "records.pickle"
-                replay.write_bytes(pickle.dumps(records))
-                del records
+                replay.write_bytes(pickle.dumps(storm[-1].records))
+                for storm in storms.values():
+                    storm[-1] = storm[-1]._replace(records=[])
+                settings = await harness.fleet(bootstrap, partitions=options.partitions)
                 for way in WAYS:
                     took = await bare(settings, replay, options.timers, way, folder)
                     limits[way.name].append(options.timers / took)
                     harness.note(f"  {way.name}: {options.timers / took:,.0f}/s")
-            harness.note(f"round {round_ + 1}: ours {rates[-1]:,.0f}/s in {seconds:.1f} s")
     medians = {name: harness.median(found) for name, found in limits.items()}
     best = max(medians, key=lambda name: medians[name])
-    ratios = [mine / limit for mine, limit in zip(rates, limits[best], strict=True)]
     return {
         "bench": "timers",
         "what": "timers due within one second: fired and committed per second / the same records from a bare producer",
         "timers": options.timers,
         "partitions": options.partitions,
         "rounds": options.rounds,
-        "ours": round(harness.median(rates)),
+        "processes": {
+            str(count): figures(storm, options.timers, limits[best]) for count, storm in sorted(storms.items())
+        },
         "limits": {name: round(rate) for name, rate in medians.items()},
         "best": best,
         "limit": round(medians[best]),
+    }
+
+
+def figures(storms: list[Storm], timers: int, limits: list[float]) -> dict[str, float]:
+    """The figures of the storms for one number of processes."""
+    rates = [timers / storm.seconds for storm in storms]
+    ratios = [mine / limit for mine, limit in zip(rates, limits, strict=True)]
+    return {
+        "ours": round(harness.median(rates)),
         "ratio": round(harness.median(ratios), 3),
         "ratio_min": round(min(ratios), 3),
-        "latest_s": round(max(late), 2),
+        "latest_s": round(max(storm.lateness for storm in storms), 2),
+        "cpu_us_per_timer": round(harness.median([storm.cpu for storm in storms]) / timers * 1e6, 1),
     }
 
 
@@ -295,7 +327,8 @@ async def main() -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--timers", type=int, default=1_000_000)
     parser.add_argument("--partitions", type=int, default=24)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="processes of the timer service")
     parser.add_argument("--lead", type=float, default=0.0, help="seconds from the start to the first deadline")
     parser.add_argument("--writer", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--topic", default="", help=argparse.SUPPRESS)

@@ -72,7 +72,12 @@ class Meta(NamedTuple):
 
 def event_id(*parts: object) -> str:
     """Make an event id: a hash of the event's cause, so that the same input always gives the same id."""
-    return blake2b("\x1f".join(map(str, parts)).encode(), digest_size=16).hexdigest()
+    return id_of("\x1f".join(map(str, parts)))
+
+
+def id_of(text: str) -> str:
+    """Make an event id of parts that are joined to one text already, with the unit separator, U+001F."""
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def to_headers(meta: Meta) -> list[tuple[str, bytes]]:

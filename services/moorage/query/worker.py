@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from moorage.runtime.kafka.global_tables import GlobalReader
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.kafka.table_age import TableAge, tombstones_kept
 from moorage.runtime.settings import Settings
+from moorage.runtime.tasks import restarted
 from moorage.simulation.explain.answer import answer
 from moorage.simulation.explain.document import Document, document_of
 from moorage.simulation.explain.explanation import Explanation
@@ -107,6 +109,11 @@ class QueryWorker:
     def ready(self) -> bool:
         """Whether the tables are complete and follow Kafka."""
         return self._reading is not None and self._reading.tables_reader.sound
+
+    @property
+    def restored(self) -> object:
+        """See `Member`."""
+        return self._reading if self.ready else None
 
     @property
     def idle(self) -> bool:
@@ -238,7 +245,9 @@ class QueryWorker:
         try:
             await reading.start()
             self._reading = reading
-            minding = asyncio.create_task(age.mind(reading.to_ends), name=f"{NAME}-age")
+            minding = asyncio.create_task(
+                restarted(f"{NAME}-age", functools.partial(age.mind, reading.to_ends)), name=f"{NAME}-age"
+            )
             try:
                 while True:
                     await asyncio.wait([failure], timeout=min(_LOOK, age.interval))
@@ -349,6 +358,9 @@ class _Reading:
         """Index the records of chains when the tables show which are wanted, and drop the others."""
         await self.tables_reader.caught_up.wait()
         self.chains_reader.start()
+        await restarted(f"{NAME}-chains", self._sweep_chains)
+
+    async def _sweep_chains(self) -> None:
         clock = asyncio.get_running_loop().time
         swept, size = clock(), 0
         while True:

@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
+from moorage.runtime.freezing import Freezing
 from moorage.runtime.health import HttpServer, health_app
 from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.topic_settings import add_missing
@@ -31,6 +32,7 @@ from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.member import Member, MemberMaker
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
+from moorage.runtime.tasks import restarted
 from moorage.runtime.watchdog import Watchdog
 
 log = structlog.get_logger(__name__)
@@ -40,7 +42,9 @@ T = TypeVar("T")
 ServiceMaker = Callable[[Settings], Service[Any]]
 """Creates a service. The settings that it gets have the fleet's actual number of partitions."""
 
-_GC_THRESHOLDS = (50_000, 20, 100)
+_GC_THRESHOLDS = (200_000, 20, 100)
+"""A transaction of 5,000 records is 50,000 objects. They are gone in a moment, and should not be scanned before."""
+
 _PING_TIMEOUT = 5.0
 _RETRY = 1.0  # seconds between attempts to reach Kafka
 
@@ -145,7 +149,7 @@ class _Process:
 
     async def run(self, stop: asyncio.Event | None) -> int:
         if stop is not None:
-            self._tasks.append(asyncio.create_task(self._exit_on(stop)))
+            self._keep(self._exit_on(stop))
         try:
             await self._app.run(log_level=logging.DEBUG, sleep_time=0.1)
         except RuntimeFailure as error:
@@ -193,7 +197,7 @@ class _Process:
     async def _start(self) -> None:
         for worker in self._workers:
             await worker.start()
-            self._tasks.append(asyncio.create_task(self._watch_worker(worker)))
+            self._keep(worker.join())  # it ends by itself only after a failure
         self._began = True
         self._watchdog = Watchdog(
             self._workers,
@@ -203,7 +207,18 @@ class _Process:
             end=self._on_stuck,
         )
         self._watchdog.start()
-        self._tasks.append(asyncio.create_task(self._tell_ready()))
+        self._keep(self._tell_ready())
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something in the background. If it fails, the process ends."""
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._done)
+        self._tasks.append(task)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failure = error
+            self._app.exit()
 
     async def _stop(self) -> None:
         log.info("process.stopping")
@@ -217,6 +232,9 @@ class _Process:
         began = asyncio.get_running_loop().time()
         while not all(worker.ready for worker in self._workers):  # noqa: ASYNC110 - it depends on the states of many owners
             await asyncio.sleep(0.05)
+        freezing = Freezing(self._workers)
+        freezing.now()
+        self._keep(restarted("freezing", freezing.run))
         log.info(
             "process.ready",
             services=[worker.name for worker in self._workers],
@@ -230,16 +248,6 @@ class _Process:
                     http_port=0 if self._http is None else self._http.port,
                 )
             )
-
-    async def _watch_worker(self, worker: Member) -> None:
-        """End the process when the worker ends by itself, because it does so only after a failure."""
-        try:
-            await worker.join()
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever the error is, the process ends with it and reports it
-            self._failure = error
-            self._app.exit()
 
     async def _exit_on(self, stop: asyncio.Event) -> None:
         await stop.wait()

@@ -6,7 +6,7 @@ encoding a record, and a portion has thousands of them.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -40,20 +40,18 @@ class BulkHistogram(Collector):
         self._labels = tuple(labels)
         self._bounds = tuple(buckets)
         self._counts: dict[tuple[str, ...], list[int]] = {}
+        """The number of values up to each bound, by labels."""
+
         self._sums: dict[tuple[str, ...], float] = {}
         registry.register(self)
 
     def observe(self, values: Iterable[float], *labels: str) -> None:
         """Count values under these labels."""
-        bounds = self._bounds
-        counts = self._counts.get(labels)
-        if counts is None:
-            counts = self._counts[labels] = [0] * (len(bounds) + 1)
-        total = 0.0
-        for value in values:
-            counts[bisect_left(bounds, value)] += 1
-            total += value
-        self._sums[labels] = self._sums.get(labels, 0.0) + total
+        ordered = sorted(values)  # what is written at once is often in order already, and then this is nearly free
+        counts = self._counts.get(labels) or [0] * (len(self._bounds) + 1)
+        upto = (*(bisect_right(ordered, bound) for bound in self._bounds), len(ordered))
+        self._counts[labels] = [known + count for known, count in zip(counts, upto, strict=True)]
+        self._sums[labels] = self._sums.get(labels, 0.0) + sum(ordered)
 
     def describe(self) -> Iterable[HistogramMetricFamily]:
         """Return the metric without values, so that no other metric can have its name."""
@@ -64,10 +62,6 @@ class BulkHistogram(Collector):
         family = HistogramMetricFamily(self._name, self._documentation, labels=self._labels)
         names = [*map(floatToGoString, self._bounds), "+Inf"]
         for labels, counts in self._counts.items():
-            passed = 0
-            buckets: list[tuple[str, float]] = []
-            for name, count in zip(names, counts, strict=True):
-                passed += count
-                buckets.append((name, float(passed)))
+            buckets = [(name, float(count)) for name, count in zip(names, counts, strict=True)]
             family.add_metric(labels, buckets, self._sums[labels])
         return [family]

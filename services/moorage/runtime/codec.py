@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
+from msgspec import Struct
 from pydantic import ValidationError
 
 from moorage.runtime.errors import EncodeError
-from moorage.runtime.row_reader import RowReader
+from moorage.runtime.row_reader import ModelReader, RowReader
 from moorage.runtime.service import Emit, Input, Malformed, RawRecord
 from moorage.runtime.value_writer import write_value
 from moorage_schemas.base import Model
+from moorage_schemas.condition import ConditionReported
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import (
     CONFIGURATION_HEADER,
@@ -28,7 +30,7 @@ from moorage_schemas.envelope import (
     is_structured,
     parse_structured,
 )
-from moorage_schemas.topics import Cleanup, Topic
+from moorage_schemas.topics import CONDITION_REPORTS, Cleanup, Topic
 
 SOURCES_HEADER = "moorage-sources"
 """Header of a state record: the positions in all sources that the batch rests on, `topic=offset,topic=offset`."""
@@ -36,6 +38,12 @@ SOURCES_HEADER = "moorage-sources"
 BEFORE_HEADER = "moorage-sources-before"
 """Header of a state record: the positions at which the batch began, in the sources that it read from. The format is
 that of `SOURCES_HEADER`."""
+
+_READERS: Mapping[str, ModelReader[Any]] = {
+    CONDITION_REPORTS.short: ModelReader(ConditionReported, shared=("target", "type", "workload"))
+}
+"""Readers of the events of which there are most, by the topic's short name. What they cannot read is left to pydantic,
+which also reports what is wrong with it."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _JSON = b"application/json"
@@ -45,7 +53,7 @@ _RECORD_OVERHEAD = 2048  # a generous number of bytes for the headers and framin
 _MAX_HEADERS = 8192  # bytes of the headers and the key that a record of a third party may have
 
 
-class Outgoing(NamedTuple):
+class Outgoing(Struct, frozen=True, gc=False):
     """One record to write."""
 
     topic: str
@@ -96,6 +104,9 @@ def _read(topic: Topic, headers: Sequence[tuple[str, bytes]], value: bytes, *, t
         meta = _meta(found)
     if meta.type != (_event_types.get(topic.short) or _event_type(topic)):
         raise EnvelopeError("type", meta.type, f"must be {topic.event_type} in topic {topic.short}")
+    reader = _READERS.get(topic.short)
+    if reader is not None and (event := reader.read(value)) is not None:
+        return meta, event
     # Records that Moorage itself writes may come from a newer version, with fields that this version does not know.
     return meta, topic.event.model_validate_json(value, extra="forbid" if third_party else "ignore")
 
@@ -199,7 +210,12 @@ def row_decoder(topic: Topic, reader: RowReader) -> Callable[[Any], Any | None]:
 
 def raw_record(record: Any) -> RawRecord:
     """Return a consumed record as it was received."""
-    return RawRecord(record.key, record.value, tuple([(name, value or b"") for name, value in record.headers]))
+    headers = record.headers
+    for _, value in headers:
+        if value is None:  # Kafka allows headers without a value
+            headers = [(name, value or b"") for name, value in headers]
+            break
+    return RawRecord(record.key, record.value, tuple(headers))
 
 
 def record_meta(topic: Topic, partition: int, offset: int) -> Meta:
@@ -217,9 +233,10 @@ def serialize(emit: Emit) -> bytes | None:
     Raises:
         EncodeError: the record is too large for the topic.
     """
-    if emit.event is None:
+    content = emit.content
+    if content is None:
         return None
-    value = write_value(emit.event)
+    value = content if isinstance(content, bytes) else write_value(content)
     if len(value) + len(emit.key) + _RECORD_OVERHEAD > emit.topic.max_message_bytes:
         raise EncodeError(
             f"{emit.topic.short} {emit.key}: invalid value {len(value)} bytes: a record must have at most "

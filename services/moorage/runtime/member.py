@@ -29,6 +29,10 @@ class Member(Protocol):
         """A number that changes with each step towards readiness. The watchdog reads it."""
 
     @property
+    def restored(self) -> object:
+        """What it has restored. It differs after each restore. `Freezing` compares it."""
+
+    @property
     def idle(self) -> bool:
         """Whether it has finished starting. The watchdog reads it."""
 

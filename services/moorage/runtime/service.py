@@ -23,8 +23,7 @@ from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.topics import Topic
 
 
-@dataclass(frozen=True, slots=True)
-class RawRecord:
+class RawRecord(Struct, frozen=True, gc=False):
     """A record as it was received, for a dead letter."""
 
     key: bytes | None
@@ -80,8 +79,8 @@ class Emit(Struct, frozen=True, gc=False):
     partition_key: str
     """The key that determines the partition, usually a target's key."""
 
-    event: Model | None
-    """The event; None writes a tombstone."""
+    content: Model | bytes | None
+    """The event, or its value as it is written; None writes a tombstone."""
 
     cause: Meta
     """The event that led to this one. Its id becomes the causation id, and its correlation id is passed on."""
@@ -93,6 +92,12 @@ class Emit(Struct, frozen=True, gc=False):
     step: str = ""
     """Distinguishes this record from others with the same cause and the same key, for example by a revision. It is part
     of the event's id. Empty when a cause has only one record of the key."""
+
+    @property
+    def event(self) -> Model | None:
+        """The event. None for a tombstone. Read from the value anew each time if that is what there is."""
+        content = self.content
+        return self.topic.event.model_validate_json(content) if isinstance(content, bytes) else content
 
 
 def child_meta(emit: Emit, *, source: str, now: datetime, ordinal: int = 0, configuration: int = 0) -> Meta:

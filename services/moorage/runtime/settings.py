@@ -43,7 +43,8 @@ class Settings(BaseSettings):
     """The number of replicas of each partition. 0 uses the broker's default."""
 
     batch_max_records: int = Field(default=500, ge=1, le=10_000)
-    """The maximum number of records in a transaction."""
+    """The maximum number of records that are processed in a transaction. Up to four times as many are, while more are
+    waiting and each takes little time."""
 
     batch_linger_ms: int = Field(default=20, ge=0, le=1000)
     """Milliseconds that a batch may wait for more records while the previous batch is being written."""

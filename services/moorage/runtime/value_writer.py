@@ -32,10 +32,25 @@ def write_value(event: Model) -> bytes:
     row = _row_type(type(event))
     if row is not None:
         try:
-            return _encode(row(**event.__dict__))
+            return encode_value(row(**event.__dict__))
         except (TypeError, ValueError, OverflowError):  # a number above 64 bits, or a value of a type that is not meant
             pass
     return _plain(event)
+
+
+def value_type(model: type[Model]) -> type[msgspec.Struct]:
+    """Return a type with the fields of a model, for a service that writes thousands of such events at once.
+
+    `encode_value` writes an instance as `write_value` writes the event with these fields, but no event is made for it.
+    All fields must be given, by their Python names. A part that is itself a model may be given as `msgspec.Raw`.
+
+    Raises:
+        TypeError: the model can only be written by pydantic.
+    """
+    found = _row_type(model)
+    if found is None:
+        raise TypeError(f"{model.__name__}: only pydantic can write it")
+    return found
 
 
 def _plain(event: Model) -> bytes:
@@ -51,7 +66,8 @@ def _nested(part: object) -> object:
     return msgspec.Raw(_plain(part)) if row is None else row(**part.__dict__)
 
 
-_encode: Callable[[object], bytes] = msgspec.json.Encoder(enc_hook=_nested).encode
+encode_value: Callable[[object], bytes] = msgspec.json.Encoder(enc_hook=_nested).encode
+"""Writes an instance of a `value_type`."""
 
 
 @functools.cache

@@ -22,6 +22,7 @@ from aiokafka import TopicPartition
 
 from moorage.runtime.errors import EXIT_STUCK
 from moorage.runtime.member import Member
+from moorage.runtime.tasks import restarted
 
 log = structlog.get_logger(__name__)
 
@@ -76,7 +77,7 @@ class Watchdog:
 
     def start(self) -> None:
         """Start watching."""
-        self._task = asyncio.create_task(self._watch(), name="watchdog")
+        self._task = asyncio.create_task(restarted("watchdog", self._watch), name="watchdog")
         threading.Thread(target=self._watch_loop, name="moorage-watchdog", daemon=True).start()
 
     async def stop(self) -> None:

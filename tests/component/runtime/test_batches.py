@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, ClassVar
 
+import pytest
+
 from moorage.runtime.engine import batch
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
+from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.format import KafkaFormat
 from moorage.runtime.engine.journal import NoBook
-from moorage.runtime.engine.requests import CatchUp, Turn
+from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Turn
 from moorage.runtime.service import Emit, Input, NeedFresh, Service
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, to_headers
@@ -126,6 +130,26 @@ async def test_few_events_make_one_decision() -> None:
     (decision,) = await everything(service, records(500, 1))
     assert len(decision.emits) == 500
     assert set(service.slices) == {25}
+
+
+@pytest.mark.parametrize(("cost", "left"), [(0.0, (60, 20, 0)), (0.1, (60, 50, 40))], ids=["quick", "slow"])
+def test_a_batch_grows_with_the_backlog_as_long_as_records_are_quick(cost: float, left: tuple[int, ...]) -> None:
+    service = Fan(cost)
+    rules = EngineRules(partitions=1, batch_max_records=10, backlog_growth=4, reconcile_interval=None)
+    engine = PartitionEngine(service, 0, rules=rules, form=KafkaFormat(), seconds=lambda: service.time)
+    steps, answer = engine.restore({ASKED: None}, None), None
+    with contextlib.suppress(StopIteration):
+        while True:
+            request = steps.send(answer)
+            answer = None
+            if isinstance(request, Bounds):
+                answer = Bounded(dict.fromkeys(request.begin, 0), dict.fromkeys(request.committed, 0))
+    engine.offer(ASKED, [record for _, record in records(100, 0)])
+    found = []
+    for _ in left:
+        list(engine.decide(NOW))
+        found.append(engine.waiting)
+    assert tuple(found) == left
 
 
 async def test_many_events_make_several_decisions() -> None:

@@ -9,14 +9,17 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Raw
 from pydantic import AwareDatetime, Field, computed_field, field_serializer
 
-from moorage.runtime.value_writer import write_value
+from moorage.runtime.service import Emit
+from moorage.runtime.value_writer import encode_value, value_type, write_value
 from moorage_schemas import topics
 from moorage_schemas.base import Model, OpenModel, Timestamp
+from moorage_schemas.envelope import Meta
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.timer import TimerFired
-from moorage_schemas.topics import Topic
+from moorage_schemas.topics import TIMER_FIRED, Topic
 
 TOPICS = [found for found in vars(topics).values() if isinstance(found, Topic)]
 TEXT = st.text(max_size=12)
@@ -63,6 +66,26 @@ def models(model: type[Model]) -> st.SearchStrategy[Model]:
 def test_every_model_is_written_as_pydantic_writes_it(topic: Topic, data: st.DataObject) -> None:
     event = data.draw(models(topic.event))
     assert write_value(event) == event.model_dump_json().encode()
+
+
+@given(event=models(TimerFired))
+def test_an_event_that_was_never_made_is_written_as_if_it_had_been(event: Model) -> None:
+    fields = {name: getattr(event, name) for name in TimerFired.model_fields}
+    target = Raw(write_value(fields.pop("target")))
+    assert encode_value(value_type(TimerFired)(**fields, target=target)) == write_value(event)
+
+
+def test_a_model_that_only_pydantic_can_write_has_no_value_type() -> None:
+    with pytest.raises(TypeError, match="OpenModel"):
+        value_type(OpenModel)
+
+
+def test_what_a_service_emits_as_a_value_is_read_as_the_event() -> None:
+    event = fired()
+    cause = Meta("id", "source", "type")
+    assert Emit(TIMER_FIRED, "a", "Node/n1", write_value(event), cause).event == event
+    assert Emit(TIMER_FIRED, "a", "Node/n1", event, cause).event is event
+    assert Emit(TIMER_FIRED, "a", "Node/n1", None, cause).event is None
 
 
 def test_a_fast_way_exists_for_what_is_written_most() -> None:

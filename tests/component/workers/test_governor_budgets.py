@@ -228,6 +228,29 @@ def test_one_that_is_held_does_not_stand_in_the_way_of_others() -> None:
     assert bench.count("EvictionBudget//slow").budget == "EvictionBudget//slow"
 
 
+def test_what_is_held_forever_keeps_nothing_of_what_comes_and_goes_behind_it() -> None:
+    bench = Bench()
+    budget(bench, maxConcurrent=0)
+    bench.declare("EvictionBudget", "wide", scope={"selector": {"matchLabels": LABELS}})
+    bench.bind("first", "Node/a")
+    bench.bind("second", "Node/b", labels=LABELS)
+    bench.ask("first", "Node/a", due=0)
+    bench.ask("second", "Node/b", due=1)
+    bench.settle()
+    for number in range(400):
+        pod, node = f"p{number}", f"Node/n{number}"
+        bench.bind(pod, node, labels=LABELS)
+        bench.ask(pod, node, due=2 + number)
+        assert bench.settle() == [f"{pod} held by EvictionBudget/slow"]
+        bench.unbind(pod, node)
+        bench.hear(key(number), None)
+        bench.settle()
+    (slow,) = bench.book._counters.parts("EvictionBudget//slow")
+    assert [len(queue) for queue in slow.queues] == [1, 1], "each with requests of other budgets"
+    assert len(slow._watching) < 100
+    assert max(len(queue._order._heap) for queue in slow.queues) < 100
+
+
 def test_a_window_counts_to_the_instant() -> None:
     bench = web(3)
     budget(bench, maxInWindow=1, windowSeconds=100)

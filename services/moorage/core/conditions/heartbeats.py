@@ -184,8 +184,9 @@ def may_stay_unrecorded(
     known: Held,
     *,
     source: str,
+    conditions: Mapping[str, Held],
     target_uid: str,
-    until: datetime | None,
+    within: timedelta,
     now: datetime,
 ) -> bool:
     """Whether a report that counts changes nothing but times, and its source has been recorded recently enough.
@@ -197,18 +198,23 @@ def may_stay_unrecorded(
         report: the report.
         known: the condition that it is about.
         source: the source of the report.
+        conditions: the conditions of the target, see `recorded_until`.
         target_uid: the uid of the target as declared now.
-        until: until when the heartbeats of the source are covered by its records, see `recorded_until`.
+        within: the present coarseness of the source.
         now: when the report is accepted.
     """
-    return (
-        known.status is report.status
-        and known.source == source
-        and known.target_uid == target_uid
-        and known.words == words_of(report)
-        and until is not None
-        and known.recorded_time <= now < min(until, known.recorded_time + LEAST_OFTEN)
-    )
+    if (
+        known.status is not report.status
+        or known.source != source
+        or known.target_uid != target_uid
+        or known.words != words_of(report)
+        or not known.recorded_time <= now < known.recorded_time + LEAST_OFTEN
+    ):
+        return False
+    if now < known.recorded_time + min(known.unrecorded, within):
+        return True  # its own record is recent enough, whatever those of its source's other conditions are
+    until = recorded_until(conditions, target_uid, source, within)
+    return until is not None and now < until
 
 
 def own_grace(declared: ResourceDeclared) -> timedelta | None:

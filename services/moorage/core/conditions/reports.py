@@ -13,13 +13,15 @@ What is stored of a condition therefore has the times of its last report, and th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Self
+from typing import Any, Final, Self
 
-from moorage.core.apimachinery.trusted_events import trusted
+from msgspec import Struct
+
+from moorage.core.apimachinery.trusted_events import trusted_maker
 from moorage_schemas.condition import (
     ConditionChanged,
     ConditionReported,
@@ -37,6 +39,10 @@ actually written afterwards could be lost.
 """
 
 
+_SHORT: Final = 512
+"""The number of characters of a message up to which its hash is kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a report is refused. It names the field, its value and the rule."""
@@ -52,9 +58,11 @@ class Refusal:
         return f"{self.field}: invalid value {self.value!r}: {self.rule}"
 
 
-@dataclass(slots=True)  # not frozen, because creating a frozen one takes twice as long; only `heard` is ever set
-class Held:
-    """The stored part of a condition. Its reason and message take the most space and are not stored."""
+class Held(Struct, gc=False):
+    """The stored part of a condition. Its reason and message take the most space and are not stored.
+
+    `hear` and `heard` change it; everything else stays as its record has it.
+    """
 
     target_uid: str
     status: ConditionStatus
@@ -117,17 +125,26 @@ class Held:
         """When the source was last heard, as far as this condition tells, but not earlier than it really was."""
         return self.accepted_time if self.heard else self.recorded_until
 
-    def with_report(self, report: ConditionReported, report_id: str, now: datetime) -> Self:
-        """The condition after a report that changes nothing but times, and is not written."""
-        return replace(
-            self, last_heartbeat_time=report.observed_time, report_id=report_id, accepted_time=now, heard=True
-        )
+    def hear(self, report: ConditionReported, report_id: str, now: datetime) -> None:
+        """Note a report that changes nothing but times, and is not written."""
+        self.last_heartbeat_time = report.observed_time
+        self.report_id = report_id
+        self.accepted_time = now
+        self.heard = True
 
 
 def words_of(said: ConditionReported | ConditionChanged) -> int:
     """A hash of the reason and the message of a report or a condition, the same in every process."""
-    text = f"{said.reason}\0{said.message}".encode()
-    return int.from_bytes(blake2b(text, digest_size=8).digest())
+    message = said.message
+    return _repeated(said.reason, message) if len(message) <= _SHORT else _hash(said.reason, message)
+
+
+def _hash(reason: str, message: str) -> int:
+    return int.from_bytes(blake2b(f"{reason}\0{message}".encode(), digest_size=8).digest())
+
+
+_repeated = lru_cache(maxsize=4096)(_hash)
+"""The hashes of words that probes repeat about all targets. Long ones would take too much memory."""
 
 
 @lru_cache(maxsize=64)
@@ -136,8 +153,12 @@ def _milliseconds(number: int) -> timedelta:
     return timedelta(milliseconds=number)
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+@lru_cache(maxsize=64)
+def _whole_milliseconds(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)
+
+
+class Accepted(Struct, frozen=True, gc=False):
     """The report counts. Contains the new state of the condition."""
 
     condition: ConditionChanged
@@ -277,27 +298,29 @@ def judge(
         return wrong
     same = known is not None and known.target_uid == target_uid
     unchanged = known if known is not None and same and known.status is report.status else None
-    # A thousand reports a second pass here, and all of these values come from validated events.
-    condition = trusted(
-        ConditionChanged,
-        target=report.target,
-        target_uid=target_uid,
-        type=report.type,
-        status=report.status,
-        reason=report.reason,
-        message=report.message,
-        source=source_of(report, source),
-        last_transition_time=report.observed_time if unchanged is None else unchanged.last_transition_time,
-        last_heartbeat_time=report.observed_time,
-        generation=(known.generation if known is not None else 0) + 1,
-        report_id=report_id,
-        accepted_time=now,
-        status_since=now if unchanged is None else unchanged.status_since,
-        unrecorded_heartbeats_ms=unrecorded // timedelta(milliseconds=1),
-    )
+    # Thousands of reports a second pass here, and all of these values come from validated events.
+    values: dict[str, Any] = {
+        "target": report.target,
+        "target_uid": target_uid,
+        "type": report.type,
+        "status": report.status,
+        "reason": report.reason,
+        "message": report.message,
+        "source": report.source or source,
+        "last_transition_time": report.observed_time if unchanged is None else unchanged.last_transition_time,
+        "last_heartbeat_time": report.observed_time,
+        "generation": (known.generation if known is not None else 0) + 1,
+        "report_id": report_id,
+        "accepted_time": now,
+        "status_since": now if unchanged is None else unchanged.status_since,
+        "unrecorded_heartbeats_ms": _whole_milliseconds(unrecorded),
+    }
     if report.workload is not None:
-        condition = WorkloadConditionChanged(**dict(condition), workload=report.workload)
-    return Accepted(condition)
+        return Accepted(WorkloadConditionChanged(**values, workload=report.workload))
+    return Accepted(_condition(values))
+
+
+_condition = trusted_maker(ConditionChanged)
 
 
 def newer_condition(event: ConditionChanged, known: ConditionChanged | Held | None) -> bool:

@@ -5,108 +5,138 @@ The code never reads the clock: `now` is an argument. A timer is due at or after
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from heapq import heapify, heappop, heappush
+from typing import Final
 
-from moorage.core.timers.deadline_index import DeadlineIndex
+from msgspec import Raw, Struct
 
-
-class Generation(Protocol):
-    """A change of a timer. `TimerFired` names one, and each `SetTimer` is one."""
-
-    @property
-    def id(self) -> str:
-        """The timer's key."""
-
-    @property
-    def generation(self) -> int:
-        """The number of the change."""
+_SLACK: Final = 64
+"""The number of outdated entries of the heap that are always tolerated."""
 
 
-class Timer(Generation, Protocol):
-    """What the table uses of a timer. `SetTimer` has it, too."""
+class Timer(Struct, gc=False):
+    """A timer. There may be a million of them, all due within a second, so this is as small as it can be."""
 
-    @property
-    def deadline(self) -> datetime | None:
-        """When it is due; None when it is cancelled."""
+    id: str
+    target: Raw
+    """The target, as it is written in the record that the timer has fired."""
+
+    target_key: str
+    owner: str
+    generation: int
+    deadline: datetime | None
+    """When it is due; None when it is cancelled."""
+
+    subject: str
+    correlation_id: str
+    fired: int = 0
+    """The highest generation that has fired."""
+
+    waits: bool = False
+    """Whether it is in its table, and is still to fire. The table sets it."""
+
+    def __lt__(self, other: Timer) -> bool:
+        """Compare two entries of one timer with the same deadline. At most one of them counts, so any order will do."""
+        return False
 
 
-T = TypeVar("T", bound=Timer)
-
-
-class DueTimer(NamedTuple, Generic[T]):
-    """A timer whose deadline has passed."""
-
-    timer: T
-    deadline: datetime
-
-
-class TimerTable(Generic[T]):
+class TimerTable:
     """The timers of one partition, and the generation of each that has fired.
 
     Records may arrive in any order and any number of times: a lower generation is ignored, and an equal one changes
     nothing.
+
+    The deadlines are a heap with lazy deletion. A timer itself says whether its entry still counts, so that taking a
+    timer out searches no table. Seconds as floats tell microseconds apart until the year 2242.
     """
 
-    __slots__ = ("_deadlines", "_fired", "_timers")
+    __slots__ = ("_deadlines", "_fired", "_timers", "_waiting")
 
     def __init__(self) -> None:
-        self._timers: dict[str, T] = {}
+        self._timers: dict[str, Timer] = {}
         self._fired: dict[str, int] = {}
-        self._deadlines: DeadlineIndex[str] = DeadlineIndex()
-        """The deadlines that have not fired yet, by timer id."""
+        """The generations that have fired of timers that are not known."""
+
+        self._deadlines: list[tuple[float, str, Timer]] = []
+        """A heap of seconds since the epoch, id and timer. Numbers are compared in half the time of instants."""
+
+        self._waiting = 0
 
     def __len__(self) -> int:
         """The number of known timers, including cancelled and fired ones."""
         return len(self._timers)
 
-    def set(self, timer: T) -> bool:
+    def set(self, timer: Timer) -> bool:
         """Set, move or cancel a timer. Returns False if its generation is not newer than the known one."""
         known = self._timers.get(timer.id)
-        if known is not None and known.generation >= timer.generation:
+        if known is None:
+            timer.fired = self._fired.pop(timer.id, 0) if self._fired else 0
+        elif known.generation >= timer.generation:
             return False
-        self._timers[timer.id] = timer
-        if timer.deadline is not None and self._fired.get(timer.id, 0) < timer.generation:
-            self._deadlines.set(timer.id, timer.deadline)
         else:
-            self._deadlines.remove(timer.id)
+            timer.fired = known.fired
+            self._rest(known)
+        self._timers[timer.id] = timer
+        if timer.deadline is not None and timer.fired < timer.generation:
+            timer.waits = True
+            self._waiting += 1
+            heappush(self._deadlines, (timer.deadline.timestamp(), timer.id, timer))
+            if len(self._deadlines) > 2 * self._waiting + _SLACK:
+                self._deadlines = [entry for entry in self._deadlines if entry[2].waits]
+                heapify(self._deadlines)
         return True
 
     def remove(self, timer_id: str) -> None:
         """Remove a timer that its owner no longer needs."""
-        self._timers.pop(timer_id, None)
+        known = self._timers.pop(timer_id, None)
+        if known is not None:
+            self._rest(known)
         self._fired.pop(timer_id, None)
-        self._deadlines.remove(timer_id)
 
-    def fired(self, which: Generation) -> None:
+    def fired(self, timer_id: str, generation: int) -> None:
         """Record that a generation has fired, so that it and all lower ones never fire again."""
-        timer_id, generation, fired = which.id, which.generation, self._fired
-        known = fired.get(timer_id, 0)
-        if known < generation:
-            fired[timer_id] = generation
-        else:
-            generation = known
         timer = self._timers.get(timer_id)
-        if timer is not None and timer.generation <= generation:
-            self._deadlines.remove(timer_id)
+        if timer is None:
+            self._fired[timer_id] = max(generation, self._fired.get(timer_id, 0))
+            return
+        timer.fired = max(generation, timer.fired)
+        if timer.generation <= timer.fired:
+            self._rest(timer)
 
-    def take_due(self, now: datetime) -> Iterator[DueTimer[T]]:
-        """Take the timers whose deadline is not after `now`, earliest first, then by id. None is due a second time.
+    def take_due(self, now: datetime, limit: int) -> list[Timer]:
+        """Take timers whose deadline is not after `now`, earliest first, then by id. They count as fired.
 
-        `fired` must be called for each of them.
+        Args:
+            now: the present time.
+            limit: the maximum number of timers to take.
         """
-        timers = self._timers
-        return (DueTimer(timers[timer_id], deadline) for timer_id, deadline in self._deadlines.take_due(now))
+        taken: list[Timer] = []
+        heap, until = self._deadlines, now.timestamp()
+        while heap and len(taken) < limit and heap[0][0] <= until:
+            timer = heappop(heap)[2]
+            if timer.waits:
+                timer.waits = False
+                timer.fired = timer.generation
+                taken.append(timer)
+        self._waiting -= len(taken)
+        return taken
 
     def next_deadline(self) -> datetime | None:
         """The earliest deadline that has not fired yet. None if there is none."""
-        return self._deadlines.next()
+        heap = self._deadlines
+        while heap and not heap[0][2].waits:
+            heappop(heap)
+        return heap[0][2].deadline if heap else None
 
     def forget_orphans(self) -> None:
         """Drop fired timers that no longer exist. Call this only when all timers have been restored.
 
         A timer is set before it fires. So a timer that has fired and is unknown was removed by its owner.
         """
-        for timer_id in [known for known in self._fired if known not in self._timers]:
-            del self._fired[timer_id]
+        self._fired.clear()
+
+    def _rest(self, timer: Timer) -> None:
+        if timer.waits:
+            timer.waits = False
+            self._waiting -= 1

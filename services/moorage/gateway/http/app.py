@@ -30,6 +30,7 @@ from moorage.gateway.store import Store
 from moorage.gateway.writer import Writer
 from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.settings import Settings
+from moorage.runtime.tasks import restarted
 
 _log = structlog.get_logger(__name__)
 
@@ -80,8 +81,8 @@ def create_app(gateway: Gateway) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         tasks = [
-            asyncio.create_task(sweeper.run(), name="sweeper"),
-            asyncio.create_task(keeper.run(), name="machine-keeper"),
+            asyncio.create_task(restarted("sweeper", sweeper.run), name="sweeper"),
+            asyncio.create_task(restarted("machine-keeper", keeper.run), name="machine-keeper"),
         ]
         try:
             yield

@@ -24,6 +24,8 @@ from moorage.gateway.kafka.reader import TAKEOVER, Reader
 from moorage.gateway.metrics import Metrics
 from moorage.runtime.clock import Clock
 from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.keep_alive import KeepAlive
+from moorage.runtime.kafka.session import broker_times
 from moorage.runtime.kafka.table_age import TableAge
 from moorage.runtime.settings import Settings
 from moorage_schemas.dead_letter import Audited
@@ -44,6 +46,7 @@ _CLOSE_TIMEOUT = 5.0
 _REPORT_TIMEOUT = 15.0
 _TAKEOVER_WITHIN = 2.0  # seconds in which a gateway that takes over writes its record
 _RETRY = 1.0  # seconds between attempts to open the writer again
+_QUIET_KEY = b"quiet"  # of a record that is aborted
 _FENCING = (ProducerFenced, InvalidProducerEpoch)
 
 
@@ -83,8 +86,13 @@ class KafkaLog:
         """Whether a commit has been sent whose outcome is unknown."""
 
         self._partitions = 0
+        self._keep_alive: KeepAlive | None = None
         self.age: TableAge | None = None
         """The age of the tables that writes are checked against. None before they are read."""
+
+    @property
+    def _transactional_id(self) -> str:
+        return f"{self._settings.topic_prefix}.gateway"
 
     @property
     def obstacle(self) -> str:
@@ -102,6 +110,8 @@ class KafkaLog:
             TimeoutError: it took too long.
         """
         self._partitions = partitions
+        times = await broker_times(self._settings)
+        self._keep_alive = KeepAlive(times, transactional_id=self._transactional_id, due=self._note_quiet)
         await self._reports_producer()
         await self._open()
 
@@ -125,6 +135,8 @@ class KafkaLog:
     async def close(self) -> None:
         """Close everything that is open. Never raises."""
         self._obstacle = self._obstacle or "the gateway is stopping"
+        if self._keep_alive is not None:
+            self._keep_alive.close()
         while not self._queue.empty():
             self._queue.get_nowait().done.set_exception(unavailable("the gateway is stopping"))
         await _stop(self._producer)
@@ -190,13 +202,12 @@ class KafkaLog:
 
     async def _open(self) -> None:
         """Take over the writes, write a record about it, and wait until everything before that record has been read."""
-        producer = clients.transactional_producer(
-            self._settings, transactional_id=f"{self._settings.topic_prefix}.gateway"
-        )
+        producer = clients.transactional_producer(self._settings, transactional_id=self._transactional_id)
         try:
             async with asyncio.timeout(_START_TIMEOUT):
                 await producer.start()
                 (place,) = await self._transaction(producer, [self._takeover()])
+                self._wrote()
         except BaseException:
             await _stop(producer)
             raise
@@ -205,7 +216,11 @@ class KafkaLog:
         self._producer = producer
         if not self._out.is_set():
             self._obstacle = ""
-        _log.info("gateway.writer_open", transactional_id=f"{self._settings.topic_prefix}.gateway")
+        _log.info("gateway.writer_open", transactional_id=self._transactional_id)
+
+    def _wrote(self) -> None:
+        if self._keep_alive is not None:
+            self._keep_alive.wrote()
 
     async def _reopen(self) -> None:
         """Open the writer again after an error. Try until it succeeds."""
@@ -244,8 +259,10 @@ class KafkaLog:
             self._obstacle = f"Kafka does not accept writes: {error!r}"
             failure = self._failure(error)
         else:
-            self._metrics.commit_seconds.observe(time.monotonic() - began)
-            self._metrics.commit_records.observe(len(writes))
+            self._wrote()
+            if writes:
+                self._metrics.commit_seconds.observe(time.monotonic() - began)
+                self._metrics.commit_records.observe(len(writes))
             self._answer(batch, places)
             return
         for pending in batch:
@@ -269,9 +286,24 @@ class KafkaLog:
                 pending.done.set_result(list(places[taken : taken + count]))
             taken += count
 
+    def _note_quiet(self) -> None:
+        """Let the writer write something so that Kafka does not forget its transactional id."""
+        pending = _Pending((), asyncio.get_running_loop().create_future())
+        pending.done.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody waits for it
+        self._queue.put_nowait(pending)
+
     async def _transaction(self, producer: AIOKafkaProducer, writes: Sequence[Write]) -> list[Place]:
+        """Write records in a transaction. Without any, write and abort one, which nobody sees."""
         self._committing = False
         await producer.begin_transaction()
+        if not writes:
+            await producer.send_and_wait(
+                AUDIT.name(self._settings.topic_prefix),
+                key=_QUIET_KEY,
+                partition=partition_of(SOURCE, self._partitions),
+            )
+            await producer.abort_transaction()
+            return []
         sent = [await self._send(producer, write) for write in writes]
         # A commit does not fail when one of its records did, so each write has to be confirmed.
         delivered = await asyncio.gather(*sent)

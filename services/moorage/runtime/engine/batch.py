@@ -118,6 +118,11 @@ class BatchProcessor(Generic[S]):
         self._poison: dict[tuple[str, int], str] = {}
         self._fresh = False
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether records take so little time that slices have their full size."""
+        return self._slice >= _SLICE
+
     def process(  # noqa: C901 - one loop that tells the kinds of records apart
         self, state: S, records: Sequence[tuple[Topic, Any]], decision: BatchDecision, *, catching_up: bool = False
     ) -> Steps[None]:

@@ -34,7 +34,7 @@ def dead_letter(service: str, bad: Malformed, now: datetime, cause: Meta | None 
         topic=DEAD_LETTERS,
         key=key,
         partition_key=key,
-        event=DeadLettered(
+        content=DeadLettered(
             service=service,
             reason=RefusalReason(bad.reason),
             message=bad.message,

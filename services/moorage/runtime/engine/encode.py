@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import structlog
@@ -13,9 +14,8 @@ from moorage.runtime import codec, metrics
 from moorage.runtime.codec import Outgoing
 from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.logs import bound_to
-from moorage.runtime.service import Service, child_id, id_text, source_name
-from moorage_schemas.base import Model
-from moorage_schemas.envelope import CONFIGURATION_HEADER, CONTENT_TYPE, event_id, to_headers
+from moorage.runtime.service import Emit, Service, child_id, id_text, source_name
+from moorage_schemas.envelope import CONFIGURATION_HEADER, CONTENT_TYPE, id_of, to_headers
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import EVICTIONS, PLACEMENTS, TAINTS, TIMER_FIRED, Topic, partition_of
 
@@ -23,15 +23,20 @@ log = structlog.get_logger(__name__)
 
 _SPEC_VERSION = ("ce_specversion", b"1.0")
 _CONTENT_TYPE = (CONTENT_TYPE, b"application/json")
+_SUBJECT = 6  # its place among the headers
 
 
 class _Place(NamedTuple):
     """What all records of one topic have in common."""
 
+    of: Topic | None
     topic: str
     is_state: bool
     source: tuple[str, bytes]
     type: tuple[str, bytes]
+
+
+_NOWHERE = _Place(None, "", is_state=False, source=("", b""), type=("", b""))
 
 
 class Encoder:
@@ -70,38 +75,36 @@ class Encoder:
         )
         time = ("ce_time", format_time(decision.now).encode())
         ordinals: dict[str, int] = {}
-        records = []
-        last, place = None, None
+        records: list[Outgoing] = []
+        place = _NOWHERE
         for (emit, value), configuration in zip(decision.emits, decision.configurations, strict=True):
             topic, key, cause = emit.topic, emit.key, emit.cause
-            if place is None or topic is not last:
-                last, place = topic, self._places.get(topic.short) or self._place(topic)
+            if topic is not place.of:
+                place = self._places.get(topic.short) or self._place(topic)
             raw_key = key.encode()
             if emit.meta is not None:
                 headers = to_headers(emit.meta)
             else:
-                about = id_text(emit)
-                ordinal = ordinals.get(about, -1) + 1
-                ordinals[about] = ordinal
+                cause_id = cause.id.encode()
                 headers = [
                     _SPEC_VERSION,
-                    ("ce_id", (child_id(emit, ordinal) if ordinal else event_id(about)).encode()),
+                    ("ce_id", _id(emit, ordinals).encode()),
                     place.source,
                     place.type,
                     _CONTENT_TYPE,
                     time,
+                    ("ce_subject", raw_key),
+                    ("ce_correlationid", cause.correlation_id.encode() or cause_id),
+                    ("ce_causationid", cause_id),
                 ]
-                if key:
-                    headers.append(("ce_subject", raw_key))
-                cause_id = cause.id.encode()
-                headers.append(("ce_correlationid", cause.correlation_id.encode() or cause_id))
-                headers.append(("ce_causationid", cause_id))
+                if not key:
+                    del headers[_SUBJECT]
                 if cause.traceparent:
                     headers.append(("traceparent", cause.traceparent.encode()))
                 if configuration:
                     headers.append((CONFIGURATION_HEADER, b"%d" % configuration))
             if place.is_state:
-                headers.extend(sources)
+                headers += sources
             # `BatchProcessor.add` has checked that state belongs to the decision's partition.
             known = place.is_state and decision.partition >= 0
             partition = decision.partition if known else partition_of(emit.partition_key, self._partitions)
@@ -119,11 +122,12 @@ class Encoder:
                     topic=emit.topic.short,
                     key=emit.key,
                     id=dict(record.headers)["ce_id"].decode(),
-                    tombstone=emit.event is None,
+                    tombstone=emit.content is None,
                 )
 
     def _place(self, topic: Topic) -> _Place:
         place = self._places[topic.short] = _Place(
+            of=topic,
             topic=topic.name(self._prefix),
             is_state=topic in self._changelogs,
             source=("ce_source", self._source.encode()),
@@ -133,21 +137,33 @@ class Encoder:
 
     def count(self, decision: BatchDecision) -> None:
         """Update the metrics for a decision. Called when it is committed."""
-        events: dict[str, list[Model | None]] = {}
-        for emit, _ in decision.emits:
-            events.setdefault(emit.topic.short, []).append(emit.event)
-        for short, written in events.items():
-            metrics.EMITTED.labels(self._name, short).inc(len(written))
-            if short in _DECIDED:
-                since = [found for event in written if (found := getattr(event, "report_time", None)) is not None]
-                metrics.DECISION_SECONDS.observe(_seconds(since, decision.now), self._name, short)
-            elif short == TIMER_FIRED.short:
-                since = [found for event in written if (found := getattr(event, "deadline", None)) is not None]
+        emits: dict[Topic, list[Emit]] = {}
+        for topic, group in groupby(decision.emits, _topic):
+            emits.setdefault(topic, []).extend([emit for emit, _ in group])
+        for topic, written in emits.items():
+            metrics.EMITTED.labels(self._name, topic.short).inc(len(written))
+            if topic.short in _DECIDED:
+                since = [found for emit in written if (found := getattr(emit.event, "report_time", None)) is not None]
+                metrics.DECISION_SECONDS.observe(_seconds(since, decision.now), self._name, topic.short)
+            elif topic is TIMER_FIRED:
+                # What has caused such a record is that the time of a deadline came.
+                since = [emit.cause.time for emit in written if emit.cause.time is not None]
                 metrics.TIMER_LATENESS.observe(_seconds(since, decision.now), self._name)
 
 
 _DECIDED = frozenset(topic.short for topic in (EVICTIONS, PLACEMENTS, TAINTS))
 """The topics whose events state when the report was made that led to them."""
+
+
+def _id(emit: Emit, ordinals: dict[str, int]) -> str:
+    """Return the id of an event. `ordinals` has the number of the last event of each step of this decision."""
+    about = id_text(emit)
+    ordinal = ordinals[about] = ordinals.get(about, -1) + 1
+    return child_id(emit, ordinal) if ordinal else id_of(about)
+
+
+def _topic(written: tuple[Emit, bytes | None]) -> Topic:
+    return written[0].topic
 
 
 def _seconds(since: Iterable[datetime], now: datetime) -> list[float]:

@@ -8,6 +8,7 @@ engine starts again with `restore`.
 from __future__ import annotations
 
 import heapq
+import itertools
 import sys
 import time
 from collections import deque
@@ -67,7 +68,10 @@ class EngineRules:
     """The maximum size in bytes of a record from third parties."""
 
     batch_max_records: int = 500
-    """The maximum number of records in one batch."""
+    """The maximum number of records in one batch, unless more are waiting."""
+
+    backlog_growth: int = 1
+    """How many times larger a batch may be while records are waiting, and deciding on each takes little time."""
 
     reconcile_interval: timedelta | None = timedelta(seconds=30)
     """The time between two rounds of the reconciler; None leaves them to the driver."""
@@ -297,7 +301,7 @@ class PartitionEngine(Generic[S]):
 
     def offer(self, topic: Topic, records: Sequence[Any]) -> None:
         """Queue consumed records, in the order of their topic, from the offset that `fetched` returns."""
-        self._queue.extend([(topic, record) for record in records])
+        self._queue.extend(zip(itertools.repeat(topic), records, strict=False))
 
     def clear(self) -> None:
         """Drop the records that were offered but not decided on. They must be offered again."""
@@ -326,6 +330,10 @@ class PartitionEngine(Generic[S]):
             chosen = {id(record) for _, record in taken}
             self._take_where(lambda _, record: id(record) in chosen)
             return taken
+        if self._batches.is_quick:
+            # A large transaction takes less time for each record. If records take long, large batches would delay
+            # everything else that the partition has to do.
+            limit *= self._rules.backlog_growth
         if len(queue) <= limit:
             taken = list(queue)
             queue.clear()
@@ -555,7 +563,7 @@ class PartitionEngine(Generic[S]):
         if not decision.emits and not (offsets and overdue) and not self._book.heavy:
             return None
         changelogs = self.service.changelogs
-        carried = any(emit.event is not None and emit.topic in changelogs for emit, _ in decision.emits)
+        carried = any(emit.content is not None and emit.topic in changelogs for emit, _ in decision.emits)
         return Transaction(decision, {} if carried and not overdue else offsets, dict(self._positions))
 
     def rest(self, now: datetime) -> Transaction | None:

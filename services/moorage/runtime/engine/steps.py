@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from moorage.runtime.codec import Outgoing
 from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.engine.journal import STEPS_HEADER, OwnerBook, Part, fits, heading, texts
@@ -34,7 +36,7 @@ def with_steps(
         if not fits(header, size, topic.max_message_bytes):
             header = heading(book, decision.number, len(records), ())
             records = [*records, *_own(book, decision, parts, settings)]
-        records[0] = first._replace(headers=[*first.headers, (STEPS_HEADER, header)])
+        records[0] = replace(first, headers=[*first.headers, (STEPS_HEADER, header)])
         return records
     return [*records, *_own(book, decision, parts, settings)]
 

@@ -11,6 +11,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka.assignor import StickyAssignor
 from moorage.runtime.kafka.closed_connections import mind_closed_connections
+from moorage.runtime.kafka.light_records import light, make_records_light
+from moorage.runtime.kafka.topic_metadata import request_used_topics_only
 from moorage.runtime.settings import Settings
 
 FETCH_MAX_WAIT_MS = 200
@@ -26,6 +28,8 @@ _REQUEST_TIMEOUT_MS = 15_000
 _REBALANCE_MARGIN_MS = 5_000
 
 mind_closed_connections()
+request_used_topics_only()
+make_records_light()
 
 
 def servers(settings: Settings) -> list[str]:
@@ -64,6 +68,7 @@ def group_consumer(
         # A member that drains may need the time of a whole transaction before it joins again.
         rebalance_timeout_ms=max(session_timeout_ms, settings.transaction_timeout_ms) + _REBALANCE_MARGIN_MS,
         fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
+        value_deserializer=light,
     )
 
 
@@ -80,6 +85,7 @@ def table_consumer(settings: Settings, *, client_id: str, committed_only: bool =
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
+        value_deserializer=light,
     )
 
 

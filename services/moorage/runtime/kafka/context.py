@@ -13,6 +13,7 @@ from moorage.runtime.clock import Clock
 from moorage.runtime.engine.journal import Journals
 from moorage.runtime.kafka.fenced_producer import PartitionProducer
 from moorage.runtime.kafka.offsets import Offsets
+from moorage.runtime.kafka.session import BrokerTimes
 from moorage.runtime.kafka.table_age import TableAge
 from moorage.runtime.kafka.table_reader import TableReader
 from moorage.runtime.service import GlobalView, Service
@@ -52,6 +53,9 @@ class WorkerContext(Generic[S]):
     age: TableAge
     """The time since which everything that was read is known to be complete."""
 
+    times: BrokerTimes
+    """The times of the brokers."""
+
     starting: asyncio.Semaphore
     """Limits how many producers start at once."""
 
@@ -71,7 +75,11 @@ class WorkerContext(Generic[S]):
 
     def producer(self, partition: int) -> PartitionProducer:
         """Return the partition's producer, not started yet."""
-        return PartitionProducer(self.settings, transactional_id=f"{self.group}.{partition}", group=self.group)
+        return PartitionProducer(self.settings, transactional_id=self.transactional_id(partition), group=self.group)
+
+    def transactional_id(self, partition: int) -> str:
+        """Return the transactional id of the partition's owners."""
+        return f"{self.group}.{partition}"
 
     async def committed(self, tps: Mapping[Topic, TopicPartition]) -> dict[Topic, int | None]:
         """Return the group's committed offset of each source; None where there is none."""

@@ -122,7 +122,8 @@ class PartitionProducer:
         for (topic, partition), group in by_partition.items():
             batch = producer.create_batch()
             append = batch.append
-            for _, _, key, value, headers in group:
+            for record in group:
+                key, value, headers = record.key, record.value, record.headers
                 if append(timestamp=None, key=key, value=value, headers=headers) is None:
                     batch.close()
                     sent.append(await producer.send_batch(batch, topic, partition=partition))

@@ -32,6 +32,7 @@ from moorage.runtime.errors import StartAfresh
 from moorage.runtime.kafka.context import WorkerContext
 from moorage.runtime.kafka.dangling_transactions import end_lost_transactions, markers_lost_since, mind_a_slow_commit
 from moorage.runtime.kafka.fenced_producer import PartitionProducer
+from moorage.runtime.kafka.keep_alive import KeepAlive
 from moorage.runtime.kafka.table_restore import Progress, Restorer
 from moorage.runtime.kafka.upstream_lag import UpstreamEnds, UpstreamWatch
 from moorage.runtime.service import Freshness, Needs
@@ -50,6 +51,7 @@ _STALE = 2.0  # seconds after a read during which an irrevocable write that rest
 _STALE_COMMIT = 5.0  # seconds that a transaction with an irrevocable decision may take
 _MARKERS_AFTER = 10.0  # seconds after a commit until its markers are checked
 _READ_AGAIN = 0.1  # seconds between two checks of whether everything has been read
+_BACKLOG_GROWTH = 4  # how many times larger a batch may be while records are waiting
 _HIGH, _LOW = 16, 8  # queued batches at which fetching is paused, and resumed
 
 
@@ -78,6 +80,9 @@ class PartitionTask(Generic[S]):
     def __init__(self, context: WorkerContext[S], partition: int, ready: PartitionTables[S] | None = None) -> None:
         self.partition = partition
         self.phase = Phase.STARTING
+        self.restores = 0
+        """How often it has restored its state."""
+
         self._moves = 0
 
         self._context = context
@@ -94,6 +99,7 @@ class PartitionTask(Generic[S]):
                 partitions=context.partitions,
                 report_max_bytes=settings.report_max_bytes,
                 batch_max_records=settings.batch_max_records,
+                backlog_growth=_BACKLOG_GROWTH,
                 reconcile_interval=timedelta(seconds=settings.reconcile_interval),
             ),
             form=KafkaFormat(),
@@ -114,6 +120,12 @@ class PartitionTask(Generic[S]):
         self._restorer: Restorer | None = None
         self._upstream = UpstreamWatch(context, partition, self._engine.progress_of)
         self._alarm = Alarm(context.clock, self._event.set)
+        self._quiet_long = False
+        """Whether the owner has to write something so that Kafka does not forget its producer."""
+
+        self._keep_alive = KeepAlive(
+            context.times, transactional_id=context.transactional_id(partition), due=self._note_quiet
+        )
         self._letting_in: tuple[TopicPartition, ...] = ()
         self._refreshed_at = 0.0
         self._holds_fresh = False
@@ -288,6 +300,7 @@ class PartitionTask(Generic[S]):
             producer = context.producer(self.partition)
             self._producer = producer
             await producer.start()
+        self._keep_alive.wrote()
         self._moves += 1
         committed: Mapping[Topic, int | None] = await context.committed(self._tps)
         sound = await end_lost_transactions(context, self.partition, producer, committed)
@@ -304,6 +317,7 @@ class PartitionTask(Generic[S]):
         ready, self._ready = self._ready, None
         await restorer.run(self._engine.restore(sound.committed, context.view, sound.no_later, ready), service.follows)
         self._failures = 0
+        self.restores += 1
         self._moves += 1
         self._engine.begin_reconciling(context.clock.now())
         self._let_in()
@@ -363,6 +377,9 @@ class PartitionTask(Generic[S]):
                     await self._written()
                     await self._stay_parked()
                     continue
+                if self._quiet_long:
+                    await self._written()
+                    await self._write_offsets()
                 await self._note_passed(self._engine.wanted)
                 decision = await self._decide()
                 await self._written()
@@ -565,6 +582,7 @@ class PartitionTask(Generic[S]):
             self._book.journal.give_back(steps)
             metrics.ABORTED.labels(self._service.name).inc()
             raise
+        self._keep_alive.wrote()
         await mind_a_slow_commit(self._context, self.partition, loop.time() - began)
         self._engine.written(transaction)
         if self._minding is None:
@@ -574,6 +592,19 @@ class PartitionTask(Generic[S]):
         metrics.BATCH_SECONDS.labels(self._service.name).observe(loop.time() - began)
         self._encoder.count(decision)
 
+    async def _write_offsets(self) -> None:
+        """Commit the positions that the state has, even if they are committed. Nothing may be written meanwhile."""
+        self._quiet_long = False
+        if self._producer is not None:
+            positions = self._engine.positions
+            await self._producer.write([], {tp: positions[topic] for topic, tp in self._tps.items()})
+            self._keep_alive.wrote()
+            self._moves += 1
+
+    def _note_quiet(self) -> None:
+        self._quiet_long = True
+        self._event.set()
+
     async def _mind_markers(self) -> None:
         """Some time after a commit, check that its markers exist. The check includes later commits, too."""
         try:
@@ -581,6 +612,9 @@ class PartitionTask(Generic[S]):
             self._lost = await markers_lost_since(self._context, self.partition)
         except (KafkaError, OSError, RuntimeError) as error:
             log.debug("partition.markers_unknown", partition=self.partition, error=repr(error))
+            self._lost = []
+        except Exception:
+            log.exception("partition.markers_unknown", service=self._service.name, partition=self.partition)
             self._lost = []
         self._minding = None
         if self._lost:
@@ -596,10 +630,8 @@ class PartitionTask(Generic[S]):
         self._engine.clear()
         self._quiet.set()
         await self._returned.wait()
-        if self._producer is not None:
-            # If there was another owner in between, it has fenced this producer, and this commit of offsets fails.
-            positions = self._engine.positions
-            await self._producer.write([], {tp: positions[topic] for topic, tp in self._tps.items()})
+        # If there was another owner in between, it has fenced this producer, and this commit of offsets fails.
+        await self._write_offsets()
         self._engine.poked = True
         self._let_in()
 
@@ -610,8 +642,9 @@ class PartitionTask(Generic[S]):
             self._context.consumer.pause(*self._tps.values())
 
     async def _throw_away(self) -> None:
-        self._throttled = False
+        self._throttled = self._quiet_long = False
         self._alarm.cancel()
+        self._keep_alive.close()
         if self.phase in (Phase.RUNNING, Phase.PARKED, Phase.RESTORING):
             self.phase = Phase.WAITING
         self._pause()

@@ -18,6 +18,7 @@ from moorage.runtime.engine.tables import PartitionTables
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.kafka.context import WorkerContext
 from moorage.runtime.kafka.table_restore import Restorer
+from moorage.runtime.tasks import restarted
 from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
@@ -70,7 +71,8 @@ class StandbyTask(Generic[S]):
 
     def start(self) -> None:
         """Begin to read."""
-        self._task = asyncio.create_task(self._run(), name=f"{self._context.service.name}-{self.partition}-standby")
+        name = f"{self._context.service.name}-{self.partition}-standby"
+        self._task = asyncio.create_task(restarted(name, self._run), name=name)
 
     def processed(self, committed: Mapping[TopicPartition, int]) -> None:
         """Note how far the owner has committed. Topics without a committed offset are left out."""
@@ -155,10 +157,16 @@ class StandbyTask(Generic[S]):
 
     def _take(self, topic: Topic, records: Sequence[Any]) -> None:
         standby, restorer = self._standby, self._restorer
-        if standby is None or restorer is None:
-            self._tables.fold(topic, records)
-            return
-        standby.offer(topic, records)
+        try:
+            if standby is None or restorer is None:
+                self._tables.fold(topic, records)
+                return
+            standby.offer(topic, records)
+        except Exception:
+            # The reader logs it, and no longer reads this table. Some of the records may be in the state.
+            self.warm, self._tables = False, self._empty()
+            self._worn.set()
+            raise
         if standby.is_full(topic):
             self._full.add(topic)
             restorer.hold(topic)

@@ -121,23 +121,25 @@ async def _create(admin: AIOKafkaAdminClient, settings: Settings, topics: Iterab
 
 async def _default_copies(admin: AIOKafkaAdminClient) -> int:
     """Return the cluster's default replication factor. aiokafka has no way to let the broker choose it."""
-    return int(await broker_setting(admin, _COPIES) or 1)
+    return int((await broker_settings(admin, _COPIES)).get(_COPIES, 1))
 
 
-async def broker_setting(admin: AIOKafkaAdminClient, setting: str) -> str | None:
-    """Return the value of a setting of the brokers; None when they do not tell it.
+async def broker_settings(admin: AIOKafkaAdminClient, *names: str) -> dict[str, str]:
+    """Return the values of settings of the brokers. Those that they do not tell are left out.
 
     Raises:
         KafkaError: Kafka does not answer, or refuses.
     """
     cluster = await admin.describe_cluster()
-    broker = ConfigResource(ConfigResourceType.BROKER, str(cluster["controller_id"]), {setting: None})
-    for response in await admin.describe_configs([broker]):
-        for code, _, _, _, configs in response.resources:
-            for name, value, *_ in () if code else configs:
-                if name == setting:
-                    return None if value is None else str(value)
-    return None
+    wanted = dict.fromkeys(names)
+    broker = ConfigResource(ConfigResourceType.BROKER, str(cluster["controller_id"]), wanted)
+    return {
+        name: str(value)
+        for response in await admin.describe_configs([broker])
+        for code, _, _, _, configs in response.resources
+        for name, value, *_ in (() if code else configs)
+        if name in wanted and value is not None
+    }
 
 
 async def _described(

@@ -28,13 +28,14 @@ from moorage.runtime.kafka.context import WorkerContext
 from moorage.runtime.kafka.global_tables import GlobalReader
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.kafka.partition_task import PartitionTask
-from moorage.runtime.kafka.session import session_timeout
+from moorage.runtime.kafka.session import BrokerTimes, broker_times, session_timeout
 from moorage.runtime.kafka.standbys import Standbys
 from moorage.runtime.kafka.table_age import TableAge, tombstones_kept
 from moorage.runtime.kafka.table_reader import TableReader
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
+from moorage.runtime.tasks import log_failure, restarted
 from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
@@ -81,7 +82,7 @@ class Worker(Generic[S]):
         self._journals: Journals | None = None
         self._readings = 0
         self._age: TableAge | None = None
-        self._session_ms: int | None = None
+        self._times: BrokerTimes | None = None
         self._task: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
         self._assigned = False
@@ -130,6 +131,12 @@ class Worker(Generic[S]):
     def moves(self) -> int:
         """A number that changes with each step towards readiness. The watchdog reads it."""
         return self._moves + (0 if self._globals is None else self._globals.moves)
+
+    @property
+    def restored(self) -> object:
+        """See `Member`."""
+        warm = frozenset() if self._standbys is None else self._standbys.warm
+        return warm, {partition: owner.restores for partition, owner in self.owners.items()}
 
     @property
     def idle(self) -> bool:
@@ -219,11 +226,11 @@ class Worker(Generic[S]):
                     if self._partitions is None:
                         counts = await ensure_topics(self._settings)
                         self._partitions = next(iter(counts.values()))
-                    if self._session_ms is None:
-                        self._session_ms = await session_timeout(self._settings)
+                    if self._times is None:
+                        self._times = await broker_times(self._settings)
                     if self._age is None:
                         self._age = TableAge(self._clock, await tombstones_kept(self._settings))
-                    await self._session(self._age, await self._start_globals(), self._session_ms)
+                    await self._session(self._age, await self._start_globals(), self._times)
                 except TablesTooOld as reason:
                     log.warning("worker.reads_anew", service=self.service.name, why=str(reason))
                     metrics.RESTARTS.labels(self.service.name, "age").inc()
@@ -271,7 +278,7 @@ class Worker(Generic[S]):
             if owner is not None:
                 owner.poke()
 
-    async def _session(self, age: TableAge, journals: Journals, session_ms: int) -> None:
+    async def _session(self, age: TableAge, journals: Journals, times: BrokerTimes) -> None:
         """Run one consumer until an exception ends it."""
         settings = self._settings
         assignor = StickyAssignor(
@@ -286,7 +293,7 @@ class Worker(Generic[S]):
             group=self._group,
             client_id=self._client_id,
             assignor=assignor,
-            session_timeout_ms=session_ms,
+            session_timeout_ms=session_timeout(settings, times),
         )
         offsets = Offsets(settings, name=self._client_id)
         reader = TableReader(settings, client_id=f"{self._client_id}-tables")
@@ -305,6 +312,7 @@ class Worker(Generic[S]):
             freshen=functools.partial(self._freshen, offsets),
             journals=journals,
             age=age,
+            times=times,
             starting=asyncio.Semaphore(_STARTING_AT_ONCE),
         )
         standbys = Standbys(context, calm=lambda: self.ready, on_warm=functools.partial(self._on_warm, consumer))
@@ -331,10 +339,13 @@ class Worker(Generic[S]):
             listener=_Listener(self, context),
         )
         self._context = context
-        minding = (
-            asyncio.create_task(context.age.mind(self._read_to_ends), name=f"{self.service.name}-age"),
-            asyncio.create_task(standbys.mind(), name=f"{self.service.name}-standbys"),
-        )
+        minding = [
+            asyncio.create_task(restarted(name, mind), name=name)
+            for name, mind in (
+                (f"{self.service.name}-age", functools.partial(context.age.mind, self._read_to_ends)),
+                (f"{self.service.name}-standbys", standbys.mind),
+            )
+        ]
         try:
             await self._poll(context.consumer, context.age)
         finally:
@@ -494,6 +505,7 @@ class Worker(Generic[S]):
     def _background(self, work: asyncio.Future[Any]) -> None:
         self._leaving.add(work)
         work.add_done_callback(self._leaving.discard)
+        work.add_done_callback(log_failure)
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka publishes no types

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Final
 
 from moorage.core.conditions.heartbeats import (
@@ -29,6 +31,9 @@ from moorage_schemas.keys import condition_key
 from moorage_schemas.refs import TargetRef
 from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TIMERS
+
+_NO_WATCHES: Final[Mapping[str, HeartbeatWatch]] = MappingProxyType({})
+_NONE: Final = timedelta()
 
 _OVERDUE: Final = timedelta(minutes=10)
 """How long after a deadline `repair` relies on the timer. After that, the record that the timer has fired may have
@@ -87,29 +92,31 @@ class HeartbeatMonitor:
 
         A person who reports by hand wants to see the report, so those are always written.
         """
-        grace = self._period(state, target, source)
-        return timedelta() if grace is None and source.startswith(BY_HAND) else coarseness(grace)
+        return _coarseness(self._period(state, target, source), source)
 
     def may_stay_unrecorded(
-        self, state: ConditionIngestPartition, report: ConditionReported, source: str, known: Held | None, now: datetime
+        self, state: ConditionIngestPartition, report: ConditionReported, source: str, known: Held, now: datetime
     ) -> bool:
         """Return whether a report that counts need not be written, because it changes nothing but times.
 
         A report that starts a watch is written, because its generation becomes part of the timer's id.
         """
-        if known is None or known.status is not report.status or known.source != source:
+        if known.status is not report.status or known.source != source:
             return False  # most reports that change something do this, so it is checked before all else
-        target = report.target
-        uid = state.targets[target.key]
-        within = self.coarseness(state, target, source)
+        target = report.target.key
+        uid = state.targets[target]
+        grace = self._period(state, report.target, source, target)
+        within = _coarseness(grace, source)
         if not within:
             return False
-        if report.status is not ConditionStatus.UNKNOWN and self._period(state, target, source) is not None:
-            watch = state.watches.get(target.key, {}).get(source)
+        if grace is not None and report.status is not ConditionStatus.UNKNOWN:
+            watch = state.watches.get(target, _NO_WATCHES).get(source)
             if watch is None or watch.deadline is None or watch.target_uid != uid:
                 return False
-        until = recorded_until(state.conditions[target.key], uid, source, within)
-        return may_stay_unrecorded(report, known, source=source, target_uid=uid, until=until, now=now)
+        conditions = state.conditions[target]
+        return may_stay_unrecorded(
+            report, known, source=source, conditions=conditions, target_uid=uid, within=within, now=now
+        )
 
     def fired(self, step: Round, event: TimerFired) -> None:
         """Check a source whose timer has fired: it may have been heard since the timer was set."""
@@ -242,9 +249,19 @@ class HeartbeatMonitor:
         if state.exact:
             self.hasten(state, target, now, emits)
 
-    def _period(self, state: ConditionIngestPartition, target: TargetRef, source: str) -> timedelta | None:
-        """Return how long a source may be silent about a target. None means forever."""
-        return state.rules.value.graces.of(target.kind, source, state.graces.get(target.key))
+    def _period(
+        self, state: ConditionIngestPartition, target: TargetRef, source: str, key: str = ""
+    ) -> timedelta | None:
+        """Return how long a source may be silent about a target. None means forever.
+
+        Args:
+            state: the state of the partition.
+            target: the target.
+            source: the source.
+            key: the target's key, where it is known already.
+        """
+        own = state.graces.get(key or target.key) if state.graces else None
+        return state.rules.value.graces.of(target.kind, source, own)
 
     def _hear(
         self, step: Round, watch: HeartbeatWatch, target: TargetRef, source: str
@@ -264,6 +281,10 @@ class HeartbeatMonitor:
             _set(step, watch, target, source, None)
             return None
         return said, grace
+
+
+def _coarseness(grace: timedelta | None, source: str) -> timedelta:
+    return _NONE if grace is None and source.startswith(BY_HAND) else coarseness(grace)
 
 
 def _set(step: Round, watch: HeartbeatWatch, target: TargetRef, source: str, deadline: datetime | None) -> None:

@@ -45,11 +45,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from heapq import nsmallest
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from moorage.core.conditions.heartbeats import GracePeriods, grace_period, parse_source_grace_periods
 from moorage.core.conditions.reports import (
     Accepted,
+    Held,
     Refusal,
     check_key,
     check_order,
@@ -58,7 +60,6 @@ from moorage.core.conditions.reports import (
     check_workload,
     earlier_target,
     judge,
-    source_of,
     unknown_target,
 )
 from moorage.runtime.configuration import Configuration, ConfiguredView, Derived, configuration_of
@@ -91,6 +92,8 @@ from moorage_schemas.topics import (
 )
 
 _SOURCE_CHARACTERS = 253
+_NONE = timedelta()
+_NOTHING: Mapping[str, Held] = MappingProxyType({})
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
@@ -153,14 +156,19 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             raise NeedFresh
         emits: list[Emit] = []
         for record in batch:
-            step = Round(state, now, emits, record.meta)
-            if isinstance(record.event, TimerFired):
-                if record.event.owner == OWNER:
-                    self._listener.fired(step, record.event)
-            elif isinstance(record.event, ConditionReported) and self._listener.asks(record, record.event):
-                self._listener.look(step, record.event)
+            step, event = Round(state, now, emits, record.meta), record.event
+            if isinstance(event, ConditionReported):  # nearly all of them
+                if self._listener.asks(record, event):
+                    self._listener.look(step, event)
+                else:
+                    self._report(step, record, event)
+            elif isinstance(event, TimerFired):
+                if event.owner == OWNER:
+                    self._listener.fired(step, event)
             else:
-                self._report(step, record)
+                rule = "must be a report; a tombstone cannot withdraw a report"
+                refusal = Refusal(RefusalReason.INVALID_EVENT, field="value", value="", rule=rule)
+                emits.append(self._dead_letter(record, refusal, now))
         return emits
 
     # Reports.
@@ -179,13 +187,13 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         target = report.target.key
         if self._strayed(state, record, target):
             return False
-        uid = state.targets.get(target)
-        if uid is None or report.workload is not None:
+        uid, conditions = state.targets.get(target), state.conditions.get(target)
+        if uid is None or conditions is None or report.workload is not None:
             return True
-        known = state.conditions.get(target, {}).get(report.type)
+        known = conditions.get(report.type)
         if known is None or known.target_uid != uid or known.status is not report.status:
             return True
-        watch = state.watches.get(target, {}).get(source_of(report, _sender(record.meta)))
+        watch = state.watches.get(target, {}).get(report.source or _sender(record.meta))
         return watch is None or watch.target_uid != uid or watch.deadline is None
 
     def _strayed(self, state: ConditionIngestPartition, record: Input, target: str) -> bool:
@@ -196,13 +204,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         """
         return partition_of(target, self._partitions) != state.partition and record.meta.causation_id != record.meta.id
 
-    def _report(self, step: Round, record: Input) -> None:
-        report = record.event
-        if not isinstance(report, ConditionReported):
-            rule = "must be a report; a tombstone cannot withdraw a report"
-            refusal = Refusal(RefusalReason.INVALID_EVENT, field="value", value="", rule=rule)
-            step.emits.append(self._dead_letter(record, refusal, step.now))
-            return
+    def _report(self, step: Round, record: Input, report: ConditionReported) -> None:
         target = report.target.key
         rules = step.state.rules.value
         refused = (
@@ -229,14 +231,16 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         table, name = state.conditions, report.type
         if workload is not None:
             table, name = state.workloads, f"{workload.key}|{report.type}"
-        known = table.get(target, {}).get(name)
-        uid, source = state.targets[target], source_of(report, _sender(meta))
+        known = table.get(target, _NOTHING).get(name)
+        uid, source = state.targets[target], report.source or _sender(meta)
         if check_order(report, report_id=meta.id, target_uid=uid, known=known) is not None:
             return
-        beats = workload is None  # workloads have no heartbeats
-        if beats and known is not None and self._listener.may_stay_unrecorded(state, report, source, known, step.now):
-            state.conditions[target][name] = known.with_report(report, meta.id, step.now)
-            return
+        unrecorded = _NONE
+        if workload is None:  # workloads have no heartbeats
+            if known is not None and self._listener.may_stay_unrecorded(state, report, source, known, step.now):
+                known.hear(report, meta.id, step.now)
+                return
+            unrecorded = self._listener.coarseness(state, report.target, source)
         verdict = judge(
             report,
             report_id=meta.id,
@@ -244,7 +248,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             target_uid=uid,
             known=known,
             now=step.now,
-            unrecorded=self._listener.coarseness(state, report.target, source) if beats else timedelta(),
+            unrecorded=unrecorded,
         )
         if not isinstance(verdict, Accepted):
             return
@@ -252,12 +256,11 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         if workload is not None:
             step.write(WORKLOAD_CONDITIONS, workload_condition_key(workload, target, report.type), target, condition)
             return
-        step.write(CONDITIONS, condition_key(target, report.type), target, condition)
-        state.hear(target, name)
-        if known is not None and known.source != condition.source and known.target_uid == condition.target_uid:
+        step.write_condition(target, condition)
+        if known is not None and known.source != source and known.target_uid == uid:
             self._listener.taken_over(step, known, report.target)
-        watch = state.watches.get(target, {}).get(condition.source)
-        if watch is None or watch.deadline is None or watch.target_uid != condition.target_uid:
+        watch = state.watches.get(target, {}).get(source)
+        if watch is None or watch.deadline is None or watch.target_uid != uid:
             self._listener.begin(step, watch, condition)
 
     # Deleted targets, and repairs.

@@ -19,7 +19,7 @@ from moorage.runtime.service import Emit
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta
-from moorage_schemas.keys import BindingKey, ConditionKey, WorkloadConditionKey
+from moorage_schemas.keys import BindingKey, ConditionKey, WorkloadConditionKey, condition_key
 from moorage_schemas.refs import TargetRef
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.timer import SetTimer
@@ -154,10 +154,6 @@ class ConditionIngestPartition:
     round: PendingChecks = field(default_factory=PendingChecks)
     """The targets that the reconciler's present round has still to reach."""
 
-    def hear(self, target: str, name: str) -> None:
-        """Note that this process has read the report on which a condition rests, so that its times are exact."""
-        self.conditions[target][name].heard = True
-
     def look(self, target: str) -> None:
         """Check whether the state under a target's key belongs to a target that is no longer declared."""
         uid = self.targets.get(target)
@@ -185,16 +181,27 @@ class ConditionIngestPartition:
         """Fold in a condition of a target, or of a workload there."""
         if topic is CONDITIONS:
             target, condition_type = ConditionKey.parse(key)
-            self._fold(self.conditions, target, condition_type, event)
-            if event is not None and not leads_to_a_taint(target, condition_type):
-                held = self.conditions[target][condition_type]
-                self.unreported.add(held.latest + UNREPORTED_KEPT, target, condition_type)
+            if event is not None:
+                self.put_condition(target, condition_type, event)
+            else:
+                self._fold(self.conditions, target, condition_type, None)
         else:
             workload, target, condition_type = WorkloadConditionKey.parse(key)
             name = f"{workload}|{condition_type}"
             self._fold(self.workloads, target, name, event)
             if event is not None:
                 self._see(target, name)
+
+    def put_condition(self, target: str, condition_type: str, event: ConditionChanged) -> Held:
+        """Fold in a condition of a target. Returns what is kept of it."""
+        known = self.conditions.get(target)
+        is_new = known is None or condition_type not in known
+        self._fold(self.conditions, target, condition_type, event)
+        held = self.conditions[target][condition_type]
+        # One that is known already is in `unreported` since it was new.
+        if is_new and not leads_to_a_taint(target, condition_type):
+            self.unreported.add(held.latest + UNREPORTED_KEPT, target, condition_type)
+        return held
 
     def _apply_resource(self, key: str, event: Model | None) -> None:
         target = target_of_resource(key)
@@ -326,7 +333,7 @@ class ConditionIngestPartition:
 
 @dataclass(slots=True)
 class Round:
-    """One step of a decision: the state, the time, the cause, and the output."""
+    """The steps of a decision: the state, the time, the cause of the present step, and the output."""
 
     state: ConditionIngestPartition
     now: datetime
@@ -337,6 +344,12 @@ class Round:
         """Fold in a record of a changelog, and write it."""
         self.state.apply(topic, key, event)
         self.emits.append(Emit(topic, key, target, event, self.cause))
+
+    def write_condition(self, target: str, event: ConditionChanged) -> None:
+        """Fold in a condition that follows from a report of this process, and write it."""
+        # This process has read the report, so the times of the condition are exact.
+        self.state.put_condition(target, event.type, event).heard = True
+        self.emits.append(Emit(CONDITIONS, condition_key(target, event.type), target, event, self.cause))
 
 
 def _began(event: ResourceDeclared) -> datetime | None:

@@ -10,8 +10,10 @@ import heapq
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Final
 
 from moorage.core.disruption.budgets import Pause, Subject
+from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage_schemas.budget import EvictionAsked
 from moorage_schemas.keys import EvictionKey
 
@@ -77,7 +79,8 @@ class WaitQueue:
     """Whether it is one of the queues that are being checked."""
 
     _requests: dict[str, EvictionRequest] = field(default_factory=dict)
-    _heap: list[tuple[datetime, str]] = field(default_factory=list)
+    _order: DeadlineIndex[str] = field(default_factory=DeadlineIndex)
+    """The due times of the requests."""
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -86,23 +89,19 @@ class WaitQueue:
         """Add a request."""
         request.queue = self
         self._requests[request.key] = self.pending_notices[request.key] = request
-        heapq.heappush(self._heap, request.order)
+        self._order.set(request.key, request.event.due_time)
 
     def remove(self, request: EvictionRequest) -> None:
         """Remove a request."""
         request.queue = None
         del self._requests[request.key]
+        self._order.remove(request.key)
         self.pending_notices.pop(request.key, None)
 
     def head(self) -> EvictionRequest | None:
         """Return the request that came due first."""
-        while self._heap:
-            due, key = self._heap[0]
-            request = self._requests.get(key)
-            if request is not None and request.event.due_time == due:
-                return request
-            heapq.heappop(self._heap)
-        return None
+        first = self._order.first()
+        return None if first is None else self._requests[first[0]]
 
     def blockers(self) -> tuple[Counter, ...]:
         """Return the counters that hold the queue now."""
@@ -142,6 +141,14 @@ class WaitQueue:
         return sorted(wrong, key=lambda request: request.order)
 
 
+_Watch = tuple[datetime, str, int, WaitQueue]
+"""A queue that watches a counter, after the order of its first request and the number of its ticket."""
+
+_SLACK: Final = 64
+"""The number of outdated entries of `Counter._watching` that are always tolerated. They would stay for as long as an
+earlier queue waits, which may be forever."""
+
+
 class Counter(ABC):
     """Something that may hold evictions, with the queues that wait for it."""
 
@@ -157,7 +164,7 @@ class Counter(ABC):
         """How long it may hold an eviction that has come due. None means forever."""
 
         self.queues: dict[WaitQueue, None] = {}
-        self._watching: list[tuple[datetime, str, int, WaitQueue]] = []
+        self._watching: list[_Watch] = []
         self._tickets = 0
 
     @abstractmethod
@@ -178,7 +185,7 @@ class Counter(ABC):
         """Whether any queue watches it."""
         while self._watching:
             due, key, ticket, queue = self._watching[0]
-            head = queue.head() if queue.watches is self and queue.ticket == ticket else None
+            head = queue.head() if self._is_current(self._watching[0]) else None
             if head is None:
                 heapq.heappop(self._watching)
             elif head.order != (due, key):  # the first request has changed
@@ -200,6 +207,14 @@ class Counter(ABC):
         head = queue.head()
         if head is not None:
             heapq.heappush(self._watching, (*head.order, queue.ticket, queue))
+            if len(self._watching) > 2 * len(self.queues) + _SLACK:
+                self._watching = [entry for entry in self._watching if self._is_current(entry)]
+                heapq.heapify(self._watching)
+
+    def _is_current(self, entry: _Watch) -> bool:
+        """Return whether an entry is the last one of a queue that still watches this counter."""
+        _, _, ticket, queue = entry
+        return queue.watches is self and queue.ticket == ticket and len(queue) > 0
 
     def next_queue(self) -> WaitQueue | None:
         """Remove and return the watching queue whose first eviction came due first."""

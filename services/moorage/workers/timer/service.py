@@ -13,45 +13,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
+from functools import lru_cache
 from sys import intern
 from typing import Any, ClassVar
 
-from msgspec import Struct
+from msgspec import Raw
 
-from moorage.core.apimachinery.trusted_events import target_ref, trusted
-from moorage.core.timers.timer_table import DueTimer, TimerTable
+from moorage.core.timers.timer_table import Timer, TimerTable
 from moorage.runtime.portions import FIRINGS
 from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, Input, Service, source_name
 from moorage.runtime.settings import Settings
+from moorage.runtime.value_writer import encode_value, value_type, write_value
 from moorage_schemas.base import Model
-from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.envelope import Meta, id_of
 from moorage_schemas.refs import TargetRef
 from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.topics import TIMER_FIRED, TIMERS, Topic
 
 _TIMER_SET = TIMERS.event_type
-
-
-class KnownTimer(Struct, frozen=True, gc=False):
-    """What is kept of a timer. There may be a million of them."""
-
-    id: str
-    target: TargetRef
-    target_key: str
-    owner: str
-    generation: int
-    deadline: datetime | None
-    subject: str
-    correlation_id: str
+_Fired = value_type(TimerFired)
 
 
 @dataclass(slots=True)
 class TimerPartition:
     """The timers of one partition."""
 
-    table: TimerTable[KnownTimer] = field(default_factory=TimerTable)
+    table: TimerTable = field(default_factory=TimerTable)
     begun: bool = False
     """Whether the service has been woken since the restore. By then all timers are known, so any other is deleted."""
 
@@ -74,18 +62,18 @@ class TimerService(Service[TimerPartition]):
         """Fold in a timer, or a record that a timer has fired."""
         if topic is TIMERS:
             if isinstance(event, SetTimer):
-                state.table.set(_known(event, event.target))
+                state.table.set(_timer(event))
             else:
                 state.table.remove(key)
         elif isinstance(event, TimerFired):
-            state.table.fired(event)
+            state.table.fired(event.id, event.generation)
 
     def apply_row(self, state: TimerPartition, topic: Topic, key: str, row: Any) -> bool:  # noqa: ARG002 - a timer has its id
         """Fold in a timer, or a record that a timer has fired."""
         if topic is TIMERS:
-            state.table.set(_known(row, target_ref(row.target.key)))
+            state.table.set(_timer(row))
         else:
-            state.table.fired(row)
+            state.table.fired(row.id, row.generation)
         return True
 
     def process(
@@ -106,17 +94,16 @@ class TimerService(Service[TimerPartition]):
         if not state.begun:  # every timer is known now
             state.begun = True
             state.table.forget_orphans()
-        return [self._fire(state, due, now) for due in islice(state.table.take_due(now), FIRINGS)]
+        return [self._fire(timer, now) for timer in state.table.take_due(now, FIRINGS)]
 
     def next_wake(self, state: TimerPartition) -> datetime | None:
         """Return the earliest deadline."""
         return state.table.next_deadline()
 
-    def _fire(self, state: TimerPartition, due: DueTimer[KnownTimer], now: datetime) -> Emit:
-        timer, deadline = due
-        timer_id, owner = timer.id, timer.owner
-        event = trusted(
-            TimerFired,
+    def _fire(self, timer: Timer, now: datetime) -> Emit:
+        """Return the record that a timer has fired. The table knows already, as `apply` would tell it."""
+        timer_id, owner, deadline = timer.id, timer.owner, timer.deadline
+        fired = _Fired(
             id=timer_id,
             target=timer.target,
             owner=owner,
@@ -125,25 +112,31 @@ class TimerService(Service[TimerPartition]):
             fired_time=now,
             subject=timer.subject,
         )
-        state.table.fired(timer)  # as `apply` does with the event, whose id and generation are the timer's
         # The record that set the timer may no longer be in memory, so the timer itself contains the cause.
-        which = event_id("timer", timer_id, timer.generation)
+        which = id_of(f"timer\x1f{timer_id}\x1f{timer.generation}")
         cause = Meta(which, source_name(owner), _TIMER_SET, deadline, timer_id, timer.correlation_id)
-        return Emit(TIMER_FIRED, timer_id, timer.target_key, event, cause)
+        return Emit(TIMER_FIRED, timer_id, timer.target_key, encode_value(fired), cause)
 
 
-def _known(timer: Any, target: TargetRef) -> KnownTimer:
+def _timer(timer: Any) -> Timer:
     """Return what is kept of a timer, which is a model or a row."""
-    return KnownTimer(
+    key, value = _target(timer.target.key)
+    return Timer(
         id=timer.id,
-        target=target,
-        target_key=intern(target.key),
+        target=value,
+        target_key=key,
         owner=intern(timer.owner),
         generation=timer.generation,
         deadline=timer.deadline,
         subject=timer.subject,
         correlation_id=timer.correlation_id,
     )
+
+
+@lru_cache(maxsize=4096)
+def _target(key: str) -> tuple[str, Raw]:
+    """Return a target's key and value. All timers about one target share them."""
+    return key, Raw(write_value(TargetRef.parse(key)))
 
 
 def service(settings: Settings) -> TimerService:  # noqa: ARG001 - all services are created in the same way

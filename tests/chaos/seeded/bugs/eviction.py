@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from heapq import heappush
 from importlib import import_module
 from typing import Any
 
@@ -119,25 +120,28 @@ def _() -> list[Change]:
         return None if found is None else found - _MILLISECOND
 
     return [
-        (TimerTable, "take_due", lambda self, now: due(self, now + _MILLISECOND)),
+        (TimerTable, "take_due", lambda self, now, limit: due(self, now + _MILLISECOND, limit)),
         (TimerTable, "next_deadline", sooner),
     ]
 
 
 @bug("timer-twice", "A timer does not know which of its generations has fired.")
 def _() -> list[Change]:
-    fired = TimerTable.fired
+    due = TimerTable.take_due
     twice: set[tuple[str, int]] = set()
 
-    def forget(self: Any, event: Any) -> None:
-        fired(self, event)
-        if event.generation > 1 and (event.id, event.generation) not in twice:
-            twice.add((event.id, event.generation))
-            self._fired[event.id] = 1
-            if event.id in self._timers:
-                self._deadlines.set(event.id, event.deadline)
+    def forget(self: Any, now: Any, limit: int) -> Any:
+        taken = due(self, now, limit)
+        for timer in taken:
+            once = timer.generation == 1 or (timer.id, timer.generation) in twice
+            if timer.deadline is not None and not once:
+                twice.add((timer.id, timer.generation))
+                timer.fired, timer.waits = 1, True
+                self._waiting += 1
+                heappush(self._deadlines, (timer.deadline.timestamp(), timer.id, timer))
+        return taken
 
-    return [(TimerTable, "fired", forget)]
+    return [(TimerTable, "take_due", forget)]
 
 
 @bug("early-deadline", "Eviction takes a deadline for due two seconds early.")
