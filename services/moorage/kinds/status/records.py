@@ -299,8 +299,8 @@ def _by_workload(key: str) -> tuple[str, str]:
 class Records:
     """The latest record of each key of the topics that kinds read, and what indexes keep of them.
 
-    Records are packed, and each is decoded when it is asked for. What is returned has the fields of the model. It may be
-    a row, which is no instance of the model and has none of its methods.
+    Records are packed, and each is decoded when it is asked for. What is returned has the fields of the model. It may
+    be a row, which is no instance of the model and has none of its methods.
 
     Args:
         indexes: one of each class (`Index`).
