@@ -13,6 +13,8 @@ from bench.growth_verdict import judge
 
 from moorage.core.conditions import heartbeats
 from moorage.gateway import history
+from moorage.gateway.shown_objects import ShownObjects
+from moorage.kinds.status.records import ObjectId
 from moorage_schemas.topics import TOPICS, Cleanup
 
 SECONDS = 1200.0
@@ -95,8 +97,8 @@ def test_constants_are_changed_where_they_are_defaults_too(monkeypatch: pytest.M
     monkeypatch.setattr(heartbeats, "LEAST_OFTEN", heartbeats.LEAST_OFTEN)
     set_constants({"moorage.gateway.history:KEPT": 3, "moorage.core.conditions.heartbeats:LEAST_OFTEN": 50})
     kept = history.History()
-    for number in range(5):
-        kept.add(number, None, None, None, {})  # type: ignore[arg-type]  # the object does not matter here
+    for _ in range(5):
+        kept.add(ObjectId("Node", "", "n1"), None, None, ShownObjects().packed("Node", 1, {}))
     assert len(kept.since(2)) == 3
     assert heartbeats.LEAST_OFTEN.total_seconds() == 50
     with pytest.raises(AttributeError):

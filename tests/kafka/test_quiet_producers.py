@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from moorage.runtime.settings import Settings
 pytestmark = pytest.mark.kafka
 
 _KEPT_MS = 6000
-_LATER = 40  # producers that are idle from the beginning, of which one is tried after the other
+_LATER = 60  # producers that are idle from the beginning, of which one is tried after the other
+_BETWEEN = 0.5  # seconds between two of them; until 30 s have passed
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
@@ -52,7 +54,14 @@ async def ids_are_forgotten(settings: Settings) -> None:
     for producer in idle:
         await producer.start()
 
+    loop = asyncio.get_running_loop()
+    tried = loop.time()
+
     async def forgotten() -> bool:
+        nonlocal tried
+        if loop.time() - tried < _BETWEEN:
+            return False
+        tried = loop.time()
         return await is_refused(idle.pop(), topic)
 
     try:

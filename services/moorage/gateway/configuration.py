@@ -42,15 +42,16 @@ class Configured:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._own = self._settings = settings
-        self._seen: ResourceDeclared | None = None
+        self._seen: bytes | None = None
         self._told = False
 
     @property
     def settings(self) -> Settings:
         """The settings that are in force."""
-        declared = self._store.tables.resources.get(KEY)
-        if declared is not self._seen:
-            self._seen = declared
+        kept = self._store.tables.resources.kept(KEY)
+        if kept is not self._seen:
+            self._seen = kept
+            declared = self._store.tables.resources.get(KEY)
             self._settings = self._own if declared is None else self._read(declared)
         return self._settings
 

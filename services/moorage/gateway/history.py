@@ -8,6 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
+from moorage.core.apimachinery.unstructured import part
+from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds.status.records import ObjectId
 
 KEPT = 10_000
@@ -16,19 +20,41 @@ KEPT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ObjectChange:
-    """A change of one object: its state before and after."""
+    """A change of one object."""
 
     number: int
     """Counts all changes since the process began."""
 
-    version: int
     object_id: ObjectId
-    before: Mapping[str, Any] | None
-    after: Mapping[str, Any] | None
-    """None if the object was deleted."""
+    before: bytes | None
+    """What selectors read of its state before, as JSON (`selectable`). None if the object was created."""
 
-    last: Mapping[str, Any]
+    after: bytes | None
+    """The same of its state after. None if the object was deleted."""
+
+    last: ShownObject
     """The object as a watch shows it. For a deleted object, its last state with the version of the deletion."""
+
+    @property
+    def version(self) -> int:
+        """The version of the change."""
+        return self.last.version
+
+
+def selectable(document: Mapping[str, Any]) -> bytes:
+    """The part of an object that label and field selectors read, as JSON."""
+    metadata = document["metadata"]
+    return orjson.dumps(
+        {
+            "metadata": {
+                "name": metadata.get("name", ""),
+                "namespace": metadata.get("namespace", ""),
+                "labels": metadata.get("labels"),
+            },
+            "spec": {"nodeName": part(document, "spec").get("nodeName")},
+            "status": {"phase": part(document, "status").get("phase")},
+        }
+    )
 
 
 class TooOldError(Exception):
@@ -62,14 +88,14 @@ class History:
 
     def add(
         self,
-        version: int,
         object_id: ObjectId,
         before: Mapping[str, Any] | None,
         after: Mapping[str, Any] | None,
-        last: Mapping[str, Any],
+        last: ShownObject,
     ) -> None:
-        """Record one change."""
-        self._changes.append(ObjectChange(self._count, version, object_id, before, after, last))
+        """Record one change. The arguments are those of `ObjectChange`, with whole documents as the states."""
+        was, now = (selectable(state) if state is not None else None for state in (before, after))
+        self._changes.append(ObjectChange(self._count, object_id, was, now, last))
         self._count += 1
         if len(self._changes) > self._kept:
             self.floor = self._changes.popleft().version

@@ -27,6 +27,12 @@ class ObjectBuilder:
         """Kinds whose status counts other objects."""
 
     def build(self, object_id: ObjectId) -> Document | None:
-        """Return an object as it is now, without a resource version. None if there is none."""
+        """Return an object as it is now, without a resource version. None if there is none.
+
+        It is as its kind stores it, also if the record was written when another version was the preferred one.
+        """
         kind = self._kinds.get(object_id.kind)
-        return kind.shown(object_id, self._records) if kind is not None else None
+        found = kind.shown(object_id, self._records) if kind is not None else None
+        if kind is None or found is None or found.get("apiVersion") == kind.api_versions[0]:
+            return found
+        return {**found, "apiVersion": kind.api_versions[0]}

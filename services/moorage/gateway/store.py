@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import orjson
 
 from moorage.gateway.durable_log import Place
 from moorage.gateway.history import History
 from moorage.gateway.object_builder import ObjectBuilder
+from moorage.gateway.shown_objects import ShownObject, ShownObjects
 from moorage.gateway.tables import Tables
 from moorage.kinds.status.pods import evicted_uid
 from moorage.kinds.status.records import ObjectId
@@ -31,14 +33,6 @@ Document = Mapping[str, Any]
 
 STEP = 1_000_000
 """The number of versions between two records. No record changes as many objects."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShownObject:
-    """One object as the API shows it. It is never modified. `document` contains its resource version."""
-
-    version: int
-    document: Document
 
 
 class Store:
@@ -58,7 +52,7 @@ class Store:
         self.applied: Callable[[], None] | None = None
         """Called when records have been applied, while objects are shown."""
 
-        self._objects: dict[str, dict[ObjectId, ShownObject]] = {}
+        self._objects = ShownObjects()
         self._sum = 0
         self._positions: dict[tuple[Topic, int], int] = {}
 
@@ -96,7 +90,7 @@ class Store:
         tables = self.tables
         known = {ObjectId.of(key) for key in (*tables.resources, *tables.placements)}
         known |= {*tables.index(ViewIndex).origins, *self.builder.always}
-        for object_id in known:
+        for object_id in sorted(known):  # so that the workloads of an owner follow each other, and it is decoded once
             document = self.builder.build(object_id)
             if document is not None:
                 self._put(object_id, self.version, document)
@@ -108,12 +102,11 @@ class Store:
 
     def get(self, object_id: ObjectId) -> ShownObject | None:
         """The present state of one object."""
-        return self._objects.get(object_id.kind, {}).get(object_id)
+        return self._objects.get(object_id)
 
-    def all(self, kind: str, namespace: str = "") -> list[ShownObject]:
+    def all(self, kind: str, namespace: str = "") -> Iterable[ShownObject]:
         """The objects of a kind in one namespace or in all, sorted by namespace and name."""
-        found = self._objects.get(kind, {})
-        return [found[object_id] for object_id in sorted(found) if not namespace or object_id.namespace == namespace]
+        return self._objects.sorted(kind, namespace)
 
     def position(self, topic: Topic, partition: int) -> int:
         """The offset of the next record of a partition."""
@@ -146,31 +139,40 @@ class Store:
         before = self.get(object_id)
         document = self.builder.build(object_id)
         self._tell_evicted(object_id)
-        if document is None:
-            if before is not None:
-                del self._objects[object_id.kind][object_id]
-                version = self._next()
-                last = _with_version(before.document, version)
-                self.history.add(version, object_id, before.document, None, last)
+        if before is None:
+            if document is not None:
+                self._note(object_id, None, document)
             return
-        if before is not None:
-            if _same(before.document, document):
-                return
-            if _uid(before.document) != _uid(document):
-                # The object was deleted and created again in one batch. A watch has to see both.
-                version = self._next()
-                self.history.add(version, object_id, before.document, None, _with_version(before.document, version))
-                before = None
-        version = self._next()
-        shown = self._put(object_id, version, document)
-        self.history.add(
-            version, object_id, before.document if before is not None else None, shown.document, shown.document
-        )
+        known = before.json
+        if document is None:
+            self._objects.discard(object_id)
+            self._note_gone(object_id, orjson.loads(known))
+            return
+        present = orjson.dumps(_with_version(document, before.version))
+        if present == known:
+            return
+        earlier = orjson.loads(known)
+        if len(present) == len(known) and earlier == orjson.loads(present):  # only the order of its fields differs
+            return
+        if _uid(earlier) != _uid(document):
+            # The object was deleted and created again in one batch. A watch has to see both.
+            self._note_gone(object_id, earlier)
+            earlier = None
+        self._note(object_id, earlier, document)
 
     def _put(self, object_id: ObjectId, version: int, document: Document) -> ShownObject:
-        shown = ShownObject(version, _with_version(document, version))
-        self._objects.setdefault(object_id.kind, {})[object_id] = shown
-        return shown
+        return self._objects.put(object_id, version, _with_version(document, version))
+
+    def _note(self, object_id: ObjectId, before: Document | None, after: Document) -> None:
+        """Show an object that was created or changed, and record the change."""
+        shown = self._put(object_id, self._next(), after)
+        self.history.add(object_id, before, after, shown)
+
+    def _note_gone(self, object_id: ObjectId, before: Document) -> None:
+        """Record that an object is gone."""
+        version = self._next()
+        last = self._objects.packed(object_id.kind, version, _with_version(before, version))
+        self.history.add(object_id, before, None, last)
 
     def _tell_applied(self) -> None:
         if self.ready and self.applied is not None:
@@ -193,11 +195,6 @@ async def within(seconds: float, store: Store, places: Iterable[Place]) -> None:
 
 def _with_version(document: Document, version: int) -> Document:
     return {**document, "metadata": {**document["metadata"], "resourceVersion": str(version)}}
-
-
-def _same(shown: Document, document: Document) -> bool:
-    version = shown["metadata"]["resourceVersion"]
-    return shown == {**document, "metadata": {**document["metadata"], "resourceVersion": version}}
 
 
 def _uid(document: Document) -> str:

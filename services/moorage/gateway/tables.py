@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from moorage.kinds.kind import View, discovered
 from moorage.kinds.status.index import Index
 from moorage.kinds.status.records import ObjectId, Records
 from moorage.kinds.status.views import ViewIndex
+from moorage.runtime.row_reader import RowReader
 from moorage_schemas.base import Model
-from moorage_schemas.topics import PLACEMENTS, RESOURCES, TOPICS, Topic
+from moorage_schemas.condition import ConditionChanged, WorkloadConditionChanged
+from moorage_schemas.eviction import EvictionDecided
+from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
+from moorage_schemas.timer import SetTimer
+from moorage_schemas.topics import (
+    BINDINGS,
+    CONDITIONS,
+    EVICTIONS,
+    PLACEMENTS,
+    RESOURCES,
+    TIMERS,
+    TOPICS,
+    WORKLOAD_CONDITIONS,
+    Topic,
+)
 
 READ: tuple[Topic, ...] = tuple(topic for topic in TOPICS if topic.short in Records().tables)
 """The topics that the gateway reads whole: those of the tables."""
 
 _NAMED_BY_KEY = frozenset({RESOURCES.short, PLACEMENTS.short})
 """Topics whose record keys name objects."""
+
+
+_ROWS: Final[Mapping[str, RowReader]] = {
+    CONDITIONS.short: RowReader(ConditionChanged),
+    PLACEMENTS.short: RowReader(WorkloadPlaced, shared=("leaving", "conditions")),
+    BINDINGS.short: RowReader(WorkloadBound, shared=("tolerations", "labels")),
+    EVICTIONS.short: RowReader(EvictionDecided, shared=("held_by", "taints")),
+    TIMERS.short: RowReader(SetTimer),
+    WORKLOAD_CONDITIONS.short: RowReader(WorkloadConditionChanged),
+}
+"""Readers of the topics with many records. The models of their records would take most of the time of showing them."""
 
 
 class Tables(Records):
@@ -30,7 +59,7 @@ class Tables(Records):
         views = [kind for kind in kinds if isinstance(kind, View) and kind.made_from]
         named = dict.fromkeys(index for kind in kinds for index in kind.indexes)
         indexes: list[Index] = [ViewIndex(views), *(index() for index in named)]
-        super().__init__(indexes)
+        super().__init__(indexes, {short: reader.read for short, reader in _ROWS.items()})
         self._followers: dict[str, list[Index]] = {topic: [] for topic in self.tables}
         for index in indexes:
             for topic in index.topics:

@@ -16,7 +16,8 @@ from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
 from moorage.gateway.admission import defaults, taint_edits, validation
 from moorage.gateway.durable_log import Log, Write
-from moorage.gateway.store import ShownObject, Store, within
+from moorage.gateway.shown_objects import ShownObject
+from moorage.gateway.store import Store, within
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.status.dedicated import DedicatedIndex
 from moorage.kinds.status.pods import evicted_uid
@@ -170,14 +171,15 @@ class Writer:
             self._ensure_writable()
             shown = self._shown(kind, object_id)
             _check_not_refused(kind, object_id, "changed")
-            wanted = kind.definition.changed(change(dict(shown.document)), shown.document)
+            present = shown.document
+            wanted = kind.definition.changed(change(dict(present)), present)
             resource = validation.typed(wanted, kind)
             meta = resource.metadata
             self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
             stored = self._declared(kind, object_id)
             validation.check(resource, kind, self._switches())
             prepared = self._prepared(wanted, kind, ())  # rules for dedicated nodes apply only to new pods
-            validation.check_update(shown.document, prepared, kind)
+            validation.check_update(present, prepared, kind)
             prepared = kind.definition.without_decided(prepared, stored.object)
             wished = self._wishes(kind, stored, resource, prepared, caller)
             new = defaults.updated(prepared, stored.object, wished=bool(wished))
@@ -273,7 +275,7 @@ class Writer:
         if object_id.key in self._store.tables.resources:
             return None
         shown = self._store.get(object_id)
-        return dict(shown.document) if shown is not None else None
+        return shown.document if shown is not None else None
 
     @staticmethod
     def _prepared(document: Document, kind: ServedKind, rules: Iterable[DedicatedNodes]) -> Document:

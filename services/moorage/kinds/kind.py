@@ -350,6 +350,12 @@ class ServedKind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def is_stored(self) -> bool:
+        """Whether objects are stored in this version, and shown in it as they are stored."""
+        definition = self.definition
+        return self.version == definition.versions[0] and type(definition).converted is Kind.converted
+
+    @property
     def verbs(self) -> list[str]:
         """The verbs that discovery lists."""
         reading = ["get", "list", "watch"]
@@ -399,7 +405,8 @@ class View(Untyped):
 
         Args:
             key: of the record.
-            record: as it is now, or as it was before.
+            record: as it is now, or as it was before. It has the fields of its model, and may be a row
+                (`Records`).
         """
         return ()
 
@@ -426,8 +433,7 @@ class View(Untyped):
             key: of the record.
             records: the latest records.
         """
-        record = records.latest(self.made_from, key)
-        return record.model_dump(mode="json") if record is not None else None
+        return records.document(self.made_from, key)
 
     def view_spec(self, key: str) -> Document:
         """The spec of a view, from the key of the record behind it. Empty if it has none."""

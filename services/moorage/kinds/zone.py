@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moorage.core.apimachinery.durations import rate_text
 from moorage.core.apimachinery.unstructured import at
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
 
     from moorage.kinds.status.records import Document, ObjectId, Records
     from moorage_schemas.base import Model
+
+
+_NUMBERS: Final = frozenset({"rate", "tokens"})
 
 
 def state_text(found: Object) -> str:
@@ -94,9 +96,7 @@ class ZoneKind(View):
         status = super().view_status(object_id, key, records)
         if status is None:
             return None
-        return {
-            name: "inf" if isinstance(value, float) and math.isinf(value) else value for name, value in status.items()
-        }
+        return {name: "inf" if name in _NUMBERS and value == "Infinity" else value for name, value in status.items()}
 
     def view_spec(self, key: str) -> Document:
         """See `View`. The region and the zone."""

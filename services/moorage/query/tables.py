@@ -6,15 +6,15 @@ explanation needs it. Records can be found by their ids, by their chains, and by
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple
 
 import orjson
 import structlog
 
+from moorage.core.apimachinery.packing import Packer
 from moorage.runtime import codec, metrics
 from moorage.runtime.service import GlobalView, Input, Malformed
 from moorage.runtime.settings import Settings
@@ -36,51 +36,108 @@ _TOMBSTONES: Final = 50_000
 """The number of deletions that are kept, the latest. They may be causes, too. Older ones are `lost` in a chain."""
 
 
+class _Head(NamedTuple):
+    """What is kept of a record beside its key and its value."""
+
+    partition: int
+    offset: int
+    millis: int
+    gone: bool
+    meta: Meta
+
+
 class Stored:
-    """One record. Its event is decoded each time it is asked for."""
+    """One record, packed. Its parts are unpacked each time they are asked for.
 
-    __slots__ = ("_event", "_millis", "_value", "key", "meta", "offset", "partition", "topic")
+    Args:
+        packer: packs the records of its topic.
+        topic: of the record.
+        record: as it was consumed.
+        key: of the record.
+        meta: its attributes.
+        event: the event of a record whose value alone is not the event.
+    """
 
-    def __init__(self, topic: Topic, record: Any, key: str, meta: Meta, event: Model | None = None) -> None:
+    __slots__ = ("_event", "_kept", "_packer", "key", "topic")
+
+    def __init__(
+        self, packer: Packer, topic: Topic, record: Any, *, key: str, meta: Meta, event: Model | None = None
+    ) -> None:
         self.topic = topic
-        self.partition: int = record.partition
-        self.offset: int = record.offset
         self.key = key
-        # There are many records, so what they have in common is one object.
-        subject = key if meta.subject == key else meta.subject
-        self.meta = meta._replace(subject=subject, correlation_id=sys.intern(meta.correlation_id))
-        self._millis: int = record.timestamp
-        self._value: bytes | None = record.value
         self._event = event
-        """The event of a record whose value alone is not the event."""
+        self._packer = packer
+        # The subject is nearly always the key. JSON has no line break outside of its strings, so one ends the head.
+        attributes: list[object] = [*meta]
+        if meta.subject == key:
+            attributes[_SUBJECT] = None
+        value: bytes | None = record.value
+        head = (record.partition, record.offset, record.timestamp, value is None, attributes)
+        self._kept = packer.pack(orjson.dumps(head) + b"\n" + (value or b""))
+
+    @property
+    def partition(self) -> int:
+        """Its partition."""
+        return self._head.partition
+
+    @property
+    def offset(self) -> int:
+        """Its offset."""
+        return self._head.offset
+
+    @property
+    def meta(self) -> Meta:
+        """Its attributes."""
+        return self._head.meta
 
     @property
     def event(self) -> Model | None:
         """The event. None for a tombstone, and if the record cannot be decoded."""
-        if self._event is not None or self._value is None:
+        if self._event is not None:
             return self._event
-        return codec.event_of(self.topic, self._value)
+        return None if self.gone else codec.event_of(self.topic, self._value)
 
     @property
     def gone(self) -> bool:
         """Whether it is a tombstone."""
-        return self._value is None
+        return self._head.gone
 
     @property
     def timestamp(self) -> datetime:
         """Kafka's timestamp of the record."""
-        return _EPOCH + timedelta(milliseconds=self._millis)
+        return _EPOCH + timedelta(milliseconds=self._head.millis)
 
     @property
     def owner(self) -> str:
         """The key of the owner of a decision's workload. Empty if the record is not a decision."""
-        if self._value is None:
-            return ""
-        try:
-            ref = orjson.loads(self._value)["owner"]
-            return f"{ref['kind']}/{ref.get('namespace', '')}/{ref['name']}"
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-            return ""
+        return _owner(self._value)
+
+    @property
+    def _head(self) -> _Head:
+        partition, offset, millis, gone, meta = orjson.loads(self._packer.unpack(self._kept).partition(b"\n")[0])
+        found = Meta(*meta)
+        time = datetime.fromisoformat(meta[_TIME]) if meta[_TIME] is not None else None
+        subject = self.key if meta[_SUBJECT] is None else found.subject
+        return _Head(partition, offset, millis, gone, found._replace(time=time, subject=subject))
+
+    @property
+    def _value(self) -> bytes:
+        return self._packer.unpack(self._kept).partition(b"\n")[2]
+
+
+_TIME: Final = Meta._fields.index("time")
+_SUBJECT: Final = Meta._fields.index("subject")
+
+
+def _owner(value: bytes | None) -> str:
+    """The key of the owner in the value of a decision. Empty if the value is not one."""
+    if not value:
+        return ""
+    try:
+        ref = orjson.loads(value)["owner"]
+        return f"{ref['kind']}/{ref.get('namespace', '')}/{ref['name']}"
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        return ""
 
 
 class QueryTables(GlobalView):
@@ -96,7 +153,10 @@ class QueryTables(GlobalView):
         self._view = self._service.new_globals()
         self._last: dict[str, dict[str, Stored]] = {topic.short: {} for topic in TOPICS}
         self._by_id: dict[str, Stored] = {}
-        self._chains: dict[str, set[Stored]] = {}
+        self._packers: dict[str, Packer] = {topic.short: Packer() for topic in TOPICS}
+        self._chains: dict[str, Stored | set[Stored]] = {}
+        """By correlation. Many chains have one record, for which no set is made."""
+
         self._made: dict[str, set[str]] = {}
         """The workloads of each owner, without workloads that are their own owner."""
 
@@ -116,7 +176,7 @@ class QueryTables(GlobalView):
         """Apply a consumed record. If it is not an event of Moorage, it is logged, and its key has no record."""
         meta, key = codec.attributes(topic, record), (record.key or b"").decode(errors="replace")
         if meta is not None and not self._view.wants(topic, key):
-            self._put(Stored(topic, record, key, meta))
+            self._put(topic, record, key, meta)
             return
         decoded = codec.decode(topic, record)
         if isinstance(decoded, Malformed):
@@ -124,7 +184,7 @@ class QueryTables(GlobalView):
             self._skip(topic, record, decoded.message)
             return
         event = decoded.event if meta is None else None  # its value alone is not the event
-        self._put(Stored(topic, record, decoded.key, decoded.meta, event))
+        self._put(topic, record, decoded.key, decoded.meta, event)
         if self._view.wants(topic, decoded.key):
             try:
                 self.apply(decoded)
@@ -136,15 +196,20 @@ class QueryTables(GlobalView):
         place = {"topic": topic.short, "partition": record.partition, "offset": record.offset}
         _log.error("query.record_skipped", **place, problem=problem)
 
-    def _put(self, record: Stored) -> None:
-        self._forget(record.topic, record.key)
-        self._last[record.topic.short][record.key] = record
-        self._by_id[record.meta.id] = record
-        self._chains.setdefault(record.meta.correlation, set()).add(record)
-        if record.topic is PLACEMENTS and (owner := record.owner) not in {"", record.key}:
-            self._made.setdefault(owner, set()).add(record.key)
-        if record.gone:
-            self._gone.append(record)
+    def _put(self, topic: Topic, record: Any, key: str, meta: Meta, event: Model | None = None) -> None:
+        self._forget(topic, key)
+        stored = Stored(self._packers[topic.short], topic, record, key=key, meta=meta, event=event)
+        self._last[topic.short][key] = stored
+        self._by_id[meta.id] = stored
+        chain = self._chains.setdefault(meta.correlation, stored)
+        if isinstance(chain, set):
+            chain.add(stored)
+        elif chain is not stored:
+            self._chains[meta.correlation] = {chain, stored}
+        if topic is PLACEMENTS and (owner := _owner(record.value)) not in {"", key}:
+            self._made.setdefault(owner, set()).add(key)
+        if record.value is None:
+            self._gone.append(stored)
             while len(self._gone) > _TOMBSTONES:
                 self._forget_if_last(self._gone.popleft())
 
@@ -156,9 +221,14 @@ class QueryTables(GlobalView):
         record = self._last[topic.short].pop(key, None)
         if record is None:
             return
-        if self._by_id.get(record.meta.id) is record:
-            del self._by_id[record.meta.id]
-        _discard(self._chains, record.meta.correlation, record)
+        meta = record.meta
+        if self._by_id.get(meta.id) is record:
+            del self._by_id[meta.id]
+        chain = self._chains[meta.correlation]
+        if isinstance(chain, set):
+            chain.discard(record)
+        if not isinstance(chain, set) or not chain:
+            del self._chains[meta.correlation]
         if topic is PLACEMENTS and (owner := record.owner) not in {"", key}:
             _discard(self._made, owner, key)
 
@@ -178,7 +248,8 @@ class QueryTables(GlobalView):
 
     def chain(self, correlation: str) -> Iterable[Stored]:
         """Return the records of a chain, in any order."""
-        return self._chains.get(correlation, ())
+        found = self._chains.get(correlation, ())
+        return (found,) if isinstance(found, Stored) else found
 
     def correlations(self) -> Iterable[str]:
         """Return the chains of which there are records."""
@@ -260,10 +331,7 @@ class ChainsNow:
         return self._chains.get(correlation, ())
 
 
-T = TypeVar("T")
-
-
-def _discard(index: dict[str, set[T]], name: str, one: T) -> None:
+def _discard(index: dict[str, set[str]], name: str, one: str) -> None:
     found = index.get(name)
     if found is not None:
         found.discard(one)

@@ -12,6 +12,7 @@ from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.taints.desired.reconcile import next_taints
 from moorage.gateway.admission.feature_gates import feature_gates
 from moorage.gateway.http import watch
+from moorage.gateway.http.selectors import selector
 from moorage.gateway.served_kinds import served
 from moorage.kinds import kind as kinds
 from moorage.kinds.eviction_pause import PauseIndex
@@ -155,7 +156,7 @@ async def test_every_kind_can_be_written_conflicts_and_is_watched(path: str, bod
     await gateway.ok("DELETE", f"{path}/x")
     kind = next(kind for kind in served() if kind.kind == made["kind"])
     version = int(made["metadata"]["resourceVersion"])
-    asked = watch.Watch(kind=kind, namespace="", selected=lambda _: True, version=version, timeout=0.0)
+    asked = watch.Watch(kind=kind, namespace="", selected=selector("", ""), version=version, timeout=0.0)
     events = watch.events(gateway.store, asked, watch.start(gateway.store, asked))
     lines = [line async for chunk in events for line in chunk.splitlines()]
     assert [orjson.loads(line)["type"] for line in lines] == ["MODIFIED", "DELETED"]

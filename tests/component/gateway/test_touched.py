@@ -16,7 +16,7 @@ from tests.component.gateway.double import NOW, deployment, node, node_ref, pod
 from moorage.gateway.object_builder import ObjectBuilder
 from moorage.gateway.tables import READ, Tables
 from moorage.kinds.kind import discovered
-from moorage.kinds.status.records import ObjectId
+from moorage.kinds.status.records import ObjectId, ObjectMap
 from moorage.kinds.status.views import ViewIndex
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted
@@ -287,7 +287,7 @@ def kept(tables: Tables) -> dict[str, dict[str, Any]]:
     classes = {one for kind in discovered() for one in kind.indexes} | {ViewIndex}
     indexes = {one.__name__: vars(tables.index(one)) for one in classes}
     return {
-        name: {key: value for key, value in inside.items() if isinstance(value, dict) and key != "_kinds"}
+        name: {key: value for key, value in inside.items() if isinstance(value, dict | ObjectMap) and key != "_kinds"}
         for name, inside in indexes.items()
     }
 

@@ -31,7 +31,7 @@ def seen_all(gateway: Fixture, kind: ServedKind, since: int) -> list[tuple[str, 
     watched = Watch(kind=kind, namespace="", selected=selector("", ""), version=since)
     changes = gateway.store.history.since(start(gateway.store, watched))
     return [
-        (change.object_id.name, "gone" if change.after is None else "there", _version_of(change.last))
+        (change.object_id.name, "gone" if change.after is None else "there", _version_of(change.last.document))
         for change in changes
         if change.object_id.kind == kind.kind
     ]

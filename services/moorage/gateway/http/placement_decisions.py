@@ -12,7 +12,7 @@ from typing import Any, Final
 from moorage.core.apimachinery.field_errors import invalid, required
 from moorage.core.apimachinery.unstructured import part
 from moorage.gateway import errors
-from moorage.gateway.store import ShownObject
+from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds.kind import ServedKind
 from moorage_schemas.resources.names import PLACEMENT_LABEL
 
@@ -45,16 +45,17 @@ def already_decided(document: Mapping[str, Any], kind: ServedKind, present: Sequ
             "must name the placement: only the present decision can be applied, because only Moorage writes decisions"
         )
         raise errors.invalid(kind.group, kind.kind, name, [required(_LABEL, rule)])
-    own = [shown for shown in present if part(shown.document["metadata"], "labels").get(PLACEMENT_LABEL) == placement]
+    of_all = [(shown, shown.document) for shown in present]
+    own = [pair for pair in of_all if part(pair[1]["metadata"], "labels").get(PLACEMENT_LABEL) == placement]
     if not own:
         rule = "there are no decisions of a placement with this name, and only Moorage writes them"
         raise errors.invalid(kind.group, kind.kind, name, [invalid(_LABEL, placement, rule)])
-    meant = [shown for shown in own if shown.document["metadata"]["name"] == name] or own
-    said, decided = _clusters([document]), _clusters([shown.document for shown in meant])
+    meant = [pair for pair in own if pair[1]["metadata"]["name"] == name] or own
+    said, decided = _clusters([document]), _clusters([found for _, found in meant])
     if said != decided:
         rule = f"must be what Moorage has decided, because only Moorage writes decisions: {_names(decided)}"
         raise errors.invalid(kind.group, kind.kind, name, [invalid(_CLUSTERS, sorted(said)[:_SHOWN], rule)])
-    return meant[0]
+    return meant[0][0]
 
 
 def _clusters(documents: Sequence[Mapping[str, Any]]) -> set[str]:

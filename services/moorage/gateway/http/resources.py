@@ -14,11 +14,12 @@ from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway import errors
 from moorage.gateway.admission.feature_gates import warning_header, warnings
 from moorage.gateway.errors import bad_request, shorten
-from moorage.gateway.http import bodies, paths, placement_decisions, scale, watch
+from moorage.gateway.http import answers, bodies, paths, placement_decisions, scale, watch
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.selectors import selector
 from moorage.gateway.metrics import Metrics
-from moorage.gateway.store import ShownObject, Store
+from moorage.gateway.shown_objects import ShownObject
+from moorage.gateway.store import Store
 from moorage.gateway.writer import Caller, Preconditions, Writer
 from moorage.kinds.status.records import ObjectId
 
@@ -67,7 +68,7 @@ class ResourcesApi:
         shown = self._store.get(_object_id(path))
         if shown is None:
             raise errors.not_found(path.kind.group, path.kind.plural, path.name)
-        return answer(200, path.kind.converted(shown.document))
+        return answer(200, answers.shown(path.kind, shown))
 
     def _list(self, request: Request, path: ResourcePath) -> Response:
         query = request.query_params
@@ -87,21 +88,8 @@ class ResourcesApi:
                     timeout=_timeout(request),
                 )
             )
-        # kubectl and client-go read kind and apiVersion of a list's items from the list.
-        items = [
-            path.kind.converted(shown.document)
-            for shown in self._store.all(path.kind.kind, path.namespace)
-            if selected(shown.document)
-        ]
-        return answer(
-            200,
-            {
-                "kind": f"{path.kind.kind}List",
-                "apiVersion": path.kind.api_version,
-                "metadata": {"resourceVersion": str(self._store.version)},
-                "items": items,
-            },
-        )
+        objects = self._store.all(path.kind.kind, path.namespace)
+        return answer(200, answers.listed(path.kind, objects, selected, self._store.version))
 
     def _watch(self, asked: watch.Watch) -> Response:
         number = watch.start(self._store, asked)
@@ -135,8 +123,10 @@ class ResourcesApi:
         bodies.check_media_type(request, bodies.JSON)
         body = bodies.parse_object(await bodies.read_body(request))
         wanted = bodies.check_identity(body, path.kind, path.namespace, "")
-        shown = placement_decisions.already_decided(wanted, path.kind, self._store.all(path.kind.kind, path.namespace))
-        response = answer(200, path.kind.converted(shown.document))
+        shown = placement_decisions.already_decided(
+            wanted, path.kind, list(self._store.all(path.kind.kind, path.namespace))
+        )
+        response = answer(200, answers.shown(path.kind, shown))
         response.headers.append("warning", warning_header(placement_decisions.NOT_STORED))
         return response
 
@@ -189,10 +179,10 @@ class ResourcesApi:
         return answer(200, show(path.kind.converted(after.document)))
 
     def _object(self, code: int, path: ResourcePath, shown: ShownObject, sent: Mapping[str, Any]) -> Response:
-        response = answer(code, path.kind.converted(shown.document))
-        kind = path.kind.definition
-        notes = kind.notes(shown.document, sent, self._store.tables)
-        for text in (*warnings(shown.document, kind, self._switches()), *notes):
+        response = answer(code, answers.shown(path.kind, shown))
+        kind, document = path.kind.definition, shown.document
+        notes = kind.notes(document, sent, self._store.tables)
+        for text in (*warnings(document, kind, self._switches()), *notes):
             response.headers.append("warning", warning_header(text))
         return response
 
@@ -242,9 +232,10 @@ def caller(request: Request) -> Caller:
     return Caller(shown, trace if _TRACE.fullmatch(trace) else "")
 
 
-def answer(code: int, document: Mapping[str, Any]) -> Response:
-    """A JSON response."""
-    return Response(orjson.dumps(document), code, media_type=bodies.JSON)
+def answer(code: int, document: Mapping[str, Any] | bytes) -> Response:
+    """A JSON response, of an object or of its JSON."""
+    content = document if isinstance(document, bytes) else orjson.dumps(document)
+    return Response(content, code, media_type=bodies.JSON)
 
 
 def _object_id(path: ResourcePath) -> ObjectId:

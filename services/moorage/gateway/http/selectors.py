@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from moorage.gateway.errors import bad_request
 
@@ -13,6 +15,7 @@ Predicate = Callable[[Document], bool]
 
 _SET = re.compile(r"\s*(?P<key>[^\s!=(),]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)\s*")
 _PAIR = re.compile(r"\s*(?P<key>[^\s!=(),]+)\s*(?P<operator>==|=|!=)\s*(?P<value>[^\s!=(),]*)\s*")
+_PLAIN = re.compile(r"[A-Za-z0-9._/-]+")  # characters that JSON writes as they are
 _HAS = re.compile(r"\s*(?P<not>!?)\s*(?P<key>[^\s!=(),]+)\s*")
 
 FIELDS: dict[str, Callable[[Document], str]] = {
@@ -24,15 +27,49 @@ FIELDS: dict[str, Callable[[Document], str]] = {
 """The fields that a `fieldSelector` may name."""
 
 
-def selector(labels: str, fields: str) -> Predicate:
-    """Returns a test of whether both selectors select an object. An empty selector selects everything.
+class Selector:
+    """Tells which objects the selectors of a request select.
+
+    Args:
+        tests: an object is selected if all of them are true.
+        texts: parts that the JSON of every selected object contains. Objects without them need not be parsed.
+    """
+
+    def __init__(self, tests: Sequence[Predicate] = (), texts: Sequence[bytes] = ()) -> None:
+        self._tests = tests
+        self._texts = texts
+
+    def __call__(self, document: Document) -> bool:
+        """Whether it selects an object."""
+        return all(test(document) for test in self._tests)
+
+    def selects(self, json: bytes) -> bool:
+        """Whether it selects an object, by its JSON or by the part that selectors read (`selectable`)."""
+        for text in self._texts:
+            if text not in json:
+                return False
+        return not self._tests or self(orjson.loads(json))
+
+
+def selector(labels: str, fields: str) -> Selector:
+    """Returns what selects by both selectors. Empty selectors select everything.
 
     Raises:
         StatusError: a selector is invalid, or names a field that is not supported.
     """
-    tests = [_label_test(part, labels) for part in split(labels)] if labels.strip() else []
-    tests += [_field_test(part, fields) for part in split(fields)] if fields.strip() else []
-    return lambda document: all(test(document) for test in tests)
+    label_parts = split(labels) if labels.strip() else []
+    field_parts = split(fields) if fields.strip() else []
+    tests = [_label_test(part, labels) for part in label_parts]
+    tests += [_field_test(part, fields) for part in field_parts]
+    return Selector(tests, [text for part in (*label_parts, *field_parts) if (text := _text_of(part))])
+
+
+def _text_of(part: str) -> bytes:
+    """The text that the JSON of an object contains if a requirement is true of it. Empty if that cannot be said."""
+    found = _PAIR.fullmatch(part)
+    if found is None or found["operator"] == "!=" or _PLAIN.fullmatch(found["value"]) is None:
+        return b""
+    return f'"{found["value"]}"'.encode()
 
 
 def split(text: str) -> list[str]:

@@ -11,7 +11,8 @@ import orjson
 
 from moorage.gateway.errors import StatusError
 from moorage.gateway.history import ObjectChange, TooOldError
-from moorage.gateway.http.selectors import Predicate
+from moorage.gateway.http import answers
+from moorage.gateway.http.selectors import Selector
 from moorage.gateway.store import Store
 from moorage.kinds.kind import ServedKind
 
@@ -27,7 +28,7 @@ class Watch:
 
     kind: ServedKind
     namespace: str
-    selected: Predicate
+    selected: Selector
     version: int | None
     """Changes after this version are sent. None starts with all present objects."""
 
@@ -100,7 +101,9 @@ def _present(store: Store, watch: Watch) -> bytes:
     """The present objects, as if they had just been added."""
     objects = store.all(watch.kind.kind, watch.namespace)
     lines = [
-        _line("ADDED", watch.kind.converted(shown.document)) for shown in objects if watch.selected(shown.document)
+        _event("ADDED", found)
+        for shown in objects
+        if (found := answers.selected(watch.kind, shown, watch.selected)) is not None
     ]
     if watch.initial_end:
         lines.append(_bookmark(store.version, watch, _INITIAL_END))
@@ -111,11 +114,14 @@ def _lines(watch: Watch, change: ObjectChange) -> Iterator[bytes]:
     object_id = change.object_id
     if object_id.kind != watch.kind.kind or watch.namespace not in {"", object_id.namespace}:
         return
-    before = change.before is not None and watch.selected(change.before)
-    after = change.after is not None and watch.selected(change.after)
+    before, after = _selects(watch, change.before), _selects(watch, change.after)
     if before or after:
         word = "MODIFIED" if before and after else "ADDED" if after else "DELETED"
-        yield _line(word, watch.kind.converted(change.last))
+        yield _event(word, answers.shown(watch.kind, change.last))
+
+
+def _selects(watch: Watch, state: bytes | None) -> bool:
+    return state is not None and watch.selected.selects(state)
 
 
 def _bookmark(version: int, watch: Watch, annotations: Mapping[str, str] | None = None) -> bytes:
@@ -123,6 +129,10 @@ def _bookmark(version: int, watch: Watch, annotations: Mapping[str, str] | None 
     if annotations:
         metadata["annotations"] = dict(annotations)
     return _line("BOOKMARK", {"kind": watch.kind.kind, "apiVersion": watch.kind.api_version, "metadata": metadata})
+
+
+def _event(change: str, document: bytes) -> bytes:
+    return b'{"type":"%s","object":%s}\n' % (change.encode(), document)
 
 
 def _line(change: str, document: Mapping[str, Any]) -> bytes:

@@ -29,7 +29,8 @@ class Index(ABC):
             topic: the short name of the topic.
             key: of the record.
             before: the earlier record of the key. None if there was none.
-            after: the record of the key now, of the same model. None is a tombstone.
+            after: the record of the key now. None is a tombstone. Both have the fields of the topic's model, and may be
+                rows (`Records`).
             records: the latest records, this one among them.
         """
 

@@ -18,7 +18,7 @@ _READY = "|Ready"
 
 def node_ready(name: str, records: Records) -> str:
     """The status of the condition `Ready` of a declared node. Empty if nobody has reported it."""
-    condition, node = records.conditions.get(f"Node/{name}", {}).get("Ready"), records.resources.get(f"Node//{name}")
+    condition, node = records.conditions.one(f"Node/{name}", "Ready"), records.resources.get(f"Node//{name}")
     own = condition is not None and node is not None and condition.target_uid in {"", node.uid}
     return condition.status.value if condition is not None and own else ""
 

@@ -37,22 +37,16 @@ def reports(records: Records, workload: str, target: str) -> list[WorkloadCondit
         workload: the key of the workload.
         target: the key of the target.
     """
-    known = records.workload_conditions.get(workload)
-    if known is None:
-        return []
     return [
         condition
-        for _, condition in sorted(known.items())
+        for _, condition in sorted(records.workload_conditions.group(workload).items())
         if condition.target.key == target and _counts(records, workload, target, condition)
     ]
 
 
 def health(records: Records, workload: str, target: str) -> ConditionStatus | None:
     """The condition `Healthy` of a workload on a target since it was bound there. None if nobody has reported it."""
-    known = records.workload_conditions.get(workload)
-    if known is None:
-        return None
-    condition = known.get(workload_condition_key(workload, target, HEALTHY))
+    condition = records.workload_conditions.one(workload, workload_condition_key(workload, target, HEALTHY))
     if condition is None or not _counts(records, workload, target, condition):
         return None
     return condition.status

@@ -44,11 +44,12 @@ def taints(resource: ResourceDeclared, records: Records) -> TargetTainted | None
         current = None
     applied = current.wishes_applied if current is not None else 0
     pending = [wish.time for wish in resource.wishes if wish.generation > applied]
-    conditions = records.conditions.get(key, {})
-    if current is None and resource.kind == TargetKind.MANAGED_CLUSTER:
-        conditions, pending = {}, [*pending, _created(resource)]
+    unknown = current is None and resource.kind == TargetKind.MANAGED_CLUSTER
+    if unknown:
+        pending = [*pending, _created(resource)]
     if not pending:
         return current
+    conditions = {} if unknown else records.conditions.group(key)
     return next_taints(current, resource, conditions, max(pending)) or current
 
 
@@ -67,7 +68,7 @@ def shown(resource: ResourceDeclared, records: Records) -> Document:
             for taint in tainted.taints
         ]
     status = dict(resource.object.get("status") or {})
-    known = records.conditions.get(f"{resource.kind}/{resource.name}", {})
+    known = records.conditions.group(f"{resource.kind}/{resource.name}")
     conditions = [
         _condition(condition) for _, condition in sorted(known.items()) if condition.target_uid in {"", resource.uid}
     ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol
 
 from moorage.kinds.status.index import Index
-from moorage.kinds.status.records import ObjectId, Records
+from moorage.kinds.status.records import ObjectId, ObjectMap, Records
 from moorage_schemas.base import Model
 
 
@@ -28,7 +28,7 @@ class ViewIndex(Index):
     """
 
     def __init__(self, kinds: Iterable[MadeOfRecords]) -> None:
-        self.origins: dict[ObjectId, str] = {}
+        self.origins = ObjectMap[str]()
         """The record key behind each object."""
 
         self._kinds: dict[str, list[MadeOfRecords]] = {}
@@ -45,7 +45,9 @@ class ViewIndex(Index):
             )
             for object_id in earlier - now:
                 if self.origins.get(object_id) == key:
-                    del self.origins[object_id]
-            self.origins.update(dict.fromkeys(now, key))
-            touched |= earlier | now
+                    self.origins.discard(object_id)
+            for object_id in now:
+                if self.origins.get(object_id) != key:
+                    self.origins.put(object_id, key)
+            touched |= now | earlier
         return touched

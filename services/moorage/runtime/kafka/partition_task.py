@@ -573,8 +573,11 @@ class PartitionTask(Generic[S]):
         offsets = {self._tps[topic]: offset for topic, offset in transaction.offsets.items()}
         steps = self._book.journal.take() if decision.emits or self._book.heavy else []
         try:
+            records = with_steps(
+                self._book, decision, self._encoder.records(decision, short), steps, self._context.settings
+            )
             await producer.write(
-                with_steps(self._book, decision, self._encoder.records(decision, short), steps, self._context.settings),
+                records,
                 offsets,
                 within=_STALE_COMMIT if decision.fresh and decision.emits else None,
             )
@@ -582,7 +585,8 @@ class PartitionTask(Generic[S]):
             self._book.journal.give_back(steps)
             metrics.ABORTED.labels(self._service.name).inc()
             raise
-        self._keep_alive.wrote()
+        if records or offsets:  # otherwise Kafka was told nothing: another owner has written the steps that were many
+            self._keep_alive.wrote()
         await mind_a_slow_commit(self._context, self.partition, loop.time() - began)
         self._engine.written(transaction)
         if self._minding is None:

@@ -17,7 +17,8 @@ import httpx
 
 from moorage.gateway.durable_log import Place, Write
 from moorage.gateway.http.app import Gateway, create_app
-from moorage.gateway.store import ShownObject, Store
+from moorage.gateway.shown_objects import ShownObject
+from moorage.gateway.store import Store
 from moorage.kinds.status.machines import MachineIndex
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.service import Input
@@ -61,7 +62,7 @@ class _Store(Store):
         if document is None:
             return None
         metadata = {**document["metadata"], "resourceVersion": str(self.version)}
-        return ShownObject(self.version, {**document, "metadata": metadata})
+        return self._objects.packed(object_id.kind, self.version, {**document, "metadata": metadata})
 
     def all(self, kind: str, namespace: str = "") -> list[ShownObject]:
         known = {ObjectId.of(key) for key in (*self.tables.resources, *self.tables.placements)}
