@@ -114,8 +114,11 @@ def _read(topic: Topic, headers: Sequence[tuple[str, bytes]], value: bytes, *, t
 def _written(record: Any) -> datetime | None:
     """Return Kafka's timestamp of a record. The record's writer may set it to any value."""
     stamp: int | None = record.timestamp
-    if stamp is None or stamp < 0:
-        return None
+    return None if stamp is None or stamp < 0 else _instant(stamp)
+
+
+@lru_cache(maxsize=1024)  # records that are written together often have the same time
+def _instant(stamp: int) -> datetime | None:
     try:
         return _EPOCH + timedelta(milliseconds=stamp)
     except OverflowError:

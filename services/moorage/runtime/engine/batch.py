@@ -27,7 +27,11 @@ S = TypeVar("S")
 
 
 _SLICE = 25
-"""The number of records after which other tasks run: the transaction in flight, and the owners of other partitions."""
+"""The number of records after which other tasks run at first: the transaction in flight, and the owners of other
+partitions."""
+
+_LARGEST_SLICE = 50
+"""The number of records after which they run at the latest, however little time each takes."""
 
 _SLICE_SECONDS = 0.01
 """The maximum time in seconds that a slice should take. Slices get smaller when records take longer."""
@@ -120,7 +124,7 @@ class BatchProcessor(Generic[S]):
 
     @property
     def is_quick(self) -> bool:
-        """Whether records take so little time that slices have their full size."""
+        """Whether records take so little time that slices have not become smaller."""
         return self._slice >= _SLICE
 
     def process(  # noqa: C901 - one loop that tells the kinds of records apart
@@ -225,8 +229,8 @@ class BatchProcessor(Generic[S]):
         size = self._slice
         if seconds > _SLICE_SECONDS:
             size = max(1, int(size * _SLICE_SECONDS / seconds))
-        elif size < _SLICE and 2 * seconds <= _SLICE_SECONDS:
-            size = min(_SLICE, 2 * size)
+        elif size < _LARGEST_SLICE and 2 * seconds <= _SLICE_SECONDS:
+            size = min(_LARGEST_SLICE, 2 * size)
         self._slice = self._book.slice(self._slice, size)
 
     def _failed(self, run: Sequence[Input], decision: BatchDecision, error: Exception) -> None:
