@@ -199,7 +199,7 @@ async def test_slices_follow_what_records_cost() -> None:
     assert set(service.slices[1:-1]) <= {4, 5}, "ten milliseconds each"
     service.cost = 0.0
     service.slices.clear()
-    await decide(made, records(200, 1))
+    await decide(made, records(250, 1))
     assert service.slices[0] <= 10, "the last slice was a short one"
     assert service.slices[1] == 2 * service.slices[0]
     assert service.slices[4:6] == [50, 50]
