@@ -188,7 +188,7 @@ async def ours(settings: Settings, options: argparse.Namespace, count: int, fold
     Raises:
         RuntimeError: the service was not ready at the first deadline, or a partition started anew.
     """
-    lead = options.lead or 20 + options.timers / (8000 if count == 1 else 4000)
+    lead = options.lead or 30 + options.timers / (20_000 if count == 1 else 12_000)
     first = datetime.now(UTC) + timedelta(seconds=lead)
     await fill(settings, options.timers, first)
     services = [await processes.start_service("timer", settings, folder) for _ in range(count)]
