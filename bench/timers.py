@@ -198,8 +198,10 @@ async def ours(settings: Settings, options: argparse.Namespace, count: int, fold
         harness.note(f"ready {left:.1f} s before the first deadline")
         if left < 1:
             raise RuntimeError("the service was not ready at the first deadline; give a longer --lead")
+        waiting = asyncio.create_task(committed(settings, first.timestamp(), options.timers))
+        await asyncio.sleep(first.timestamp() - time.time())  # until then they may still read timers
         used = sum(one.cpu_seconds() for one in services)
-        ended = await committed(settings, first.timestamp(), options.timers)
+        ended = await waiting
         used = sum(one.cpu_seconds() for one in services) - used
         for one in services:
             if "starts_afresh" in one.log.read_text("utf-8", "replace"):
