@@ -50,6 +50,7 @@ _JSON = b"application/json"
 _SPEC_VERSION = b"1.0"
 _SHOWN = 256  # characters of an invalid value that are kept
 _RECORD_OVERHEAD = 2048  # a generous number of bytes for the headers and framing of one record
+_TYPE_AT = 3  # where `to_headers` has the type
 _MAX_HEADERS = 8192  # bytes of the headers and the key that a record of a third party may have
 
 
@@ -205,8 +206,13 @@ def row_decoder(topic: Topic, reader: RowReader) -> Callable[[Any], Any | None]:
     header, read = _type_header(topic), reader.read
 
     def decode(record: Any) -> Any | None:
-        value = record.value
-        return None if value is None or record.key is None or header not in record.headers else read(value)
+        value, headers = record.value, record.headers
+        if value is None or record.key is None:
+            return None
+        # Moorage writes the type in the same place each time. Searching for it takes as long as reading a field.
+        if (len(headers) <= _TYPE_AT or headers[_TYPE_AT] != header) and header not in headers:
+            return None
+        return read(value)
 
     return decode
 
