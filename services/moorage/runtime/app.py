@@ -42,8 +42,7 @@ T = TypeVar("T")
 ServiceMaker = Callable[[Settings], Service[Any]]
 """Creates a service. The settings that it gets have the fleet's actual number of partitions."""
 
-_GC_THRESHOLDS = (200_000, 20, 100)
-"""A transaction of 5,000 records is 50,000 objects. They are gone in a moment, and should not be scanned before."""
+_GC_THRESHOLDS = (50_000, 20, 100)
 
 _PING_TIMEOUT = 5.0
 _RETRY = 1.0  # seconds between attempts to reach Kafka
