@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -96,19 +97,26 @@ async def test_the_broker_says_how_long_it_keeps_ids(forgetful: EmbeddedBroker, 
     assert (await broker_times(settings)).ids_kept_ms == _KEPT_MS
 
 
-async def test_an_owner_that_was_idle_writes_at_once(forgetful: EmbeddedBroker, topic_prefix: str) -> None:
-    settings = settings_for(forgetful.bootstrap, topic_prefix)
+@contextlib.asynccontextmanager
+async def idle_owner(broker: EmbeddedBroker, topic_prefix: str) -> AsyncIterator[tuple[Settings, list[Any]]]:
+    """A worker that has been idle for so long that Kafka forgets ids. Yields its settings, and what it logs."""
+    settings = settings_for(broker.bootstrap, topic_prefix)
     await make_toys(settings)
     with capture_logs() as logged:
         async with worker_for(Counter(), settings) as worker:
             await worker.wait_ready()
             await ids_are_forgotten(settings)
-            await write_numbers(settings, [Number(key=f"k{n}", n=n) for n in range(20)])
+            yield settings, logged
 
-            async def there() -> bool:
-                return sum(map(len, (await counted(settings)).values())) == 20
 
-            await until(there, message="the numbers were not counted")
+async def test_an_owner_that_was_idle_writes_at_once(forgetful: EmbeddedBroker, topic_prefix: str) -> None:
+    async with idle_owner(forgetful, topic_prefix) as (settings, logged):
+        await write_numbers(settings, [Number(key=f"k{n}", n=n) for n in range(20)])
+
+        async def there() -> bool:
+            return sum(map(len, (await counted(settings)).values())) == 20
+
+        await until(there, message="the numbers were not counted")
     assert told(logged, "partition.starts_afresh") == []
 
 
@@ -117,14 +125,9 @@ async def test_an_owner_that_keeps_its_id_alive_by_nothing_begins_anew(
 ) -> None:
     """The test above can fail."""
     monkeypatch.setattr(keep_alive, "_SHARE", 0.001)
-    settings = settings_for(forgetful.bootstrap, topic_prefix)
-    await make_toys(settings)
-    with capture_logs() as logged:
-        async with worker_for(Counter(), settings) as worker:
-            await worker.wait_ready()
-            await ids_are_forgotten(settings)
-            await write_numbers(settings, [Number(key="k", n=1)])
-            await until(lambda: bool(told(logged, "partition.starts_afresh")), message="no partition began anew")
+    async with idle_owner(forgetful, topic_prefix) as (settings, logged):
+        await write_numbers(settings, [Number(key="k", n=1)])
+        await until(lambda: bool(told(logged, "partition.starts_afresh")), message="no partition began anew")
 
 
 async def test_a_gateway_that_was_idle_accepts_the_first_write(forgetful: EmbeddedBroker, topic_prefix: str) -> None:

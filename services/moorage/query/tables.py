@@ -95,7 +95,8 @@ class Stored:
         """The event. None for a tombstone, and if the record cannot be decoded."""
         if self._event is not None:
             return self._event
-        return None if self.gone else codec.event_of(self.topic, self._value)
+        value = self._value
+        return codec.event_of(self.topic, value) if value else None
 
     @property
     def gone(self) -> bool:

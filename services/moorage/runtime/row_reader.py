@@ -46,14 +46,18 @@ class RowReader:
         model: the model of the values.
         shared: fields with few distinct values. The model reads each of those once, and all rows share the object that
             it returned. Composite fields must be shared, or their items are rows themselves.
+        extra: what happens to unknown fields in a shared value. In all others they make the value no row.
 
     Raises:
         TypeError: the model has a field that rows cannot express.
     """
 
-    def __init__(self, model: type[Model], *, shared: tuple[str, ...] = ()) -> None:
-        self._times = tuple(name for name, field in model.model_fields.items() if _is_time(field))
-        self._shared = tuple((name, _Shared(model.model_fields[name], "ignore")) for name in shared)
+    def __init__(
+        self, model: type[Model], *, shared: tuple[str, ...] = (), extra: Literal["ignore", "forbid"] = "ignore"
+    ) -> None:
+        fields = model.model_fields
+        self._times = tuple(name for name, field in fields.items() if _is_time(field) and name not in shared)
+        self._shared = tuple((name, _Shared(fields[name], extra)) for name in shared)
         self._decode = msgspec.json.Decoder(_row_type(model, frozenset(shared))).decode
 
     def read(self, value: bytes) -> Any | None:
@@ -91,25 +95,13 @@ class ModelReader(Generic[M]):
         for name in fields:
             if name not in shared and not _is_simple(fields[name]):
                 raise TypeError(f"{model.__name__}.{name}: is composite, and must be shared")
-        self._shared = tuple((name, _Shared(fields[name], "forbid")) for name in shared)
-        self._times = tuple(name for name, field in fields.items() if _is_time(field) and name not in shared)
-        self._decode = msgspec.json.Decoder(_row_type(model, frozenset(shared))).decode
+        self._rows = RowReader(model, shared=shared, extra="forbid")
         self._make = trusted_maker(model)
 
     def read(self, value: bytes) -> M | None:
         """Return the model of a value; None when the value is to be left to pydantic."""
-        try:
-            values = asdict(self._decode(value))
-            for name, shared in self._shared:
-                values[name] = shared[bytes(values[name])]
-            for name in self._times:
-                if (text := values[name]) is not None:
-                    values[name] = time = datetime.fromisoformat(text)
-                    if time.tzinfo is not UTC:
-                        return None
-        except ValueError:  # those of msgspec, of pydantic and of `fromisoformat`
-            return None
-        return self._make(values)
+        row = self._rows.read(value)
+        return None if row is None else self._make(asdict(row))
 
 
 class _Shared(dict[bytes, Any]):

@@ -215,11 +215,6 @@ def unknown_target(report: ConditionReported) -> Refusal:
     )
 
 
-def source_of(report: ConditionReported, sender: str) -> str:
-    """The source of a report: the one that it names, or else its sender."""
-    return report.source or sender
-
-
 def earlier_target(report: ConditionReported, written: datetime | None, began: datetime | None) -> Refusal | None:
     """Check that a report is not about an earlier target of the same name.
 

@@ -13,15 +13,13 @@ from moorage.kinds.kind import ServedKind
 
 def shown(kind: ServedKind, found: ShownObject) -> bytes:
     """An object in a version of its kind."""
-    return found.json if kind.is_stored else orjson.dumps(kind.converted(found.document))
+    return _in_version(kind, found.json)
 
 
 def selected(kind: ServedKind, found: ShownObject, selects: Selector) -> bytes | None:
     """An object in a version of its kind. None if the selectors of a request do not select it."""
     json = found.json
-    if not selects.selects(json):
-        return None
-    return json if kind.is_stored else orjson.dumps(kind.converted(orjson.loads(json)))
+    return _in_version(kind, json) if selects.selects(json) else None
 
 
 def listed(kind: ServedKind, objects: Iterable[ShownObject], selects: Selector, version: int) -> bytes:
@@ -43,3 +41,7 @@ def listed(kind: ServedKind, objects: Iterable[ShownObject], selects: Selector, 
     )
     items = (item for found in objects if (item := selected(kind, found, selects)) is not None)
     return b'%s,"items":[%s]}' % (head[:-1], b",".join(items))
+
+
+def _in_version(kind: ServedKind, json: bytes) -> bytes:
+    return json if kind.is_stored else orjson.dumps(kind.converted(orjson.loads(json)))
