@@ -62,7 +62,7 @@ def run(plot: Plot, *, replay: bool = False) -> Outcome:
         history = world.play(play)
         broken = [f"{found.invariant}: {found.where}: {found.message}" for found in check(history)]
         if replay:
-            broken += problems(replayed(world.cluster))
+            broken += problems(replayed(world.cluster), cleaned=plot.cleaned)
         records = len(history.entries)
         evicted = sum(b'"state":"Requested"' in (one.value or b"") for one in history.entries)
     except Exception as error:  # noqa: BLE001 - whatever a run ends with is a finding

@@ -38,6 +38,9 @@ _STANDING: Final = 4
 """One story in so many ends with some time in which nobody does anything. In the others is found what the reconcilers
 would repair in that time."""
 
+_CONFIGURED: Final = 0.15
+"""In how many stories somebody changes the configuration."""
+
 _FAULTS: Final = tuple(name for name in FAULTS if name != "lose-markers")
 """Markers are never lost out of the blue: see `_hang`."""
 
@@ -119,7 +122,19 @@ def draw(seed: int, *, long: bool = False) -> Plot:
         long: whether there is more of everything.
     """
     name = theme_of(seed)
-    return _themed(seed, name, long=long) if name else _mixture(seed, long=long)
+    plot = _themed(seed, name, long=long) if name else _mixture(seed, long=long)
+    return _reconfigured(plot, scale=3 if long else 1)
+
+
+def _reconfigured(plot: Plot, *, scale: int) -> Plot:
+    """In some stories, the same with changes of the configuration among the steps, which take no time."""
+    rng = Random(f"{plot.seed}/configuration")  # noqa: S311 - drawn to be repeated
+    if rng.random() >= _CONFIGURED:
+        return plot
+    steps = list(plot.steps)
+    for _ in range(rng.randint(1, 4) * scale):
+        steps.insert(rng.randint(0, len(steps)), Step(0.0, "configure", rng.getrandbits(32)))
+    return replace(plot, steps=tuple(steps))
 
 
 def _themed(seed: int, name: str, *, long: bool) -> Plot:
@@ -617,11 +632,37 @@ def _stray(world: World, rng: Random) -> str:
     return name
 
 
+def _configure(world: World, rng: Random) -> str:
+    """Somebody changes one or two settings of the fleet. They count without a restart."""
+    chosen = rng.sample(sorted(_SETTINGS), rng.choice([1, 1, 2]))
+    changes = {name: rng.choice(_SETTINGS[name]) for name in chosen}
+    world.people.configure(**changes)
+    return " ".join(f"{name}={value}" for name, value in changes.items())
+
+
+_SETTINGS: Final[Mapping[str, tuple[Any, ...]]] = {
+    "node_monitor_grace_period": (0, 6),
+    "node_monitor_period": (0, 2),
+    "node_eviction_rate": (math.inf, 1.0, 0.2),
+    "resource_eviction_rate": (math.inf, 2.0, 0.5),
+    "taint_add_hold": (0, 3),
+    "taint_remove_hold": (0, 2),
+    "disruption_budget_patience": (3, 20),
+    "graceful_eviction_timeout": (2, 5),
+    "evict_without_replacement": (False, True),
+    "eviction_retention": (2, 86_400),
+    "feature_gates": ("", "Failover=true"),
+    "enable_no_execute_taint_eviction": (False, True),
+}
+"""The settings that people change, with their values."""
+
+
 def _wait(_world: World, _rng: Random) -> str:
     return "nothing"
 
 
 DEEDS: Final[Mapping[str, Deed]] = {
+    "configure": _configure,
     "taint": _taint("Node", present=True),
     "untaint": _taint("Node", present=False),
     "flash": _flash,

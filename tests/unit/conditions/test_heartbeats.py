@@ -222,6 +222,12 @@ def test_a_source_counts_as_heard_as_late_as_its_records_allow() -> None:
     said = voice(known, "u1", "probe/a")
     assert said is not None
     assert said.heard == at(10), "this process has heard it"
+    said = voice(restored, "u1", "probe/a", at(12))
+    assert said is not None
+    assert said.heard == at(12), "a former process has heard nothing since"
+    said = voice(known, "u1", "probe/a", at(7))
+    assert said is not None
+    assert said.heard == at(10)
     assert recorded_until(restored, "u1", "probe/a", timedelta(minutes=5)) == at(25)
     assert recorded_until(restored, "u1", "probe/a", timedelta(seconds=4)) == at(13), "the present coarseness is less"
     assert recorded_until(restored, "u2", "probe/a", timedelta(minutes=5)) is None

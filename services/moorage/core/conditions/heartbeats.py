@@ -287,10 +287,19 @@ class SourceStatus:
     """The source's conditions that silence would make Unknown, by type. Empty if there is nothing to watch."""
 
 
-def voice(conditions: Mapping[str, Held], uid: str, source: str) -> SourceStatus | None:
+def voice(
+    conditions: Mapping[str, Held], uid: str, source: str, hears_since: datetime | None = None
+) -> SourceStatus | None:
     """The status of a source about the target with this uid. None if the source has no condition of it.
 
     A condition belongs to the source of its last report. A condition that is Unknown already cannot become Unknown.
+
+    Args:
+        conditions: the conditions of the target.
+        uid: the uid of the target.
+        source: the source.
+        hears_since: since when this process has read every report itself. What a former process has heard and not
+            recorded, it heard before that. None when it is not known.
     """
     owned = {name: held for name, held in conditions.items() if held.source == source and held.target_uid == uid}
     if not owned:
@@ -298,7 +307,10 @@ def voice(conditions: Mapping[str, Held], uid: str, source: str) -> SourceStatus
     speaking = {name: held for name, held in owned.items() if held.status is not ConditionStatus.UNKNOWN}
     # What this process has heard is later than all that it has restored.
     heard = [held.accepted_time for held in owned.values() if held.heard]
-    return SourceStatus(max(heard) if heard else max(held.latest for held in owned.values()), speaking)
+    if heard:
+        return SourceStatus(max(heard), speaking)
+    latest = max(held.latest for held in owned.values())
+    return SourceStatus(latest if hears_since is None else min(latest, hears_since), speaking)
 
 
 def silent_since(watch: HeartbeatWatch, said: SourceStatus, grace: timedelta, now: datetime) -> datetime | None:

@@ -71,7 +71,7 @@ class HeartbeatMonitor:
         if watch is None:
             return
         kept = step.state.conditions[target.key]
-        said = voice(kept, lost.target_uid, lost.source)
+        said = voice(kept, lost.target_uid, lost.source, step.state.hears_since)
         if said is None or not said.speaking:
             step.write(TIMERS, watch.id, target.key, None)
             return
@@ -198,7 +198,7 @@ class HeartbeatMonitor:
         if grace is None:
             return
         uid = state.targets[target.key]
-        said = voice(state.conditions[target.key], uid, source)
+        said = voice(state.conditions[target.key], uid, source, state.hears_since)
         if said is None or not said.speaking:
             return
         if watch is None:
@@ -221,7 +221,7 @@ class HeartbeatMonitor:
         """Check a target's sources earlier than planned where the target's new grace period is shorter."""
         for source, watch in sorted(state.watches.get(target.key, {}).items()):
             grace = self._period(state, target, source)
-            said = voice(state.conditions.get(target.key, {}), watch.target_uid, source)
+            said = voice(state.conditions.get(target.key, {}), watch.target_uid, source, state.hears_since)
             if grace is None or said is None or watch.deadline is None or watch.deadline <= said.heard + grace:
                 continue
             if watch.target_uid == state.targets.get(target.key):
@@ -270,7 +270,7 @@ class HeartbeatMonitor:
         uid = step.state.targets.get(target.key)
         if uid != watch.target_uid:
             return None  # the target was deleted; `wake` cleans up
-        said = voice(step.state.conditions.get(target.key, {}), uid, source)
+        said = voice(step.state.conditions.get(target.key, {}), uid, source, step.state.hears_since)
         if said is None or not said.speaking:
             step.write(TIMERS, watch.id, target.key, None)
             return None

@@ -272,6 +272,8 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         more and have no effect.
         """
         emits: list[Emit] = []
+        if state.hears_since is None:
+            state.hears_since = now
         if state.graces_in_use != (graces := state.rules.value.graces):
             state.exact, state.graces_in_use = state.graces_in_use is not None, graces
             state.refit.begin(sorted(state.conditions))

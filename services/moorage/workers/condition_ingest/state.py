@@ -133,6 +133,9 @@ class ConditionIngestPartition:
     refit: PendingChecks = field(default_factory=PendingChecks)
     """The keys of targets whose watches are still to be checked against `graces_in_use`."""
 
+    hears_since: datetime | None = None
+    """When the service was first woken after the restore. Every report since then was read by this process."""
+
     exact: bool = False
     """Whether in that check it is known when each source was last heard. After a restart it is not."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.chaos.seeded.bugs.registry import Change, bug
 
+from moorage.runtime.configuration import Configuration
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import PartitionEngine
@@ -24,6 +25,7 @@ _PREPARE = PartitionEngine.prepare
 _WAKE = PartitionEngine._wake
 _BATCH = BatchProcessor._process
 _RECORDS = Encoder.records
+_FOLD = Configuration.fold
 
 
 def acts_on_half(service: str) -> Callable[[Any], None]:
@@ -258,3 +260,12 @@ def _() -> list[Change]:
         fold(self, topic, records)
 
     return [(Standby, "offer", offer)]
+
+
+@bug("configuration-once", "A changed configuration counts only after a restart.")
+def _() -> list[Change]:
+    def once(self: Any, record: Any) -> None:
+        if not self.generation:
+            _FOLD(self, record)
+
+    return [(Configuration, "fold", once)]

@@ -52,7 +52,7 @@ def conditions_are_the_last_reports(run: Run) -> Iterator[Violation]:
             continue
         target, _, kind = key.partition("|")
         source = str(seen.data.get("source", ""))
-        grace = grace_of(run, target, source)
+        grace = graces_of(run, target, source)[-1]
         late = heard[target, source] + grace + run.skew + run.allowances.lateness < run.history.ended
         if resource_key(target) not in resources:
             yield Violation(name, seen.where, "its target is not declared")
@@ -83,13 +83,13 @@ def _misreported(seen: Seen, said: Sequence[Json]) -> str:
     return "" if status in same else f"is {status}, reported was {same}"
 
 
-def grace_of(run: Run, target: str, source: str) -> float:
-    """For how long a source may be silent; 0 for ever, or where it cannot be told simply."""
+def graces_of(run: Run, target: str, source: str) -> list[float]:
+    """For how long a source may be silent, one value after the other; 0 for ever, or where that is not simple."""
     names = {"Node": "node_monitor_grace_period", "Cluster": "cluster_monitor_grace_period"}
     setting = names.get(kind_of(target))
     if setting is None or run.history.settings.get("source_grace_periods") or source.startswith("cli/"):
-        return 0.0
-    return run.setting(setting, 40.0)
+        return [0.0]
+    return run.settings(setting, 40.0)
 
 
 def taints_are_what_is_asked_for(run: Run) -> Iterator[Violation]:
@@ -140,7 +140,7 @@ def _asked(run: Run, target: str, resource: Seen, tainted: Seen | None) -> tuple
     must, may = of_spec(resource), {UNINITIALIZED}
     wished = set(explicit(resource))
     must |= {one for one in wished if row_of(kind, one) is None and one not in {UNSCHEDULABLE, UNINITIALIZED}}
-    if kind == "Cluster" and run.failover:
+    if kind == "Cluster" and run.failover():
         may, must = may | must, set()  # a policy may have taken it away
     for row in ROWS[kind]:
         records = run.records("conditions", f"{target}|{row.condition}")
@@ -152,7 +152,7 @@ def _asked(run: Run, target: str, resource: Seen, tainted: Seen | None) -> tuple
                 unreported = row.condition == AVAILABLE and row.status == "Unknown"
                 (must if unreported and not records else may).add(identity)
                 continue
-            hold = max(run.setting("taint_add_hold", 0), run.setting("taint_remove_hold", 0))
+            hold = max(*run.settings("taint_add_hold", 0), *run.settings("taint_remove_hold", 0))
             since = when(last.data, "statusSince")
             if hold and (since is None or since + hold + run.skew + run.allowances.lateness > run.history.ended):
                 may.add(identity)

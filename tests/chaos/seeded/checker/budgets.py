@@ -201,7 +201,7 @@ def disruption_budgets_are_kept(run: Run) -> Iterator[Violation]:
     """
     found = grants(run)
     for number, grant in enumerate(found):
-        if not _patient(run, grant, run.setting("disruption_budget_patience", 300)):
+        if not _patient(run, grant, min(run.settings("disruption_budget_patience", 300))):
             continue
         for budget in in_force(run, grant.seen, grant.subject, kind="PodDisruptionBudget"):
             spec = budget.data["object"].get("spec") or {}
@@ -268,7 +268,7 @@ def cluster_rate_is_kept(run: Run) -> Iterator[Violation]:
     There is never more than one token, so two grants are at least 1/rate apart (but for twice the skew). Of what is
     Requested a little more may come together, as much as could be granted while an answer was on its way.
     """
-    rate = run.setting("resource_eviction_rate", 0.5)
+    rate = max(run.settings("resource_eviction_rate", 0.5))
     if math.isinf(rate):
         return
     last: float | None = None

@@ -159,7 +159,7 @@ def _asked(run: Run, target: str, row: Row, uid: str, decision: Seen) -> bool:
         if condition.data["status"] in {one.status for one in ROWS[kind_of(target)] if one.condition == row.condition}:
             return True
         since = when(condition.data, "statusSince")
-        hold = run.setting("taint_remove_hold", 0)
+        hold = max(run.settings("taint_remove_hold", 0))
         if hold and since is not None and since + hold >= decision.decided - run.skew - run.slack:
             return True
     return False

@@ -19,9 +19,9 @@ def requested(run: Run) -> Iterator[tuple[Seen, str, str, int]]:
             yield seen, workload, target, int(generation)
 
 
-def evicts(run: Run, target: str) -> bool:
-    """Whether taints evict from targets of its kind at all."""
-    return kind_of(target) == "Node" or (kind_of(target) == "Cluster" and run.clusters_evict)
+def evicts(run: Run, target: str, decision: Seen | None = None) -> bool:
+    """Whether taints evicted from targets of its kind at all, when something was decided or at the end."""
+    return kind_of(target) == "Node" or (kind_of(target) == "Cluster" and run.clusters_evict(decision))
 
 
 def bindings(run: Run, decision: Seen, workload: str, target: str, generation: int) -> list[Seen]:
@@ -67,7 +67,7 @@ def nobody_evicted_needlessly(run: Run) -> Iterator[Violation]:
     """
     for seen, workload, target, generation in requested(run):
         name = "nobody_evicted_needlessly"
-        if not evicts(run, target):
+        if not evicts(run, target, seen):
             yield Violation(name, seen.where, f"nothing leaves a {kind_of(target)}")
             continue
         bound = bindings(run, seen, workload, target, generation)

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tests.chaos.seeded.checker.parsed_history import EPSILON, Run, Seen, when
+from tests.chaos.seeded.checker.parsed_history import EPSILON, Run, Seen, retentions, when
 from tests.chaos.seeded.checker.violations import Violation
 
 _BEGIN: Final = "nothing"
@@ -33,13 +33,14 @@ def evictions_have_one_outcome(run: Run) -> Iterator[Violation]:
 
     Scheduled and Held as often as need be; Requested at most once, and then only Completed; Cancelled may be scheduled
     again while the binding stands. It ends with Completed, with Cancelled for `BindingEnded`, or with a tombstone of a
-    cancelled one; nothing follows. A workload made again under its name (another uid) begins anew.
+    cancelled one; nothing follows but a tombstone, after the retention. A workload made again under its name (another
+    uid) begins anew.
     """
     for key, records in run.keys("evictions"):
         state, revision, uid = _BEGIN, 0, None
-        for seen in records:
+        for before, seen in zip([None, *records], records, strict=False):
             if seen.gone:
-                if state != "Cancelled":
+                if state != "Cancelled" and not _kept_long_enough(run, before, seen):
                     yield Violation("evictions_have_one_outcome", seen.where, f"a tombstone follows {state}")
                 state = _ENDED
                 continue
@@ -60,6 +61,15 @@ def evictions_have_one_outcome(run: Run) -> Iterator[Violation]:
             state, revision = after, seen.data["revision"]
             if run.history.exact and (name == "Completed" or over) and not _binding_ended(run, key, seen):
                 yield Violation("evictions_have_one_outcome", seen.where, "its binding has not ended")
+
+
+def _kept_long_enough(run: Run, before: Seen | None, tombstone: Seen) -> bool:
+    """Whether an eviction that is over was deleted no earlier than its retention allows."""
+    if before is None or before.gone or before.data["state"] not in {"Completed", "Cancelled"}:
+        return False
+    decided = when(before.data, "decidedTime")
+    retention = min(retentions(run))
+    return decided is not None and tombstone.decided - decided + 2 * run.skew + EPSILON >= retention
 
 
 def _binding_ended(run: Run, key: str, seen: Seen) -> bool:

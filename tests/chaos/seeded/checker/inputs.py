@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from tests.chaos.seeded.checker.agreement import grace_of
+from tests.chaos.seeded.checker.agreement import graces_of
 from tests.chaos.seeded.checker.desired_taints import resource_key, uid_of
 from tests.chaos.seeded.checker.parsed_history import EPSILON, Run, Seen, name_of, when
 from tests.chaos.seeded.checker.violations import Violation
@@ -87,7 +87,7 @@ def _counted(run: Run, seen: Seen, observed: float, target: str) -> bool:
             return True
     source = str(seen.data.get("source") or seen.source)
     beats = workload is None and not source.startswith("cli/") and seen.data.get("status") == earlier
-    return beats and (own or grace_of(run, target, source) > 0)
+    return beats and (own or any(graces_of(run, target, source)))
 
 
 def no_edit_is_lost(run: Run) -> Iterator[Violation]:

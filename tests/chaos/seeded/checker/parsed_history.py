@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -10,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 from tests.chaos.seeded.checker.violations import Allowances
 from tests.chaos.seeded.history import Entry, History
@@ -19,6 +21,9 @@ Json = Mapping[str, Any]
 
 EPSILON = 2e-6
 """Seconds: times are floating-point numbers of seconds since the epoch, good for a microsecond."""
+
+_PART: Final = re.compile(r"([0-9.]+)(ms|s|m|h|d)")
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 _WORKED = 0.25
 """Seconds; a broker that hangs twice may have worked for a moment in between."""
@@ -109,6 +114,23 @@ def read(entry: Entry) -> Seen:
     return Seen(entry, data, str(attributes.get("id", "")), str(attributes.get("source", "")), decided)
 
 
+def retentions(run: Run) -> list[float]:
+    """The seconds for which an eviction that is over is kept: all values that this had, one after the other."""
+    return run.settings("eviction_retention", 86_400.0)
+
+
+def _field(name: str) -> str:
+    """The name of a setting in the configuration."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def _number(value: object) -> float:
+    """A number, or a duration in seconds, as it stands in a configuration."""
+    parts = _PART.findall(str(value))
+    return sum(float(number) * _UNITS[unit] for number, unit in parts) if parts else float(str(value))
+
+
 class Run:
     """A history with its records read and sorted.
 
@@ -145,23 +167,34 @@ class Run:
     # Settings.
 
     def setting(self, name: str, default: float) -> float:
-        """A setting that is a number; `inf` may be written as text."""
+        """A setting that is a number, as it was at the end; `inf` may be written as text."""
+        return self.settings(name, default)[-1]
+
+    def settings(self, name: str, default: float) -> list[float]:
+        """All values that a setting had, one after the other: the one that the services began with, and each change."""
         value = self.history.settings.get(name, default)
-        return float(value) if isinstance(value, (int, float, str)) else default
+        began = float(value) if isinstance(value, (int, float, str)) else default
+        return [began, *(_number(seen.data["spec"][_field(name)]) for seen in self.of("configuration"))]
 
-    def flag(self, name: str) -> bool:
-        """A setting that is on or off."""
-        return self.history.settings.get(name) in {True, "true", "True"}
+    def failover(self, decision: Seen | None = None) -> bool:
+        """Whether the feature gate Failover was on for a decision, or at the end."""
+        gates = str(self.history.settings.get("feature_gates", "")).replace(" ", "")
+        return self._as_configured("featureGates", {"Failover": "Failover=true" in gates}, decision)["Failover"] is True
 
-    @property
-    def failover(self) -> bool:
-        """Whether the feature gate Failover is on."""
-        return "Failover=true" in str(self.history.settings.get("feature_gates", "")).replace(" ", "")
+    def clusters_evict(self, decision: Seen | None = None) -> bool:
+        """Whether NoExecute taints evicted from Karmada clusters for a decision, or at the end."""
+        name = "enable_no_execute_taint_eviction"
+        began = self.history.settings.get(name) in {True, "true", "True"}
+        return self.failover(decision) and self._as_configured(_field(name), began, decision) is True
 
-    @property
-    def clusters_evict(self) -> bool:
-        """Whether NoExecute taints evict from Karmada clusters."""
-        return self.failover and self.flag("enable_no_execute_taint_eviction")
+    def _as_configured(self, field: str, began: Any, decision: Seen | None) -> Any:
+        """A field of the configuration by which something was decided, or of the last; without one, what it began with.
+
+        A decision names the generation of its configuration.
+        """
+        until = math.inf if decision is None else int(decision.entry.headers.get("ce_configuration", 0))
+        changes = [seen.data["spec"][field] for seen in self.of("configuration") if seen.data["generation"] <= until]
+        return [began, *changes][-1]
 
     def runs(self, service: str) -> bool:
         """Whether a service took part; `services` among the settings names those that did, else all did."""

@@ -58,9 +58,9 @@ def nobody_evicted_without_leave(run: Run) -> Iterator[Violation]:
                 yield Violation(name, seen.where, f"ask {asked} was granted before its owner began")
             continue
         subject = subject_of(run, seen, workload, target, generation)
-        if subject is None or not evicts(run, target):
+        if subject is None or not evicts(run, target, seen):
             continue
-        rate = run.setting("resource_eviction_rate", 0.5)
+        rate = max(run.settings("resource_eviction_rate", 0.5))
         if target.startswith("Cluster/") and not math.isinf(rate):
             yield Violation(name, seen.where, "it did not ask, and there is a rate")
         for guard in in_force(run, seen, subject):

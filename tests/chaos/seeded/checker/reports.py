@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from tests.chaos.seeded.checker.agreement import grace_of
+from tests.chaos.seeded.checker.agreement import graces_of
 from tests.chaos.seeded.checker.desired_taints import resource_key, uid_of
 from tests.chaos.seeded.checker.parsed_history import EPSILON, Run, Seen, name_of, when
 from tests.chaos.seeded.checker.violations import Violation
@@ -123,7 +123,7 @@ def nobody_is_silenced_who_spoke(run: Run) -> Iterator[Violation]:
         if seen.gone or seen.data.get("reportId") or seen.source != _INGEST:
             continue
         target, source = seen.key.partition("|")[0], str(seen.data.get("source", ""))
-        grace = grace_of(run, target, source)
+        grace = min(filter(None, graces_of(run, target, source)), default=0.0)
         timers = [one for one in fired[target, source] if one.order < seen.order]
         if not grace or not timers:
             continue

@@ -36,7 +36,8 @@ def zone_rates_are_kept(run: Run) -> Iterator[Violation]:
     had no nodes meanwhile begins anew. A large zone that was in partial disruption from the one grant to the other is
     held to `secondary_node_eviction_rate`.
     """
-    rate, slow = run.setting("node_eviction_rate", 0.1), run.setting("secondary_node_eviction_rate", 0.01)
+    rate = max(run.settings("node_eviction_rate", 0.1))
+    slow = max(run.settings("secondary_node_eviction_rate", 0.01))
     states = _history(run)
     last: dict[str, Seen] = {}
     for seen in _granted(run):
@@ -66,7 +67,7 @@ def nodes_are_tainted_at_their_zones_rate(run: Run) -> Iterator[Violation]:
     governor, by whose clock tokens grow. What has ended before it was done does not count, for it made room by that: a
     grant that was taken back, a node that moved.
     """
-    rate = max(run.setting("node_eviction_rate", 0.1), run.setting("secondary_node_eviction_rate", 0.01))
+    rate = max(*run.settings("node_eviction_rate", 0.1), *run.settings("secondary_node_eviction_rate", 0.01))
     if rate <= 0 or math.isinf(rate) or not run.runs("governor"):
         return
     most = max(1, math.ceil(rate * _CONFIRMED))
@@ -185,7 +186,7 @@ def _small(run: Run, seen: Seen, zone: str) -> bool:
         if not run.precedes(one, seen):
             break
         members[one.key] = "" if one.gone else one.data["zone"]
-    slow = run.setting("secondary_node_eviction_rate", 0.01)
+    slow = max(run.settings("secondary_node_eviction_rate", 0.01))
     large = sum(1 for place in members.values() if place == zone) > run.setting("large_cluster_size_threshold", 50)
     return not large or slow <= 0
 
@@ -219,7 +220,7 @@ def conditions_have_held(run: Run) -> Iterator[Violation]:
     nobody has ever said whether a managed cluster is available has no time: its first set of taints may say so. What
     the same transaction takes back was never there.
     """
-    hold = run.setting("taint_add_hold", 0)
+    hold = min(run.settings("taint_add_hold", 0))
     if hold <= 0:
         return
     for target, records in run.keys("taints"):

@@ -16,15 +16,18 @@ from tests.chaos.seeded.kafka.loop import Process
 from tests.chaos.seeded.kafka.producer import SimProducer
 from tests.support.declared import DeclaredObjects
 
+from moorage.runtime.configuration import spec_of
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.condition import HEALTHY, ConditionReported, ConditionStatus
+from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import resource_key, resource_partition_key
+from moorage_schemas.resources.configuration import CONFIGURATION_NAME
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, RESOURCES, Topic, partition_of
+from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, CONFIGURATION, RESOURCES, Topic, partition_of
 
 Document = dict[str, Any]
 
@@ -173,9 +176,11 @@ class Writer:
 class People:
     """What people and probes do, kept as the gateway would keep it: versions, uids, wishes."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, settings: Settings) -> None:
         self._writer = writer
         self._clock = writer.process.clock
+        self._settings = settings
+        self._configurations = 0
         self._declared = DeclaredObjects()
         self._lives: dict[str, int] = {}
         self._began: dict[str, str] = {}
@@ -278,6 +283,18 @@ class People:
             workload=workload,
         )
         return self._writer.write(CONDITION_REPORTS, target.key, event)
+
+    def configure(self, **changes: Any) -> asyncio.Future[int]:
+        """Change some settings of the fleet's configuration, by the names that they have in `Settings`.
+
+        The first change makes the configuration, from the settings that the services were started with.
+        """
+        self._settings = self._settings.model_copy(update=changes)
+        self._configurations += 1
+        event = ConfigurationChanged(
+            uid="uid-configuration", generation=self._configurations, spec=spec_of(self._settings)
+        )
+        return self._writer.write(CONFIGURATION, CONFIGURATION_NAME, event)
 
     def _write(self, key: str) -> asyncio.Future[int]:
         return self._writer.write(RESOURCES, key, self._declared.next(key), partition_key=resource_partition_key(key))

@@ -196,7 +196,7 @@ class World:
 
         self.outside = self.new_process("outside")
         self.writer = Writer(self.cluster, self.outside, self.settings)
-        self.people = People(self.writer)
+        self.people = People(self.writer, self.settings)
         self.replicas = [Replica(self, name, number) for name in services for number in range(workers)]
         self._log = log
         self._quiet = False
