@@ -36,7 +36,7 @@ Candidates = frozenset[ManagedSet] | Mask | None
 """The clusters that a placement may choose from: those in sets, those in a mask, or all."""
 
 _ROWS: Final = 4_000_000
-"""The maximum size of the cache of shared results in rows, each about 60 bytes."""
+"""The maximum size of the cache of shared results in rows, each about 60 bytes, or up to 76 with a shortlist."""
 
 
 class PlacementScheduler:
