@@ -21,8 +21,9 @@ What the measured span contains:
   comparable in its purpose, not step by step.
 - The first run in this process also loads code, so the medians of several runs are compared. `cold` is the first run.
 
-On a sample of states, the clusters, the scores and the decisions so far are sent to the oracle (`ocm_schedule`), and
-its decisions, in their order, and its scores are compared with ours. MOORAGE_ORACLE names the oracle, as in
+One more run, which is not measured, records our scores on a sample of states. For these, the clusters, the scores and
+the decisions so far are sent to the oracle (`ocm_schedule`), and its decisions, in their order, and its scores are
+compared with ours. MOORAGE_ORACLE names the oracle, as in
 bench/matching.py.
 """
 
@@ -167,10 +168,9 @@ def run_ours(clusters: Sequence[Json], scores: Sequence[Json], specs: Sequence[J
         times.append(time.perf_counter() - start)
         run.decisions.append(scheduled.decisions)
         if i in compared:
-            usage.remove(scheduled.decisions)  # the reasons refer to the state before
+            # The scores are those before the decision was counted.
             names = fleet.names_at(scheduled.rows)
             run.totals[i] = dict(zip(names, scheduled.totals.tolist(), strict=True))
-            usage.add(scheduled.decisions)
     run.cpu = time.process_time() - busy
     tenth = max(1, len(times) // 10)
     run.opening = times[0]
@@ -250,7 +250,7 @@ def measure(oracle: Path | None, placements: int, options: argparse.Namespace) -
     asked = oracle is not None and placements <= options.peer_placements
     ours, peers = [], []
     for _ in range(options.runs):
-        ours.append(run_ours(clusters, scores, specs, sample))
+        ours.append(run_ours(clusters, scores, specs, ()))
         if oracle is not None and asked:
             peers.append(run_peer(oracle, placements, options))
     setups = [peer_setup(oracle, options) for _ in range(3)] if oracle is not None else []
@@ -260,7 +260,10 @@ def measure(oracle: Path | None, placements: int, options: argparse.Namespace) -
     my_cpu = statistics.median(run.cpu for run in ours)
     set_up = statistics.median(busy for _, busy in setups) if setups else 0.0
     their_cpu = statistics.median(run.cpu for run in peers) - set_up if peers else None
-    different = differences(oracle, ours[0], clusters, scores, specs) if oracle is not None else []
+    judged = run_ours(clusters, scores, specs, sample)
+    if any(run.decisions != judged.decisions for run in ours):
+        raise RuntimeError("two runs on the same objects made different decisions")
+    different = differences(oracle, judged, clusters, scores, specs) if oracle is not None else []
     return {
         "placements": placements,
         "ours_s": round(mine, 4),
@@ -282,7 +285,7 @@ def measure(oracle: Path | None, placements: int, options: argparse.Namespace) -
         "ours_cpu_s": round(my_cpu, 3),
         "peer_cpu_s": None if their_cpu is None else round(their_cpu, 3),
         "ratio_cpu": None if their_cpu is None else round(their_cpu / my_cpu, 1),
-        "states_compared": 0 if oracle is None else len(ours[0].totals),
+        "states_compared": 0 if oracle is None else len(judged.totals),
         "different": different,
     }
 

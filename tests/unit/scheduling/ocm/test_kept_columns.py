@@ -64,7 +64,9 @@ def test_taints_are_judged_for_all_clusters_as_for_one(
         else:
             fleet.put(ManagedClusterFacts(f"c{i}", taints=changed))
     column = TaintColumn(tolerated, as_upstream)
+    blank = fleet.is_blank(column)
     found = fleet.column(column)
+    assert not blank or (found == column.empty(fleet.capacity)).all()
     expected = column.empty(fleet.capacity)
     for row in np.flatnonzero(fleet.present).tolist():
         expected[:, row] = column.answer(fleet, row)
@@ -170,3 +172,64 @@ def test_choosing_among_the_best_so_far_is_choosing_among_all() -> None:
         usage.add(found.decisions)
         if number % 7 == 6:
             usage.remove(found.decisions)
+
+
+balanced = st.tuples(
+    st.sampled_from(["add", "remove", "other", "cluster"]),
+    st.integers(1, 40),
+    st.sampled_from([1, 1, 3, 30, 79, 80, None]),
+)
+
+
+@given(st.lists(balanced, min_size=3, max_size=25), st.sampled_from([-1, 1, 3]))
+def test_a_shortlist_gives_the_decisions_and_reasons_of_a_new_scheduler(
+    steps: list[tuple[str, int, int | None]], weight: int
+) -> None:
+    fleet, scheduler = made(80)
+    usage = Usage(fleet)
+    spec = SPEC.model_dump(by_alias=True, exclude_none=True)
+    del spec["tolerations"][0]["tolerationSeconds"], spec["tolerations"][1]["tolerationSeconds"]
+    spec["prioritizerPolicy"]["configurations"][1]["weight"] = weight
+    had: list[tuple[str, ...]] = []
+    told = []
+    for does, which, number in steps:
+        spec["numberOfClusters"] = number
+        terms = terms_of(PlacementSpec.model_validate(spec))
+        found = scheduler.schedule(terms, usage=usage, now=NOW)
+        fresh = PlacementScheduler(fleet).schedule(terms, usage=usage, now=NOW)
+        totals = dict(zip(fleet.names_at(fresh.rows), fresh.totals.tolist(), strict=True))
+        assert found.decisions == fresh.decisions
+        assert list(found.decisions) == sorted(totals, key=lambda name: (-totals[name], name))[:number]
+        told.append((found, fresh.totals.tolist(), fresh.prioritizers))
+        if does == "cluster":
+            # Reasons must be requested before the fleet changes, and may be requested after decisions are counted.
+            for one, expected, parts in told:
+                assert one.totals.tolist() == expected
+                assert [p.values.tolist() for p in one.prioritizers] == [p.values.tolist() for p in parts]
+            told.clear()
+            fleet.put(ManagedClusterFacts(f"c{which:03}", taints=(Taint(key="k1", effect="NoSelect"),) * (which % 2)))
+        elif does == "remove" and had:
+            usage.remove(had.pop(which % len(had)))
+        else:
+            had.append(found.decisions[:which] if does == "add" else (f"c{2 * which - 1:03}",))
+            usage.add(had[-1])
+    for one, expected, _ in told:
+        assert one.totals.tolist() == expected
+
+
+def test_a_taint_that_is_not_tolerated_ends_what_was_true_of_all_clusters() -> None:
+    fleet, scheduler = made(40)
+    spec = PlacementSpec.model_validate(
+        {"numberOfClusters": 40, "tolerations": [{"key": f"k{i}", "operator": "Exists"} for i in range(3)]}
+    )
+    terms = terms_of(spec)
+    column = TaintColumn(terms.tolerations, as_upstream=False)
+    assert len(scheduler.schedule(terms, usage=Usage(fleet), now=NOW).decisions) == 40
+    assert fleet.is_blank(column)
+    assert not fleet.put(ManagedClusterFacts("c001", taints=(Taint(key="k2", effect="NoSelect"),))).columns & {column}
+    assert fleet.is_blank(column)
+    assert column in fleet.put(ManagedClusterFacts("c001", taints=(Taint(key="other", effect="NoSelect"),))).columns
+    found = scheduler.schedule(terms, usage=Usage(fleet), now=NOW)
+    assert len(found.decisions) == 39
+    assert "c001" not in found.decisions
+    assert [(one.filter, one.count) for one in found.ruled_out()] == [("TaintToleration", 1)]

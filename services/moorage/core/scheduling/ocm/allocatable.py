@@ -14,7 +14,7 @@ import numpy as np
 
 from moorage.core.apimachinery.quantities import QuantityError, parse_quantity
 from moorage.core.scheduling.framework.scores import MAX_SCORE
-from moorage.core.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Rows, Values
+from moorage.core.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Rows, Scores, Values
 from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, PlacementRequest, Scored
 from moorage.core.scheduling.ocm.terms import PlacementTerms
@@ -89,16 +89,14 @@ class ResourceAllocatable(ManagedPrioritizer):
 
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
         """Score the feasible clusters that state their amount."""
-        amounts = fleet.column(AllocatableColumn(self.resource))[rows]
+        amounts = fleet.column(AllocatableColumn(self.resource)).take(rows)
+        if amounts.size and not math.isnan(amounts.item(amounts.argmin())):  # argmin finds the first NaN
+            return Scored(_proportional(amounts))
         given = ~np.isnan(amounts)
         values = np.zeros(rows.size, dtype=np.int64)
         have = amounts[given]
         if have.size:
-            least, most = have.min(), have.max()
-            if most > least:
-                values[given] = np.trunc(((have - least) / (most - least) - 0.5) * 2.0 * 100.0)
-            else:
-                values[given] = MAX_SCORE
+            values[given] = _proportional(have)
         return Scored(values, given)
 
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
@@ -116,3 +114,16 @@ class ResourceAllocatable(ManagedPrioritizer):
             yield f"it does not state both its allocatable {self.resource} and its capacity"
         else:
             yield f"{fleet.at(row).allocatable[self.resource]} of {self.resource} is allocatable"
+
+
+def _proportional(amounts: Values) -> Scores:
+    """The score of each amount, by its place between the least and the most. There must be one, and none may be NaN."""
+    least, most = amounts.item(amounts.argmin()), amounts.item(amounts.argmax())
+    if most == least:
+        return np.full(amounts.size, MAX_SCORE, dtype=np.int64)
+    places = amounts - least
+    places /= most - least
+    places -= 0.5
+    places *= 2.0 * MAX_SCORE
+    scores: Scores = places.astype(np.int64)  # truncates towards zero
+    return scores

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property, lru_cache
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from moorage.core.scheduling.framework.plugins import Basis, Filter, Prioritizer
 from moorage.core.scheduling.ocm.columns.column import Column, Mask, Rows, Scores
 from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.columns.usage import Usage
+from moorage.core.scheduling.ocm.columns.usage import GrowthSpan, Usage
 from moorage.core.scheduling.ocm.terms import Coordinate, PlacementTerms
 
 
@@ -101,6 +101,26 @@ class Scored(NamedTuple):
     since: int | None = None
 
 
+class CountedScores(NamedTuple):
+    """The scores of one prioritizer that depend only on a number that is counted for each cluster.
+
+    Attributes:
+        counts: the number of each row of the fleet, now.
+        table: the score for each number. A higher number has no higher score.
+        span: as long as this is the same object, the table is the same, and no number becomes lower.
+        added: how many times a number had increased in the span.
+    """
+
+    counts: Scores
+    table: Scores
+    span: GrowthSpan
+    added: int
+
+    def scored(self, rows: Rows) -> Scored:
+        """The scores of these rows when these were made, even if the numbers have changed since."""
+        return Scored(self.table.take(self.span.counts(self.added).take(rows)))
+
+
 class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
     """Rules clusters out.
 
@@ -120,9 +140,21 @@ class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
         Raises:
             MisconfiguredError: the placement's spec is invalid.
         """
-        if problem := self.problem(request.terms):
-            raise MisconfiguredError(self.name, problem)
+        self.check(request.terms)
         return self.passed(request, fleet, shown)
+
+    def check(self, terms: PlacementTerms) -> None:
+        """Check that it can be applied to a placement.
+
+        Raises:
+            MisconfiguredError: it cannot.
+        """
+        if problem := self.problem(terms):
+            raise MisconfiguredError(self.name, problem)
+
+    def idle(self, terms: PlacementTerms, fleet: ManagedFleet) -> bool:
+        """Whether every cluster of the fleet passes at all times, decided or not. False if that is not known."""
+        return False
 
     @abstractmethod
     def passed(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
@@ -146,6 +178,10 @@ class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
 
     def timed(self, terms: PlacementTerms) -> bool:
         """Whether time alone can change the answer for a placement."""
+        return self._clocked
+
+    @cached_property
+    def _clocked(self) -> bool:
         return Basis.CLOCK in self.rests_on
 
     def validity(self, request: PlacementRequest, fleet: ManagedFleet) -> tuple[int | None, int | None]:
@@ -189,7 +225,7 @@ class ManagedPrioritizer(Prioritizer[PlacementRequest, ManagedFleet]):
     upstream: ClassVar[bool] = True
     """Whether upstream has this prioritizer."""
 
-    @property
+    @cached_property
     def static(self) -> bool:
         """Whether the scores depend only on the scored clusters and on time, not on decisions.
 
@@ -204,6 +240,13 @@ class ManagedPrioritizer(Prioritizer[PlacementRequest, ManagedFleet]):
     @abstractmethod
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
         """Scores from `lowest` to `highest` for the rows, in their order. The rows are all clusters that passed."""
+
+    def counted(self, request: PlacementRequest) -> CountedScores | None:
+        """The scores of `score`, if they depend only on a number that is counted for each cluster. Otherwise None.
+
+        With them, the best are found without scoring every cluster.
+        """
+        return None
 
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
         """The columns on which the scores depend."""
@@ -266,8 +309,7 @@ class Plugins:
 
     def find(self, coordinate: Coordinate, *, as_upstream: bool) -> ManagedPrioritizer | None:
         """The prioritizer for a coordinate. None if there is none."""
-        found = (one.answers(coordinate) for one in self.prioritizers if one.upstream or not as_upstream)
-        return next((one for one in found if one is not None), None)
+        return _found(self, coordinate, as_upstream)
 
     def chosen(self, terms: PlacementTerms) -> tuple[Chosen, ...]:
         """The prioritizers of a placement. Those that do not exist are left out."""
@@ -283,6 +325,14 @@ class Plugins:
         """When a placement with these clusters must be decided again, in microseconds since 1970. None means never."""
         ends = (one.requeue_at(request, fleet, rows) for one in self.filters if one.timed(request.terms))
         return min((end for end in ends if end is not None), default=None)
+
+
+@lru_cache(maxsize=1024)
+def _found(plugins: Plugins, coordinate: Coordinate, as_upstream: bool) -> ManagedPrioritizer | None:  # noqa: FBT001 - what is cached is called by position
+    for one in plugins.prioritizers:
+        if (one.upstream or not as_upstream) and (found := one.answers(coordinate)) is not None:
+            return found
+    return None
 
 
 @cache

@@ -18,14 +18,17 @@ from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.columns.instants import FOREVER, NEVER, instant, microseconds
 from moorage.core.scheduling.ocm.columns.membership import SetColumn, members
 from moorage.core.scheduling.ocm.columns.usage import Usage
-from moorage.core.scheduling.ocm.decisions.result import NO_ROWS, Filtered, Scheduled, Score, Shared
+from moorage.core.scheduling.ocm.decisions.best_clusters import NO_ROWS, BestClusters
+from moorage.core.scheduling.ocm.decisions.result import Filtered, Scheduled, Score, Shared
 from moorage.core.scheduling.ocm.plugin import (
     SUCCESS,
     Chosen,
+    CountedScores,
     MisconfiguredError,
     PlacementRequest,
     Plugins,
     Scored,
+    Status,
 )
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 
@@ -33,13 +36,7 @@ Candidates = frozenset[ManagedSet] | Mask | None
 """The clusters that a placement may choose from: those in sets, those in a mask, or all."""
 
 _ROWS: Final = 4_000_000
-"""The maximum size of the cache of shared results in rows, each about 60 bytes."""
-
-_ROOM: Final = 2**62
-
-_AHEAD: Final = 6
-"""How many times the requested number of clusters is found at once when the best are looked for among all. As long as
-enough of these remain good enough, the next placements with the same terms choose among them."""
+"""The maximum size of the cache of shared results in rows, each about 60 bytes, or up to 76 with a shortlist."""
 
 
 class PlacementScheduler:
@@ -86,9 +83,39 @@ class PlacementScheduler:
         shared = self._share(request, candidates)
         if shared.status.is_error:
             return Scheduled(shared, request, self._fleet, self._plugins, status=shared.status)
+        number, status = terms.number, shared.status
+        scored: list[Scored] = []
+        counted: CountedScores | None = None
+        if shared.counting is not None and number is not None and shared.best.takes_counted(number):
+            counted = shared.counting.counted(request)
+        if counted is None or number is None:
+            total, status = self._add_scores(request, shared, scored)
+            best = shared.best.by_scores(total, number)
+        else:
+            best = shared.best.by_counted(counted, number)
+        names = self._fleet.names_at(best)
+        return Scheduled(
+            shared,
+            request,
+            self._fleet,
+            self._plugins,
+            status=status,
+            scored=scored,
+            counted=counted,
+            decisions=names,
+            unscheduled=0 if number is None else number - len(names),
+            requeue_at=self._requeue_at(request, shared, best),
+        )
+
+    def _add_scores(
+        self, request: PlacementRequest, shared: Shared, scored: list[Scored]
+    ) -> tuple[Scores | None, Status]:
+        """Add the scores of each prioritizer to `scored`.
+
+        Returns the weighted sum of those that are not static, or None if all are; and the first warning.
+        """
         status = shared.status
         total: Scores | None = None
-        scored: list[Scored] = []
         for one in shared.scores:
             if one.scored is not None:
                 scored.append(one.scored)
@@ -99,19 +126,7 @@ class PlacementScheduler:
             scored.append(part)
             if part.status is not SUCCESS and status == SUCCESS:
                 status = part.status
-        best = _best(shared, total, terms.number)
-        names = self._fleet.names_at(shared.rows[best])
-        return Scheduled(
-            shared,
-            request,
-            self._fleet,
-            self._plugins,
-            status=status,
-            scored=scored,
-            decisions=names,
-            unscheduled=0 if terms.number is None else terms.number - len(names),
-            requeue_at=self._requeue_at(request, shared, best),
-        )
+        return total, status
 
     def columns(self, terms: PlacementTerms, sets: frozenset[ManagedSet] = frozenset()) -> frozenset[Column]:
         """The columns on which decisions for the terms depend. Other changes of the clusters change no decision.
@@ -142,7 +157,7 @@ class PlacementScheduler:
         # If every cluster that fits is selected, scores have no influence.
         found = None if request.terms.as_upstream or not request.terms.number else shared.requeue_at
         if shared.timed:
-            rows = request.decided if request.terms.as_upstream else shared.rows[best]
+            rows = request.decided if request.terms.as_upstream else best
             for one in shared.timed:
                 end = one.requeue_at(request, self._fleet, rows)
                 found = end if found is None else found if end is None else min(found, end)
@@ -157,7 +172,7 @@ class PlacementScheduler:
             or not known.since <= request.now_us < known.until
             or known.candidates.size != self._fleet.capacity
         ):
-            known = self._make(request._replace(decided=NO_ROWS), candidates)
+            known = self._make(request._replace(decided=NO_ROWS) if request.decided.size else request, candidates)
             if key is not None:
                 self._remember(key, known)
         differs = known.differs_if_decided
@@ -176,40 +191,49 @@ class PlacementScheduler:
         shown = _candidates(self._fleet, candidates)
         shared = Shared(self._fleet.version, NEVER, FOREVER, shown, (), SUCCESS)
         try:
-            shown = self._filter(shared, request, shown)
+            rows = self._filter(shared, request, shown)
             chosen = self._chosen(request.terms)
         except MisconfiguredError as error:
             shared.status = error.status
             return shared
-        self._score(shared, request, np.flatnonzero(shown), chosen)
+        self._score(shared, request, rows, chosen)
         return shared
 
-    def _filter(self, shared: Shared, request: PlacementRequest, shown: Mask) -> Mask:
-        """The clusters that pass every filter. The results of the filters are added to `shared`."""
+    def _filter(self, shared: Shared, request: PlacementRequest, shown: Mask) -> Rows:
+        """The rows of the clusters that pass every filter. The results of the filters are added to `shared`."""
         fleet, terms = self._fleet, request.terms
         filters = self._plugins.filters
         shared.timed = tuple(one for one in filters if one.timed(terms))
+        rows = shown.nonzero()[0]
+        filtered: list[Filtered] = []
         for one in filters:
-            if shown.any():
-                shown = one.apply(request, fleet, shown)
+            if rows.size:
+                one.check(terms)
+            if rows.size and not one.idle(terms, fleet):
+                shown = one.passed(request, fleet, shown)
+                rows = shown.nonzero()[0]
                 _add_differing(shared, one.differs_if_decided(terms, fleet))
                 _narrow(shared, *one.validity(request, fleet))
-            shared.filtered = (*shared.filtered, Filtered(one.name, shown, one.summary))
-        return shown
+            filtered.append(Filtered(one.name, shown, one.summary))
+            shared.filtered = tuple(filtered)
+        return rows
 
     def _score(self, shared: Shared, request: PlacementRequest, rows: Rows, chosen: Sequence[Chosen]) -> None:
         """Add the scores of the clusters that passed to `shared`, as far as they can be shared."""
         fleet = self._fleet
         shared.rows = rows
         shared.ranks = fleet.ranks(rows)
-        shared.total = np.zeros(rows.size, dtype=np.int64)
+        total: Scores | None = None
         scores = []
+        others: list[Chosen] = []
         for one in chosen:
             scored = one.prioritizer.score(request, fleet, rows) if one.prioritizer.static else None
             scores.append(Score(one.prioritizer, one.weight, scored))
             if scored is None:
+                others.append(one)
                 continue
-            shared.total += one.weight * scored.values
+            weighted = scored.values if one.weight == 1 else scored.values * one.weight
+            total = weighted if total is None else total + weighted
             _narrow(shared, scored.since, scored.until)
             if scored.until is not None:
                 known = shared.requeue_at
@@ -218,7 +242,12 @@ class PlacementScheduler:
                 # The first warning is reported. Upstream reports any one of them.
                 shared.status = scored.status
         shared.scores = tuple(scores)
-        _set_order(shared, fleet)
+        if total is None:
+            total = np.zeros(rows.size, dtype=np.int64)
+        reach = sum(abs(one.weight) * one.prioritizer.reach for one in others)
+        shared.best = BestClusters(rows, shared.ranks, total, names=len(fleet), reach=reach)
+        if len(others) == 1 and others[0].weight > 0:
+            shared.counting, shared.best.weight = others[0].prioritizer, others[0].weight
 
     def _chosen(self, terms: PlacementTerms) -> list[Chosen]:
         """The prioritizers of a placement.
@@ -239,7 +268,7 @@ class PlacementScheduler:
 
 def _candidates(fleet: ManagedFleet, candidates: Candidates) -> Mask:
     if candidates is None:
-        return fleet.available.copy()
+        return fleet.available
     if isinstance(candidates, frozenset):
         return members(fleet, candidates)
     if candidates.size != fleet.capacity:
@@ -258,34 +287,3 @@ def _add_differing(shared: Shared, differs: Mask | None) -> None:
     if differs is not None:
         known = shared.differs_if_decided
         shared.differs_if_decided = differs if known is None else known | differs
-
-
-def _set_order(shared: Shared, fleet: ManagedFleet) -> None:
-    """Combine total and rank of each cluster in one number, if the numbers are small enough."""
-    step = len(fleet) + 1
-    largest = int(np.abs(shared.total).max(initial=0))
-    largest += sum(abs(one.weight) * one.plugin.reach for one in shared.scores if one.scored is None)
-    if (largest + 1) * step < _ROOM:
-        shared.step = np.array(step)
-        shared.order = shared.ranks - step * shared.total
-
-
-def _best(shared: Shared, total: Scores | None, number: int | None) -> Rows:
-    """The positions of the best clusters in `shared.rows`, best first: by total from high to low, then by name."""
-    wanted = shared.rows.size if number is None else number
-    if wanted < 0:
-        raise ValueError(f"numberOfClusters: Invalid value: {wanted}: must be greater than or equal to 0")
-    if not shared.step:
-        whole = shared.total if total is None else shared.total + total
-        return np.lexsort((shared.ranks, -whole))[:wanted]
-    order = shared.order if total is None else shared.order - shared.step * total
-    if wanted >= order.size:
-        return np.argsort(order)
-    if not wanted:
-        return NO_ROWS
-    best: Rows = (order <= shared.bound).nonzero()[0]
-    if not wanted <= best.size <= _AHEAD * _AHEAD * wanted:
-        ahead = min(order.size, _AHEAD * wanted) - 1
-        shared.bound = np.array(np.partition(order, ahead)[ahead])
-        best = (order <= shared.bound).nonzero()[0]
-    return best[order[best].argsort()[:wanted]]

@@ -100,6 +100,10 @@ class Column(ABC):
         for row in rows.tolist():
             values[..., row] = self.answer(fleet, row)
 
+    def blank(self, fleet: ColumnSource) -> bool:
+        """Whether every cluster surely has the value of `empty`. Then the values need not be filled, nor stored."""
+        return False
+
     def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
         """Whether the answer for a changed cluster is surely the same as before. If False, it is computed again."""
         return False

@@ -66,16 +66,39 @@ class Touched:
         return bool(self.aspects)
 
 
-@dataclass(slots=True)
 class _Kept:
     """The values of a column, the aspects on which they depend, and how many times it is held."""
 
-    values: Values
-    aspects: int
-    blank: list[Any]
-    """The value for rows without a cluster, one for each part."""
+    __slots__ = ("_blank", "_column", "_values", "aspects", "holders", "is_blank")
 
-    holders: int = 0
+    def __init__(self, column: Column) -> None:
+        self._column = column
+        self._values: Values | None = None
+        self._blank: list[Any] = []
+        self.aspects = column.aspects.value
+        self.holders = 0
+        self.is_blank = True
+        """Whether every row has the value for rows without a cluster. False if that is not known."""
+
+    def values(self, capacity: int) -> Values:
+        """The values. They are stored from the first time on that they are asked for."""
+        if self._values is None:
+            self._values = self._column.empty(capacity)
+        return self._values
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more rows."""
+        if self._values is not None:
+            longer = self._column.empty(capacity)
+            longer[..., : self._values.shape[-1]] = self._values
+            self._values = longer
+
+    @property
+    def blank(self) -> list[Any]:
+        """The value for rows without a cluster, one for each part."""
+        if not self._blank:
+            self._blank = self._column.empty(1)[..., 0].reshape(-1).tolist()
+        return self._blank
 
 
 @dataclass(slots=True)
@@ -85,11 +108,6 @@ class _Order:
     names: list[str]
     by_row: Scores
     """The position of each row. Undefined for rows without a cluster."""
-
-
-def _kept(column: Column, capacity: int) -> _Kept:
-    values = column.empty(capacity)
-    return _Kept(values, column.aspects.value, values[..., 0].reshape(-1).tolist())
 
 
 class ManagedFleet:
@@ -170,10 +188,13 @@ class ManagedFleet:
                 self._grow(2 * self.capacity)
         return row
 
-    def rows_for(self, names: Iterable[str]) -> list[int]:
+    def rows_for(self, names: Collection[str]) -> list[int]:
         """The rows of names. Names without a row get one."""
-        known = self._rows.get
-        return [self.row(name) if (row := known(name)) is None else row for name in names]
+        known = self._rows
+        try:
+            return [known[name] for name in names]
+        except KeyError:
+            return [self.row(name) for name in names]
 
     @property
     def left_behind(self) -> int:
@@ -281,9 +302,9 @@ class ManagedFleet:
             column = ScoreColumn(score.resource, name)
             uses = self._given[column.resource, name] = self._given.get((column.resource, name), 0) + 1
             if uses == 1 and column not in self._columns and len(self._given) <= _OPENED:
-                kept = self._columns[column] = _kept(column, self.capacity)
+                kept = self._columns[column] = _Kept(column)
                 if self._present[row]:
-                    _rewrite(kept, row, column.of(score))
+                    self._rewrite(kept, row, column.of(score))
                 self._shed()
 
     def _give_no_more(self, score: ScoreFacts) -> None:
@@ -321,7 +342,7 @@ class ManagedFleet:
 
     def ranks(self, rows: Rows) -> Scores:
         """The positions of rows in the order of all cluster names. All rows must have a cluster."""
-        ranks: Scores = self._ordered().by_row[rows]
+        ranks: Scores = self._ordered().by_row.take(rows)
         return ranks
 
     def _ordered(self) -> _Order:
@@ -367,13 +388,21 @@ class ManagedFleet:
 
     def column(self, column: Column) -> Values:
         """The values of a column. They are computed on first use."""
+        return self._column(column).values(self.capacity)
+
+    def is_blank(self, column: Column) -> bool:
+        """Whether every cluster is known to have the value that rows without a cluster have (`Column.empty`)."""
+        return self._column(column).is_blank
+
+    def _column(self, column: Column) -> _Kept:
         kept = self._columns.get(column)
         if kept is None:
-            kept = self._columns[column] = _kept(column, self.capacity)
-            if not column.lazy:
-                column.fill(self, kept.values, self._there())
+            kept = self._columns[column] = _Kept(column)
+            kept.is_blank = not column.lazy and column.blank(self)
+            if not column.lazy and not kept.is_blank:
+                column.fill(self, kept.values(self.capacity), self._there())
             self._shed()
-        return kept.values
+        return kept
 
     def hold(self, columns: Iterable[Column]) -> None:
         """Keep columns cached, so that `Touched` reports them, until `release` is called as many times."""
@@ -394,7 +423,7 @@ class ManagedFleet:
         return len(self._columns)
 
     def _there(self) -> Rows:
-        return np.flatnonzero(self._present)
+        return self._present.nonzero()[0]
 
     def _shed(self) -> None:
         """Drop the oldest columns that nobody holds, if there are too many."""
@@ -417,11 +446,29 @@ class ManagedFleet:
             if not kept.aspects & bits or (before is not None and after is not None and column.same(before, after)):
                 continue
             if column.lazy:
-                kept.values[row] = kept.blank[0]
+                kept.values(self.capacity)[row] = kept.blank[0]
                 touched.add(column)
-            elif _rewrite(kept, row, kept.blank if after is None else column.answer(self, row)):
+            elif self._rewrite(kept, row, kept.blank if after is None else column.answer(self, row)):
                 touched.add(column)
         return Touched(name, row, aspects, frozenset(touched), was, bool(self._live[row]))
+
+    def _rewrite(self, kept: _Kept, row: int, answer: Any) -> bool:
+        """Write a value. Returns whether it differs from the old one. NaN equals NaN here."""
+        if kept.is_blank and isinstance(answer, list | tuple) and list(answer) == kept.blank:
+            return False
+        values = kept.values(self.capacity)
+        if values.ndim == 1:
+            new = answer[0] if isinstance(answer, list) else answer
+            old = values.item(row)
+            if old == new or (old != old and new != new):  # noqa: PLR0124 - only what is not a number differs so
+                return False
+            values[row] = new
+        else:
+            if values[:, row].tolist() == list(answer):
+                return False
+            values[:, row] = answer
+        kept.is_blank = False
+        return True
 
     def _forget_codes(self) -> None:
         """Drop the codes of all texts, and the columns of codes, when most texts are those of earlier clusters."""
@@ -434,28 +481,10 @@ class ManagedFleet:
         more = np.zeros(capacity - self.capacity, dtype=np.bool_)
         self._live = np.concatenate([self._live, more])
         self._present = np.concatenate([self._present, more])
-        for column, kept in self._columns.items():
-            longer = column.empty(capacity)
-            longer[..., : kept.values.shape[-1]] = kept.values
-            kept.values = longer
+        for kept in self._columns.values():
+            kept.grow(capacity)
         self._taints.grow(capacity)
         self.capacity = capacity
-
-
-def _rewrite(kept: _Kept, row: int, answer: Any) -> bool:
-    """Write a value. Returns whether it differs from the old one. NaN equals NaN here."""
-    values = kept.values
-    if values.ndim == 1:
-        new = answer[0] if isinstance(answer, list) else answer
-        old = values.item(row)
-        if old == new or (old != old and new != new):  # noqa: PLR0124 - only what is not a number differs from itself
-            return False
-        values[row] = new
-        return True
-    if values[:, row].tolist() == list(answer):
-        return False
-    values[:, row] = answer
-    return True
 
 
 def _differences(before: ManagedClusterFacts, after: ManagedClusterFacts) -> Aspect:

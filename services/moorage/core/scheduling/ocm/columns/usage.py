@@ -13,6 +13,30 @@ from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 _FEW: Final = 64
 """Up to this many names are counted one by one. More names are counted together."""
 
+_LONGEST: Final = 4096
+"""The number of decisions after which a span ends in any case."""
+
+
+class GrowthSpan:
+    """A time in which decisions are only added, and the highest number of decisions stays the same.
+
+    Args:
+        counts: the decisions by row at its beginning.
+    """
+
+    __slots__ = ("_counts", "added")
+
+    def __init__(self, counts: Scores) -> None:
+        self._counts = counts
+        self.added: list[int] = []
+        """The row of each decision since, in their order."""
+
+    def counts(self, added: int) -> Scores:
+        """The decisions by row when so many had been added."""
+        counts = self._counts.copy()
+        np.add.at(counts, self.added[:added], 1)
+        return counts
+
 
 class Usage:
     """The number of decisions by cluster. Clusters that no longer exist, or do not exist yet, count too."""
@@ -24,6 +48,11 @@ class Usage:
         """The number of clusters with a given number of decisions. The index is the number of decisions."""
 
         self._most = 0
+        self._view = self._counts.data
+        """The counts once more: one element of this is read and written in half the time."""
+
+        self._span: GrowthSpan | None = None
+        """The present span. None until somebody asks for it."""
 
     @property
     def most(self) -> int:
@@ -34,10 +63,21 @@ class Usage:
     def counts(self) -> Scores:
         """The number of decisions by row of the fleet. Do not modify it."""
         if self._counts.size < self._fleet.capacity:
-            longer = np.zeros(self._fleet.capacity, dtype=np.int64)
-            longer[: self._counts.size] = self._counts
-            self._counts = longer
+            self._lengthen()
         return self._counts
+
+    def _lengthen(self) -> None:
+        longer = np.zeros(self._fleet.capacity, dtype=np.int64)
+        longer[: self._counts.size] = self._counts
+        self._span = None
+        self._counts, self._view = longer, longer.data
+
+    @property
+    def span(self) -> GrowthSpan:
+        """The present span: another object whenever a number of decisions falls, or the highest number changes."""
+        if self._span is None or len(self._span.added) > _LONGEST:
+            self._span = GrowthSpan(self.counts.copy())
+        return self._span
 
     def add(self, names: Collection[str]) -> None:
         """Add a decision for each of the names."""
@@ -45,28 +85,38 @@ class Usage:
             self._count_many(names, 1)
             return
         rows = self._fleet.rows_for(names)
-        counts, having = self.counts, self._having
+        if self._counts.size < self._fleet.capacity:
+            self._lengthen()
+        counts, having, most = self._view, self._having, self._most
         for row in rows:
-            count = counts.item(row)
+            count = counts[row]
             counts[row] = count + 1
             having[count] -= 1
-            if count < self._most:
+            if count < most:
                 having[count + 1] += 1
             else:
                 having.append(1)
-                self._most += 1
+                most += 1
+        if most != self._most:
+            self._most, self._span = most, None
+        elif self._span is not None:
+            self._span.added += rows
 
     def remove(self, names: Collection[str]) -> None:
         """Remove a decision for each of the names. A cluster without decisions stays at zero."""
         if len(names) > _FEW:
             self._count_many(names, -1)
             return
-        for name in names:
-            row = self._fleet.row(name)
-            count = int(self.counts[row])
+        self._span = None
+        rows = self._fleet.rows_for(names)
+        if self._counts.size < self._fleet.capacity:
+            self._lengthen()
+        counts = self._view
+        for row in rows:
+            count = counts[row]
             if not count:
                 continue
-            self._counts[row] = count - 1
+            counts[row] = count - 1
             self._having[count] -= 1
             self._having[count - 1] += 1
         while len(self._having) > 1 and not self._having[-1]:
@@ -75,7 +125,7 @@ class Usage:
 
     def _count_many(self, names: Collection[str], change: int) -> None:
         rows = np.fromiter((self._fleet.row(name) for name in names), dtype=np.intp, count=len(names))
-        counts = self.counts
+        counts, self._span = self.counts, None
         np.add.at(counts, rows, change)
         np.maximum(counts, 0, out=counts)
         self._having = np.bincount(counts).tolist()

@@ -12,7 +12,9 @@ import numpy as np
 from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, TargetVerdict
 from moorage.core.scheduling.ocm.columns.column import Mask, Rows, Scores
 from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.decisions.best_clusters import NO_ROWS, BestClusters
 from moorage.core.scheduling.ocm.plugin import (
+    CountedScores,
     ManagedFilter,
     ManagedPrioritizer,
     PlacementRequest,
@@ -28,10 +30,8 @@ SHOWN: Final = 10
 _BARE: Final = 50
 """The size of a shared result without rows, expressed in rows: about three kilobytes."""
 
-NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
-_ZERO: Final[Scores] = np.array(0, dtype=np.int64)
-_LOWEST: Final[Scores] = np.array(-(2**63), dtype=np.int64)
 NO_SCORES: Final[Scores] = np.zeros(0, dtype=np.int64)
+_NONE: Final = BestClusters(NO_ROWS, NO_SCORES, NO_SCORES, names=0, reach=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +84,15 @@ class Shared:
     requeue_at: int | None = None
     """When a static score expires."""
 
-    total: Scores = field(default_factory=lambda: NO_SCORES)
-    """The weighted sum of the static scores."""
-
     ranks: Scores = field(default_factory=lambda: NO_SCORES)
     """The positions of the rows in the order of all names."""
 
-    step: Scores = field(default_factory=lambda: _ZERO)
-    """Sorting by `ranks - step * total` sorts by total and then by name. 0 if the numbers are too large for that. An
-    array without dimensions, because numpy converts a plain number in each operation."""
+    best: BestClusters = field(default_factory=lambda: _NONE)
+    """Finds the best of the rows."""
 
-    order: Scores = field(default_factory=lambda: NO_SCORES)
-    """`ranks - step * total` with the static total."""
-
-    bound: Scores = field(default_factory=lambda: _LOWEST)
-    """A value of the sort key that only the best clusters stayed below when it was last determined. Only a hint for the
-    next decision: the decision is the same with any value."""
+    counting: ManagedPrioritizer | None = None
+    """The prioritizer that is asked for `CountedScores`: the only one whose scores are not static. Its weight is
+    positive."""
 
     timed: tuple[ManagedFilter, ...] = ()
     """The filters whose results can change by time alone."""
@@ -118,7 +111,8 @@ class Shared:
 class Scheduled:
     """The clusters that a placement selects, with the reasons.
 
-    The reasons are computed on request. They must be requested before the fleet changes.
+    The reasons are computed on request. They must be requested before the fleet changes. Decisions that are counted in
+    the meantime do not change them.
 
     Attributes:
         status: how scheduling ended. After an error nothing is decided.
@@ -128,6 +122,7 @@ class Scheduled:
     """
 
     __slots__ = (
+        "_counted",
         "_fleet",
         "_plugins",
         "_request",
@@ -148,6 +143,7 @@ class Scheduled:
         *,
         status: Status,
         scored: Sequence[Scored] = (),
+        counted: CountedScores | None = None,
         decisions: tuple[str, ...] = (),
         unscheduled: int = 0,
         requeue_at: datetime | None = None,
@@ -157,6 +153,7 @@ class Scheduled:
         self._fleet = fleet
         self._plugins = plugins
         self._scored = scored
+        self._counted = counted
         self.status = status
         self.decisions = decisions
         self.unscheduled = unscheduled
@@ -197,14 +194,14 @@ class Scheduled:
         """The scores of each prioritizer."""
         return tuple(
             Prioritized(one.plugin.name, one.weight, scored.values, scored.given)
-            for one, scored in zip(self._shared.scores, self._scored, strict=True)
+            for one, scored in zip(self._shared.scores, self._all_scored(), strict=True)
         )
 
     @property
     def totals(self) -> Scores:
         """The weighted sum of the scores, in the order of `rows`."""
         total = np.zeros(self.rows.size, dtype=np.int64)
-        for one, scored in zip(self._shared.scores, self._scored, strict=True):
+        for one, scored in zip(self._shared.scores, self._all_scored(), strict=True):
             total += one.weight * scored.values
         return total
 
@@ -271,7 +268,7 @@ class Scheduled:
             PartScore(
                 one.plugin.name, int(scored.values[i]), one.weight, tuple(one.plugin.details(request, fleet, cluster))
             )
-            for one, scored in zip(self._shared.scores, self._scored, strict=True)
+            for one, scored in zip(self._shared.scores, self._all_scored(), strict=True)
         )
         return TargetVerdict(cluster, tuple(filters), scores, rank=int(np.count_nonzero(ahead)) + 1)
 
@@ -286,7 +283,7 @@ class Scheduled:
             return False
         drifting: dict[str, tuple[ManagedPrioritizer, int]] = {}
         lasting = np.zeros(self.rows.size, dtype=np.int64)
-        for one, scored in zip(self._shared.scores, self._scored, strict=True):
+        for one, scored in zip(self._shared.scores, self._all_scored(), strict=True):
             if one.plugin.static:
                 lasting += one.weight * scored.values
             else:  # a prioritizer that is listed twice counts once, with the sum of its weights
@@ -301,6 +298,16 @@ class Scheduled:
             return True
         span = sum((plugin.highest - plugin.lowest) * abs(weight) for plugin, weight in drifting.values())
         return bool(lasting[~mine].max() - lasting[mine].min() <= span)
+
+    def _all_scored(self) -> Sequence[Scored]:
+        """The scores of each prioritizer. Counted scores are looked up only now, because often nobody asks."""
+        counted = self._counted
+        if counted is not None:
+            self._scored = [
+                counted.scored(self.rows) if one.scored is None else one.scored for one in self._shared.scores
+            ]
+            self._counted = None
+        return self._scored
 
     def _row(self, cluster: str) -> int:
         if cluster not in self._fleet:

@@ -29,6 +29,10 @@ class Predicate(ManagedFilter):
         """The error in the predicates, if they are invalid."""
         return terms.predicate_error
 
+    def idle(self, terms: PlacementTerms, fleet: ManagedFleet) -> bool:
+        """Whether there are no predicates."""
+        return not terms.predicates
+
     def passed(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
         """The clusters that match a predicate."""
         predicates = request.terms.predicates

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -39,6 +39,8 @@ def spans(taint: Taint, tolerations: tuple[Toleration, ...], *, as_upstream: boo
     """The durations of the tolerations that match a taint, in their order."""
     found: list[int | None] = []
     for toleration in tolerations:
+        if toleration.key and toleration.key != taint.key:
+            continue  # the usual reason, asked first because each distinct taint is matched with each toleration
         if not tolerates(toleration, taint, comparison=not as_upstream, strict=not as_upstream):
             continue
         seconds = toleration.toleration_seconds
@@ -83,6 +85,11 @@ class TaintColumn(Column):
         """All three values."""
         return self._answer(fleet, row, {})
 
+    def blank(self, fleet: ColumnSource) -> bool:
+        """Whether every taint of the fleet is tolerated forever."""
+        table = fleet.taint_table
+        return not table.crowded and next(self._limiting(table.kinds), None) is None
+
     def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
         """Compute the rows. Each distinct taint is matched once, and the result is looked up for all rows."""
         table = fleet.taint_table
@@ -90,14 +97,23 @@ class TaintColumn(Column):
         if rows.size <= _FEW:
             one_by_one = rows.tolist()
         else:
-            judged = _JudgedKinds(table.kinds, self)
-            for codes, added in zip(table.codes, table.added, strict=True) if judged.rule_out else ():
+            judged = _JudgedKinds(len(table.kinds), self._limiting(table.kinds))
+            for codes, added in zip(table.codes, table.added, strict=True):
                 judged.narrow(values, rows, codes[rows], added[rows])
             one_by_one = [row for row in rows.tolist() if row in table.crowded] if table.crowded else []
             if judged.exact.any():
                 one_by_one += rows[judged.exact[table.codes[:, rows]].any(axis=0)].tolist()
         for row in one_by_one:
             values[:, row] = self._answer(fleet, row, known)
+
+    def _limiting(self, kinds: Sequence[Taint | None]) -> Iterator[tuple[int, Taint, Spans]]:
+        """The distinct taints that rule clusters out, or will do so, with their codes and tolerated durations."""
+        for code, taint in enumerate(kinds):
+            if taint is None or taint.effect == PREFER_NO_SELECT:
+                continue
+            lasting = spans(taint, self.tolerations, as_upstream=self.as_upstream)
+            if not lasting or lasting.count(None) < len(lasting):
+                yield code, taint, lasting
 
     def _answer(self, fleet: ColumnSource, row: int, known: dict[tuple[str, str, str], Spans]) -> tuple[int, int, int]:
         new = kept = FOREVER
@@ -121,23 +137,20 @@ class _JudgedKinds:
     """The result of matching each distinct taint of a fleet, as lookup tables over the taints' codes.
 
     Args:
-        kinds: an example of each distinct taint, by code.
-        column: the tolerations.
+        kinds: the number of codes.
+        limiting: the distinct taints that rule clusters out, or will do so: code, example, and tolerated durations.
     """
 
-    def __init__(self, kinds: Sequence[Taint | None], column: TaintColumn) -> None:
-        self.exact = np.zeros(len(kinds), dtype=np.bool_)
+    def __init__(self, kinds: int, limiting: Iterable[tuple[int, Taint, Spans]]) -> None:
+        self.exact = np.zeros(kinds, dtype=np.bool_)
         """The taints for which 64 bits are too few. Clusters that have one are computed one by one."""
 
-        ends = np.full(len(kinds), FOREVER, dtype=np.int64)
-        self._spans = np.zeros(len(kinds), dtype=np.int64)
-        self._timed = np.zeros(len(kinds), dtype=np.bool_)
-        self._keeps = np.zeros(len(kinds), dtype=np.bool_)
-        self._limited = np.zeros(len(kinds), dtype=np.int64)
-        for code, taint in enumerate(kinds):
-            if taint is None or taint.effect == PREFER_NO_SELECT:
-                continue
-            lasting = spans(taint, column.tolerations, as_upstream=column.as_upstream)
+        ends = np.full(kinds, FOREVER, dtype=np.int64)
+        self._spans = np.zeros(kinds, dtype=np.int64)
+        self._timed = np.zeros(kinds, dtype=np.bool_)
+        self._keeps = np.zeros(kinds, dtype=np.bool_)
+        self._limited = np.zeros(kinds, dtype=np.int64)
+        for code, taint, lasting in limiting:
             limits = [span for span in lasting if span is not None]
             self._keeps[code] = taint.effect != NO_SELECT_IF_NEW
             self._limited[code] = bool(limits)
@@ -149,8 +162,6 @@ class _JudgedKinds:
                 self._timed[code] = True
                 self._spans[code] = 0 if self.exact[code] else longest
         self._ends = ends
-        self.rule_out = bool((ends != FOREVER).any() or self._limited.any())
-        """Whether any of the taints rules a cluster out, or will do so."""
 
     def narrow(self, values: Values, rows: Rows, codes: NDArray[np.int32], added: NDArray[np.int64]) -> None:
         """Apply one taint of each row to the values of a `TaintColumn`.
@@ -201,6 +212,10 @@ class TaintToleration(ManagedFilter):
     def timed(self, terms: PlacementTerms) -> bool:
         """Whether a toleration has a limited duration."""
         return terms.limited
+
+    def idle(self, terms: PlacementTerms, fleet: ManagedFleet) -> bool:
+        """Whether every taint of the fleet is known to be tolerated forever."""
+        return fleet.is_blank(TaintColumn(terms.tolerations, terms.as_upstream))
 
     def passed(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
         """The clusters whose taints are tolerated."""

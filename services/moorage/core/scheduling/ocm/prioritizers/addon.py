@@ -43,8 +43,10 @@ class AddOn(ManagedPrioritizer):
 
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
         """The valid scores, and a warning that names those that are not valid."""
-        said = fleet.column(self._column)[:, rows]
-        values, until = said[VALUE], said[UNTIL]
+        said = fleet.column(self._column)
+        values, until = said[VALUE].take(rows), said[UNTIL].take(rows)
+        if rows.size and (first := until.item(until.argmin())) >= request.now_us:
+            return Scored(values, until=None if first == FOREVER else first + 1)
         over = until < request.now_us
         to_come = until[~over & (until != FOREVER)]
         past = until[over]

@@ -11,7 +11,7 @@ from moorage.core.scheduling.framework.plugins import Basis
 from moorage.core.scheduling.framework.scores import MAX_SCORE
 from moorage.core.scheduling.ocm.columns.column import Rows, Scores
 from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, PlacementRequest, Scored
+from moorage.core.scheduling.ocm.plugin import CountedScores, ManagedPrioritizer, PlacementRequest, Scored
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 
@@ -32,6 +32,14 @@ class Balance(ManagedPrioritizer):
         """By the decisions of all other placements."""
         counts, most = _of_others(request)
         return Scored(score_by_count(most).take(counts.take(rows)))
+
+    def counted(self, request: PlacementRequest) -> CountedScores | None:
+        """By the decisions of all placements, if none of them is the placement's own."""
+        if request.usage_has_decided and request.decided.size:
+            return None
+        usage = request.usage
+        span = usage.span
+        return CountedScores(usage.counts, score_by_count(usage.most), span, len(span.added))
 
     def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:
         """See `Plugin`."""
