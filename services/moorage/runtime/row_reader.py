@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from types import NoneType, UnionType
@@ -54,26 +55,10 @@ class RowReader:
 
     def __init__(self, model: type[Model], *, shared: tuple[str, ...] = ()) -> None:
         fields = model.model_fields
-        self._times = tuple(name for name, field in fields.items() if _is_time(field) and name not in shared)
-        self._shared = tuple((name, _Shared(fields[name], "ignore")) for name in shared)
-        self._decode = msgspec.json.Decoder(_row_type(model, frozenset(shared))).decode
-
-    def read(self, value: bytes) -> Any | None:
-        """Return the row of a value; None when the value is to be left to the model."""
-        try:
-            row = self._decode(value)
-            for name, shared in self._shared:
-                setattr(row, name, shared[b"" + getattr(row, name)])
-            for name in self._times:
-                text = getattr(row, name)
-                if text is not None:
-                    time = datetime.fromisoformat(text)
-                    if time.tzinfo is not UTC:
-                        return None
-                    setattr(row, name, time)
-        except ValueError:  # those of msgspec, of pydantic and of `fromisoformat`
-            return None
-        return row
+        times = [name for name, field in fields.items() if _is_time(field) and name not in shared]
+        kept = {name: _Shared(fields[name], "ignore") for name in shared}
+        self.read: Callable[[bytes], Any | None] = _reader(_row_type(model, frozenset(shared)), kept, times)
+        """Returns the row of a value; None when the value is to be left to the model."""
 
 
 class ModelReader(Generic[M]):
@@ -95,31 +80,63 @@ class ModelReader(Generic[M]):
                 raise TypeError(f"{model.__name__}.{name}: is composite, and must be shared")
         # A text with a pattern is looked up as it is. Everything else that is shared is looked up by its JSON.
         texts = frozenset(name for name in shared if fields[name].annotation is str and fields[name].is_required())
-        composite = tuple(name for name in shared if name not in texts)
-        self._texts = tuple((name, _SharedText(fields[name])) for name in texts)
-        self._composite = tuple((name, _Shared(fields[name], "forbid")) for name in composite)
-        self._times = tuple(name for name, field in fields.items() if _is_time(field))
-        self._decode = msgspec.json.Decoder(_row_type(model, frozenset(composite), texts)).decode
-        self._make = trusted_maker(model)
+        kept: dict[str, _Shared | _SharedText] = {
+            name: _SharedText(fields[name]) if name in texts else _Shared(fields[name], "forbid") for name in shared
+        }
+        times = [name for name, field in fields.items() if _is_time(field)]
+        row = _row_type(model, frozenset(shared) - texts, texts)
+        self.read: Callable[[bytes], M | None] = _reader(row, kept, times, trusted_maker(model))
+        """Returns the model of a value; None when the value is to be left to pydantic."""
 
-    def read(self, value: bytes) -> M | None:
-        """Return the model of a value; None when the value is to be left to pydantic."""
-        try:
-            # The same as `RowReader.read`, in the mapping that the model keeps.
-            found = asdict(self._decode(value))
-            for name, shared in self._composite:
-                found[name] = shared[b"" + found[name]]
-            for name, texts in self._texts:
-                found[name] = texts[found[name]]
-            for name in self._times:
-                text = found[name]
-                if text is not None:
-                    time = found[name] = datetime.fromisoformat(text)
-                    if time.tzinfo is not UTC:
-                        return None
-        except ValueError:  # those of msgspec, of pydantic and of `fromisoformat`
-            return None
-        return self._make(found)
+
+def _reader(
+    row: type[msgspec.Struct],
+    shared: Mapping[str, _Shared | _SharedText],
+    times: Sequence[str],
+    make: Callable[[dict[str, Any]], Any] | None = None,
+) -> Callable[[bytes], Any]:
+    """Return the function that reads a value, and returns None when it is to be left to the model.
+
+    Its code is written out for the fields, because a loop over them takes a sixth of the time of reading a binding.
+
+    Args:
+        row: the type of the rows.
+        shared: the values of the shared fields.
+        times: the names of the fields that are times.
+        make: creates what is returned from a mapping of all fields. Otherwise the row is returned.
+    """
+    lines = ["row = decode(value)" if make is None else "row = asdict(decode(value))"]
+    for name, values in shared.items():
+        place = f"row.{name}" if make is None else f"row[{name!r}]"
+        key = place if isinstance(values, _SharedText) else f"b'' + {place}"
+        lines.append(f"{place} = shared_{name}[{key}]")
+    for name in times:
+        place = f"row.{name}" if make is None else f"row[{name!r}]"
+        lines += [
+            f"if {place} is not None:",
+            f"    time = {place} = datetime.fromisoformat({place})",
+            "    if time.tzinfo is not UTC:",
+            "        return None",
+        ]
+    source = [
+        "def read(value):",
+        "    try:",
+        *(f"        {line}" for line in lines),
+        "    except ValueError:",  # those of msgspec, of pydantic and of `fromisoformat`
+        "        return None",
+        f"    return {'row' if make is None else 'make(row)'}",
+    ]
+    names: dict[str, Any] = {f"shared_{name}": values for name, values in shared.items()}
+    names |= {
+        "decode": msgspec.json.Decoder(row).decode,
+        "asdict": asdict,
+        "datetime": datetime,
+        "UTC": UTC,
+        "make": make,
+    }
+    exec("\n".join(source), names)  # noqa: S102 - as dataclasses do; the names are those of a model's fields
+    found: Callable[[bytes], Any] = names["read"]
+    return found
 
 
 class _Shared(dict[bytes, Any]):
