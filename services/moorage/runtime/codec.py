@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -45,6 +45,9 @@ _READERS: Mapping[str, ModelReader[Any]] = {
 """Readers of the events of which there are most, by the topic's short name. What they cannot read is left to pydantic,
 which also reports what is wrong with it."""
 
+_new_meta: Callable[[tuple[Any, ...]], Meta] = partial(tuple.__new__, Meta)
+"""The same as `Meta(*values)`, in half the time."""
+
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _JSON = b"application/json"
 _SPEC_VERSION = b"1.0"
@@ -75,25 +78,29 @@ def decode(topic: Topic, record: Any, *, third_party: bool = False, max_bytes: i
         max_bytes: the maximum size of a value from third parties.
     """
     value: bytes | None = record.value
-    if third_party and max_bytes is not None and value is not None and len(value) > max_bytes:
-        rule = f"must have at most {max_bytes} bytes"
-        return _malformed(topic, record, RefusalReason.TOO_LARGE, field="value", value=f"{len(value)} bytes", rule=rule)
-    if third_party and (size := _headers_size(record)) > _MAX_HEADERS:
-        # Ids are copied to every event that follows, and could make those too large for their topics.
-        rule = f"must have at most {_MAX_HEADERS} bytes, the key included"
-        return _malformed(topic, record, RefusalReason.TOO_LARGE, field="headers", value=f"{size} bytes", rule=rule)
+    raw_key: bytes = record.key or b""
+    headers = record.headers
+    if third_party:
+        if max_bytes is not None and value is not None and len(value) > max_bytes:
+            rule, size = f"must have at most {max_bytes} bytes", f"{len(value)} bytes"
+            return _malformed(topic, record, RefusalReason.TOO_LARGE, field="value", value=size, rule=rule)
+        if (length := len(raw_key) + _size(headers)) > _MAX_HEADERS:
+            # Ids are copied to every event that follows, and could make those too large for their topics.
+            rule, size = f"must have at most {_MAX_HEADERS} bytes, the key included", f"{length} bytes"
+            return _malformed(topic, record, RefusalReason.TOO_LARGE, field="headers", value=size, rule=rule)
     try:
-        key = record.key.decode() if record.key else ""
+        key = raw_key.decode()
         if value is None:
             return _tombstone(topic, record, key, third_party=third_party)
-        meta, event = _read(topic, record.headers, value, third_party=third_party)
+        meta, event = _read(topic, headers, value, third_party=third_party)
     except (ValueError, AttributeError, TypeError) as error:
         return _refusal(topic, record, error)
     if not third_party:
         return Input(topic, record.partition, record.offset, key, event, meta)
     if not meta.traceparent:
         meta = meta._replace(traceparent=_new_trace(meta.id))
-    return Input(topic, record.partition, record.offset, key, event, meta, raw_record(record), _written(record))
+    raw = RawRecord(record.key, value, tuple(headers))
+    return Input(topic, record.partition, record.offset, key, event, meta, raw, _written(record))
 
 
 def _read(topic: Topic, headers: Sequence[tuple[str, bytes]], value: bytes, *, third_party: bool) -> tuple[Meta, Model]:
@@ -126,10 +133,10 @@ def _instant(stamp: int) -> datetime | None:
         return None
 
 
-def _headers_size(record: Any) -> int:
-    size = len(record.key or b"")
-    for name, value in record.headers:  # a plain loop, because this runs for every report
-        size += len(name) + (len(value) if value else 0)
+def _size(headers: Sequence[tuple[str, bytes | None]]) -> int:
+    size = 0
+    for name, value in headers:  # a plain loop, because this runs for every report
+        size += len(name) + len(value) if value else len(name)
     return size
 
 
@@ -219,12 +226,7 @@ def row_decoder(topic: Topic, reader: RowReader) -> Callable[[Any], Any | None]:
 
 def raw_record(record: Any) -> RawRecord:
     """Return a consumed record as it was received."""
-    headers = record.headers
-    for _, value in headers:
-        if value is None:  # Kafka allows headers without a value
-            headers = [(name, value or b"") for name, value in headers]
-            break
-    return RawRecord(record.key, record.value, tuple(headers))
+    return RawRecord(record.key, record.value, tuple(record.headers))
 
 
 def record_meta(topic: Topic, partition: int, offset: int) -> Meta:
@@ -316,16 +318,20 @@ def _meta(found: dict[str, bytes]) -> Meta:
         when = datetime.fromisoformat(time.decode()) if time else None
         if when is not None and when.tzinfo is not UTC:
             return from_headers(list(found.items()))
-        return Meta(
-            id_.decode(),
-            _text(source),
-            _text(type_),
-            when,
-            get("ce_subject", b"").decode(),
-            get("ce_correlationid", b"").decode(),
-            get("ce_causationid", b"").decode(),
-            get("traceparent", b"").decode(),
-            generation_of(get(CONFIGURATION_HEADER)),
+        subject, correlation, causation = get("ce_subject"), get("ce_correlationid"), get("ce_causationid")
+        trace, generation = get("traceparent"), get(CONFIGURATION_HEADER)
+        return _new_meta(
+            (
+                id_.decode(),
+                _text(source),
+                _text(type_),
+                when,
+                subject.decode() if subject else "",
+                correlation.decode() if correlation else "",
+                causation.decode() if causation else "",
+                trace.decode() if trace else "",
+                generation_of(generation) if generation else 0,
+            )
         )
     except ValueError:
         return from_headers(list(found.items()))

@@ -28,7 +28,8 @@ class RawRecord(Struct, frozen=True, gc=False):
 
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
+    headers: tuple[tuple[str, bytes | None], ...]
+    """Kafka allows headers without a value."""
 
 
 class Input(Struct, frozen=True, gc=False):

@@ -7,7 +7,7 @@ is refused in the same words.
 from __future__ import annotations
 
 import functools
-from datetime import UTC, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from moorage.runtime import codec
+from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.row_reader import ModelReader
 from moorage.runtime.service import Input, Malformed
 from moorage_schemas.condition import ConditionReported, ConditionStatus
+from moorage_schemas.dead_letter import DeadLettered
 from moorage_schemas.envelope import Meta, to_headers
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.topics import CONDITION_REPORTS
@@ -260,3 +262,31 @@ def test_a_report_without_a_field_is_read_as_by_pydantic(field: str) -> None:
         with pytest.raises(ValidationError):
             ConditionReported.model_validate_json(value)
         assert agree(value) is None
+
+
+def test_a_header_without_a_value_is_empty_in_the_dead_letter() -> None:
+    headers = (*to_headers(Meta("e1", "probe/kubelet", CONDITION_REPORTS.event_type)), ("none", None))
+    record = SimpleNamespace(key=b"Node/n1", value=b"{}", headers=headers, partition=0, offset=1, timestamp=1)
+    bad = codec.decode(CONDITION_REPORTS, record, third_party=True, max_bytes=1 << 20)
+    assert isinstance(bad, Malformed)
+    letter = dead_letter("condition-ingest", bad, datetime(2026, 1, 1, tzinfo=UTC)).event
+    assert isinstance(letter, DeadLettered)
+    assert letter.headers["none"] == ""
+    assert letter.headers["ce_id"] == "e1"
+
+
+def test_headers_count_with_their_names_whether_they_have_a_value_or_not() -> None:
+    headers = to_headers(Meta("e1", "probe/kubelet", CONDITION_REPORTS.event_type))
+    size = len("Node/n1") + sum(len(name) + len(value) for name, value in headers)
+    rest = 8192 - size
+    for extra, reason in (
+        ([("n" * rest, None)], None),
+        ([("n" * rest, None), ("m", None)], "TooLarge"),
+        ([("n" * (rest - 1), b"v")], None),
+        ([("n" * (rest - 2), b""), ("n", b"v" * 2)], "TooLarge"),
+    ):
+        record = SimpleNamespace(
+            key=b"Node/n1", value=VALUE, headers=(*headers, *extra), partition=0, offset=1, timestamp=1
+        )
+        found = codec.decode(CONDITION_REPORTS, record, third_party=True, max_bytes=1 << 20)
+        assert (found.reason if isinstance(found, Malformed) else None) == reason

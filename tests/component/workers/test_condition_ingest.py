@@ -13,6 +13,7 @@ from tests.support.worlds.flow import Flow
 from tests.support.worlds.world import World
 
 from moorage.core.conditions.heartbeats import LEAST_OFTEN
+from moorage.core.conditions.reports import Accepted, Held, judge
 from moorage.core.taints.desired.from_conditions import leads_to_a_taint
 from moorage.runtime.portions import CHECKS
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh
@@ -116,6 +117,34 @@ def test_the_ones_around_a_refused_report_count() -> None:
     ]
     emits = take(SERVICE, state(), batch, T0)
     assert [emit.topic.short for emit in emits] == ["conditions", "dead-letters", "conditions"]
+
+
+@pytest.mark.parametrize("service", [SERVICE, LISTENING])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_condition_is_written_as_its_model_would_be(service: ConditionIngest, known: bool) -> None:  # noqa: FBT001 - a parameter
+    mine = state("n1")
+    mine.targets["Node/n1"] = uid = "uid-n1-1"
+    if known:
+        take(service, mine, [came(report("True"), id="e0")], T0)
+    before = mine.conditions.get("Node/n1", {}).get("Ready")
+    said = came(report(observed=at(1), message='disk pressure \u2028 "quoted"'))
+    assert isinstance(said.event, ConditionReported)
+    verdict = judge(
+        said.event,
+        report_id=said.meta.id,
+        source=said.meta.source,
+        target_uid=uid,
+        known=before,
+        now=at(2),
+        unrecorded=service._listener.coarseness(mine, said.event.target, said.meta.source),
+    )
+    assert isinstance(verdict, Accepted)
+    emit = take(service, mine, [said], at(2))[0]
+    assert (emit.topic, emit.event) == (CONDITIONS, verdict.condition)
+    assert emit.content == verdict.condition.model_dump_json().encode()
+    kept = Held.of(verdict.condition)
+    kept.heard = True
+    assert mine.conditions["Node/n1"]["Ready"] == kept
 
 
 def test_a_report_at_the_edge_of_the_skew_counts() -> None:

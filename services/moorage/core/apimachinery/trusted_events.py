@@ -67,7 +67,12 @@ def trusted_maker(model: type[M]) -> Callable[[dict[str, Any]], M]:
     names = _fields(model).names
 
     def make(values: dict[str, Any]) -> M:
-        return _made(model, values, names)
+        made = _new(model)  # as `_made`, without a call
+        _set_values(made, values)
+        _set_names(made, names)
+        _set_extra(made, None)
+        _set_private(made, None)
+        return made
 
     return make
 

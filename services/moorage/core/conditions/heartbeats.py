@@ -136,8 +136,12 @@ class GracePeriods:
         for rule in self._rules:
             if rule.fits(kind, source):
                 return rule.grace
-        grace = None if source.startswith(BY_HAND) else self._by_kind.get(kind)
-        return grace if grace is None or own is None else own
+        if source.startswith(BY_HAND):
+            return None
+        for one, grace in self._by_kind.items():
+            if one is kind:  # this runs for every report, and hashing an enumeration takes longer than this loop
+                return grace if grace is None or own is None else own
+        return None
 
 
 def coarseness(grace: timedelta | None) -> timedelta:

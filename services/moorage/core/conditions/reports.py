@@ -275,6 +275,7 @@ def judge(
     known: Held | None,
     now: datetime,
     unrecorded: timedelta = timedelta(),
+    make: Callable[[dict[str, Any]], ConditionChanged] | None = None,
 ) -> Verdict:
     """Decide whether a report counts, and the resulting condition of the target or of the workload that it names.
 
@@ -287,6 +288,7 @@ def judge(
             and increased.
         now: when the report is accepted.
         unrecorded: for how long after this record reports of the source that change nothing may stay unrecorded.
+        make: creates the condition of a target from its fields; the model unless given. It gets a mapping of its own.
     """
     wrong = check_order(report, report_id=report_id, target_uid=target_uid, known=known)
     if wrong is not None:
@@ -312,7 +314,7 @@ def judge(
     }
     if report.workload is not None:
         return Accepted(WorkloadConditionChanged(**values, workload=report.workload))
-    return Accepted(_condition(values))
+    return Accepted((make or _condition)(values))
 
 
 _condition = trusted_maker(ConditionChanged)

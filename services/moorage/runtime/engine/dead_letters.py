@@ -46,7 +46,7 @@ def dead_letter(service: str, bad: Malformed, now: datetime, cause: Meta | None 
             offset=bad.offset,
             key=key,
             headers={
-                name[:_SHOWN]: value[: 4 * _MAX_HEADER].decode("utf-8", "replace")[:_MAX_HEADER]
+                name[:_SHOWN]: (value or b"")[: 4 * _MAX_HEADER].decode("utf-8", "replace")[:_MAX_HEADER]
                 for name, value in bad.raw.headers[:_MAX_HEADERS]
             },
             original=original,

@@ -53,23 +53,12 @@ class RecordFormat(Protocol):
 class KafkaFormat:
     """Records of aiokafka."""
 
-    def decode(
-        self, topic: Topic, record: Any, *, third_party: bool = False, max_bytes: int | None = None
-    ) -> Input | Malformed:
-        """Return a consumed record as a service sees it."""
-        return codec.decode(topic, record, third_party=third_party, max_bytes=max_bytes)
-
-    def table(self, topic: Topic, record: Any) -> tuple[str, Model | None]:
-        """Return the key and event of a record of a table; the event of a tombstone is None.
-
-        Raises:
-            ValueError: the record cannot be decoded.
-        """
-        return codec.decode_table(topic, record)
-
-    def rows(self, topic: Topic, reader: RowReader) -> Callable[[Any], Any | None]:
-        """Return the function that returns the row of a record, or None when it is to be read with `table`."""
-        return codec.row_decoder(topic, reader)
+    # These run for every record, so they are the functions themselves.
+    decode = staticmethod(codec.decode)
+    table = staticmethod(codec.decode_table)
+    rows = staticmethod(codec.row_decoder)
+    raw = staticmethod(codec.raw_record)
+    serialize = staticmethod(codec.serialize)
 
     def positions(self, record: Any, source: str) -> Mapping[str, int] | None:
         """Return the positions, by short name, that a state record of this writer rests on; None when it has none."""
@@ -78,15 +67,3 @@ class KafkaFormat:
     def written(self, record: Any) -> int:
         """Return when a record was written, in milliseconds since the epoch."""
         return int(record.timestamp)
-
-    def raw(self, record: Any) -> RawRecord:
-        """Return a record as it was received."""
-        return codec.raw_record(record)
-
-    def serialize(self, emit: Emit) -> bytes | None:
-        """Return the value to write; None for a tombstone.
-
-        Raises:
-            EncodeError: the record is too large for the topic.
-        """
-        return codec.serialize(emit)

@@ -50,9 +50,9 @@ class HeartbeatMonitor:
     def __init__(self, source: str) -> None:
         self._source = source
 
-    def begin(self, step: Round, watch: HeartbeatWatch | None, condition: ConditionChanged) -> None:
-        """Watch a source that reports for the first time, or again."""
-        target, source, uid = condition.target, condition.source, condition.target_uid
+    def begin(self, step: Round, watch: HeartbeatWatch | None, target: TargetRef, condition: ConditionChanged) -> None:
+        """Watch a source that reports on a target for the first time, or again."""
+        source, uid = condition.source, condition.target_uid
         if watch is not None and watch.target_uid != uid:
             # It watched an earlier target of that name.
             step.write(TIMERS, watch.id, target.key, None)
@@ -87,12 +87,12 @@ class HeartbeatMonitor:
         if (deadline := max(lost.latest, said.heard) + grace) > watch.deadline:
             _set(step, watch, target, lost.source, deadline)
 
-    def coarseness(self, state: ConditionIngestPartition, target: TargetRef, source: str) -> timedelta:
+    def coarseness(self, state: ConditionIngestPartition, target: TargetRef, source: str, key: str = "") -> timedelta:
         """Return for how long after a record heartbeats of a source need not be written.
 
         A person who reports by hand wants to see the report, so those are always written.
         """
-        return _coarseness(self._period(state, target, source), source)
+        return _coarseness(self._period(state, target, source, key), source)
 
     def may_stay_unrecorded(
         self, state: ConditionIngestPartition, report: ConditionReported, source: str, known: Held, now: datetime

@@ -44,6 +44,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from heapq import nsmallest
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -69,7 +70,13 @@ from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, GlobalView, Input, Malformed, NeedFresh, RawRecord, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
-from moorage.workers.condition_ingest.state import OWNER, ConditionIngestPartition, ReportRules, Round
+from moorage.workers.condition_ingest.state import (
+    OWNER,
+    ConditionIngestPartition,
+    ReportRules,
+    Round,
+    written_condition,
+)
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import RefusalReason
@@ -240,7 +247,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             if known is not None and self._listener.may_stay_unrecorded(state, report, source, known, step.now):
                 known.hear(report, meta.id, step.now)
                 return
-            unrecorded = self._listener.coarseness(state, report.target, source)
+            unrecorded = self._listener.coarseness(state, report.target, source, target)
         verdict = judge(
             report,
             report_id=meta.id,
@@ -249,6 +256,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             known=known,
             now=step.now,
             unrecorded=unrecorded,
+            make=partial(written_condition, target),
         )
         if not isinstance(verdict, Accepted):
             return
@@ -261,7 +269,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             self._listener.taken_over(step, known, report.target)
         watch = state.watches.get(target, {}).get(source)
         if watch is None or watch.deadline is None or watch.target_uid != uid:
-            self._listener.begin(step, watch, condition)
+            self._listener.begin(step, watch, report.target, condition)
 
     # Deleted targets, and repairs.
 

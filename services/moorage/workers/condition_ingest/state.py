@@ -6,8 +6,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from heapq import heappop, heappush
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, cast
+
+import msgspec
 
 from moorage.core.apimachinery.unstructured import part
 from moorage.core.conditions.heartbeats import GracePeriods, HeartbeatWatch, own_grace, watched
@@ -16,6 +19,7 @@ from moorage.core.taints.desired.from_conditions import leads_to_a_taint
 from moorage.runtime.configuration import Derived
 from moorage.runtime.portions import PendingChecks
 from moorage.runtime.service import Emit
+from moorage.runtime.value_writer import encode_value, value_type, write_value
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta
@@ -197,12 +201,15 @@ class ConditionIngestPartition:
 
     def put_condition(self, target: str, condition_type: str, event: ConditionChanged) -> Held:
         """Fold in a condition of a target. Returns what is kept of it."""
-        known = self.conditions.get(target)
-        is_new = known is None or condition_type not in known
-        self._fold(self.conditions, target, condition_type, event)
-        held = self.conditions[target][condition_type]
+        table = self.conditions.setdefault(target, {})
+        known = table.get(condition_type)
+        if newer_condition(event, known):
+            held = table[sys.intern(condition_type)] = Held.of(event, sys.intern)
+        else:
+            held = cast("Held", known)
+        self._check(target)
         # One that is known already is in `unreported` since it was new.
-        if is_new and not leads_to_a_taint(target, condition_type):
+        if known is None and not leads_to_a_taint(target, condition_type):
             self.unreported.add(held.latest + UNREPORTED_KEPT, target, condition_type)
         return held
 
@@ -348,11 +355,38 @@ class Round:
         self.state.apply(topic, key, event)
         self.emits.append(Emit(topic, key, target, event, self.cause))
 
-    def write_condition(self, target: str, event: ConditionChanged) -> None:
-        """Fold in a condition that follows from a report of this process, and write it."""
+    def write_condition(self, target: str, written: Any) -> None:
+        """Fold in a condition that follows from a report of this process, and write it.
+
+        Args:
+            target: the key of the target.
+            written: what `written_condition` returned.
+        """
         # This process has read the report, so the times of the condition are exact.
-        self.state.put_condition(target, event.type, event).heard = True
-        self.emits.append(Emit(CONDITIONS, condition_key(target, event.type), target, event, self.cause))
+        name: str = written.type
+        self.state.put_condition(target, name, written).heard = True
+        self.emits.append(Emit(CONDITIONS, condition_key(target, name), target, encode_value(written), self.cause))
+
+
+_Written = value_type(ConditionChanged)
+
+
+def written_condition(target: str, values: dict[str, Any]) -> Any:
+    """Return a condition as it is written. It has the fields of the model, but its target is text.
+
+    Many reports a second change something, and a model of each would only be made to be encoded.
+
+    Args:
+        target: the key of the target.
+        values: the fields of the model. The mapping is changed.
+    """
+    values["target"] = _target_text(target)
+    return _Written(**values)
+
+
+@lru_cache(maxsize=4096)
+def _target_text(key: str) -> msgspec.Raw:
+    return msgspec.Raw(write_value(TargetRef.parse(key)))
 
 
 def _began(event: ResourceDeclared) -> datetime | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
 from tests.chaos.seeded.bugs.registry import Change, bug
 
 from moorage.core.conditions.reports import Accepted
@@ -56,8 +58,11 @@ def _() -> list[Change]:
     def last(report: Any, *, known: Any, **named: Any) -> Any:
         found = judge(report, known=None, **named)
         if known is not None and isinstance(found, Accepted):
-            later = found.condition.model_copy(update={"generation": known.generation + 1})
-            return Accepted(later)
+            later: Any = found.condition
+            changed = {"generation": known.generation + 1}
+            if isinstance(later, Struct):  # a condition of a target is no model, see `written_condition`
+                return Accepted(cast("Any", replace(later, **changed)))
+            return Accepted(later.model_copy(update=changed))
         return found
 
     def counts(*_given: Any, **_named: Any) -> None:
