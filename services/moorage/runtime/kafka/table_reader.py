@@ -33,6 +33,8 @@ _WAITED_MS = 10  # while a caller waits for one
 _LIMITED_MS = 100  # while a tail has a limit
 _IDLE_MS = 1000
 _BACKOFF = 0.5  # seconds before a failed consumer is replaced
+_SETTLE = 0.01  # seconds without another new partition after which the new ones are assigned
+_SETTLE_AT_MOST = 10  # times that it is waited for them
 
 
 @dataclass(eq=False)
@@ -260,7 +262,9 @@ class TableReader:
             self._changed.clear()
             wanted = self._wanted()
             if any(reading.get(tp) is not tail for tp, tail in wanted.items()):
-                # A new assignment interrupts all fetches, so tails that are only announced are assigned with it.
+                # A new assignment interrupts all fetches, and the broker still answers them, one after the other.
+                # So the partitions of a worker that starts are assigned together, those only announced included.
+                await self._settled()
                 reading, idle = dict(self._by_partition), set()
                 self._reading, self._idle = reading, idle
                 consumer.assign(list(reading))
@@ -285,6 +289,14 @@ class TableReader:
                     tail.position = max(tail.position, await consumer.position(tp))
                 self._wake(tail)
             await asyncio.sleep(0)
+
+    async def _settled(self) -> None:
+        """Wait a moment for other partitions that are about to be added."""
+        for _ in range(_SETTLE_AT_MOST):
+            known = len(self._by_partition)
+            await asyncio.sleep(_SETTLE)
+            if len(self._by_partition) == known:
+                return
 
     def _pause_idle(
         self, consumer: AIOKafkaConsumer, reading: dict[TopicPartition, Tail], idle: set[TopicPartition]
