@@ -95,9 +95,9 @@ class Cleanup(StrEnum):
     DELETE = "delete"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Topic:
-    """One topic of the table."""
+    """One topic of the table. There is one object for each, so that they are compared and hashed by identity."""
 
     short: str
     """The short name, such as `conditions` for `moorage.conditions.v1`."""

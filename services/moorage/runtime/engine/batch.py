@@ -142,7 +142,7 @@ class BatchProcessor(Generic[S]):
         yield Turn()
         last_topic, foreign = None, False
         for number, (topic, record) in enumerate(records):
-            if topic is not last_topic:  # hashing a topic is expensive: all its fields are hashed
+            if topic is not last_topic:
                 last_topic, foreign = topic, topic in third_party
             if len(run) >= self._slice:
                 if not (yield from self._process(state, run, decision, catching_up=catching_up)):

@@ -11,7 +11,7 @@ from moorage.workers.placement.karmada.view import ClusterView
 from moorage.workers.placement.ocm.view import ManagedView
 from moorage.workers.placement.pods.view import PodView
 from moorage_schemas.eviction import GenerationFloor
-from moorage_schemas.topics import CONFIGURATION, GENERATION_FLOORS, Topic
+from moorage_schemas.topics import CONFIGURATION, GENERATION_FLOORS, PLACEMENTS, Topic
 
 
 class AttachedPartition(Protocol):
@@ -39,6 +39,8 @@ class FleetView(ConfiguredView):
 
     def wants(self, topic: Topic, key: str) -> bool:
         """Return whether one of the parts uses a record."""
+        if topic is PLACEMENTS:  # nearly all of them are about pods, which only their partitions read
+            return self.ocm.concerns(topic, key)
         return topic in (CONFIGURATION, GENERATION_FLOORS) or any(
             part.concerns(topic, key) for part in (self.pods, self.karmada, self.ocm)
         )

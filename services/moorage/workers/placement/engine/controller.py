@@ -103,4 +103,7 @@ class Controller(ABC):
 
 def by_prefix(controllers: Sequence[Controller], workload: str) -> Controller | None:
     """Return the controller that decides on a workload."""
-    return next((one for one in controllers if workload.startswith(one.decisions)), None)
+    for one in controllers:  # a plain loop, because this runs for each record of a restore
+        if workload.startswith(one.decisions):
+            return one
+    return None

@@ -86,7 +86,8 @@ class PodView:
             return key.startswith((_NODES, _RULES))
         if topic is TAINTS:
             return key.startswith(_NODES)
-        return topic in {BINDINGS, EVICTIONS} and BindingKey.parse(key).target.startswith(_NODES)
+        about_pods = topic is BINDINGS or topic is EVICTIONS
+        return about_pods and BindingKey.parse(key).target.startswith(_NODES)
 
     def apply(self, record: Input) -> None:
         """Fold in a record. A record that is not newer changes nothing."""
