@@ -318,18 +318,19 @@ def _meta(found: dict[str, bytes]) -> Meta:
         when = datetime.fromisoformat(time.decode()) if time else None
         if when is not None and when.tzinfo is not UTC:
             return from_headers(list(found.items()))
-        subject, correlation, causation = get("ce_subject"), get("ce_correlationid"), get("ce_causationid")
-        trace, generation = get("traceparent"), get(CONFIGURATION_HEADER)
+        # Most of these are absent. One without a value is no text, which an `AttributeError` says.
+        subject, correlation = get("ce_subject", b""), get("ce_correlationid", b"")
+        causation, trace, generation = get("ce_causationid", b""), get("traceparent", b""), get(CONFIGURATION_HEADER)
         return _new_meta(
             (
                 id_.decode(),
                 _text(source),
                 _text(type_),
                 when,
-                subject.decode() if subject else "",
-                correlation.decode() if correlation else "",
-                causation.decode() if causation else "",
-                trace.decode() if trace else "",
+                "" if subject == b"" else subject.decode(),
+                "" if correlation == b"" else correlation.decode(),
+                "" if causation == b"" else causation.decode(),
+                "" if trace == b"" else trace.decode(),
                 generation_of(generation) if generation else 0,
             )
         )

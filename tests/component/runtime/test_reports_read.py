@@ -290,3 +290,12 @@ def test_headers_count_with_their_names_whether_they_have_a_value_or_not() -> No
         )
         found = codec.decode(CONDITION_REPORTS, record, third_party=True, max_bytes=1 << 20)
         assert (found.reason if isinstance(found, Malformed) else None) == reason
+
+
+@pytest.mark.parametrize("name", ["ce_subject", "ce_correlationid", "ce_causationid", "traceparent"])
+def test_an_attribute_without_a_value_is_refused(name: str) -> None:
+    headers = (*to_headers(Meta("e1", "probe/kubelet", CONDITION_REPORTS.event_type)), (name, None))
+    record = SimpleNamespace(key=b"Node/n1", value=VALUE, headers=headers, partition=0, offset=1, timestamp=1)
+    found = codec.decode(CONDITION_REPORTS, record, third_party=True, max_bytes=1 << 20)
+    assert isinstance(found, Malformed)
+    assert found.reason == "InvalidEnvelope"
