@@ -23,8 +23,7 @@ What the measured span contains:
 
 One more run, which is not measured, records our scores on a sample of states. For these, the clusters, the scores and
 the decisions so far are sent to the oracle (`ocm_schedule`), and its decisions, in their order, and its scores are
-compared with ours. MOORAGE_ORACLE names the oracle, as in
-bench/matching.py.
+compared with ours. MOORAGE_ORACLE names the oracle, as in bench/matching.py.
 """
 
 from __future__ import annotations

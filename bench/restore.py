@@ -28,7 +28,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness
 
-from moorage.runtime import app
+from moorage.runtime.app import GC_THRESHOLDS
 from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
@@ -263,7 +263,7 @@ async def main() -> dict[str, Any]:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    gc.set_threshold(*app._GC_THRESHOLDS)  # noqa: SLF001 - as in the processes of the services
+    gc.set_threshold(*GC_THRESHOLDS)
     case = CASES[options.service]
     async with harness.kafka() as bootstrap:
         settings = await harness.fleet(bootstrap, partitions=options.partitions)

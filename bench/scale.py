@@ -38,6 +38,7 @@ from moorage.gateway.store import Store
 from moorage.gateway.tables import READ
 from moorage.query.tables import QueryTables
 from moorage.runtime import codec
+from moorage.runtime.app import GC_THRESHOLDS
 from moorage.runtime.kafka.global_tables import fold_into_view
 from moorage.runtime.service import GlobalView, Input, Service
 from moorage.runtime.settings import Settings
@@ -47,7 +48,6 @@ from moorage_schemas.topics import Topic
 
 T = TypeVar("T")
 
-GC_THRESHOLDS: Final = (50_000, 20, 100)  # as the processes of the services
 SIZES: Final = {"node": 1_000}
 SIZE: Final = 2_000
 """The units of the smaller fill, N."""

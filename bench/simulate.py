@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs fr
 from bench import history
 from bench.harness import fleet, kafka
 
+from moorage.runtime.app import GC_THRESHOLDS
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy import run
@@ -186,7 +187,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--kafka", action="store_true")
     given = parser.parse_args()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(*GC_THRESHOLDS)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     began = time.perf_counter()
     stack = build(given.nodes, given.pods, given.zones)

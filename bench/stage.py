@@ -36,7 +36,7 @@ from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, RESOURCES, par
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness
 
-from moorage.runtime import app
+from moorage.runtime.app import GC_THRESHOLDS
 from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.settings import Settings
@@ -212,7 +212,7 @@ async def main() -> dict[str, Any]:
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    gc.set_threshold(*app._GC_THRESHOLDS)  # noqa: SLF001 - as in the processes of the services
+    gc.set_threshold(*GC_THRESHOLDS)
     async with harness.kafka() as bootstrap:
         our_rates: list[float] = []
         beats: list[float] = []

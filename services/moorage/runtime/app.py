@@ -12,7 +12,7 @@ import gc
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 import uvloop
@@ -42,7 +42,8 @@ T = TypeVar("T")
 ServiceMaker = Callable[[Settings], Service[Any]]
 """Creates a service. The settings that it gets have the fleet's actual number of partitions."""
 
-_GC_THRESHOLDS = (50_000, 20, 100)
+GC_THRESHOLDS: Final = (50_000, 20, 100)
+"""The thresholds of the garbage collector in every process of the services."""
 
 _PING_TIMEOUT = 5.0
 _RETRY = 1.0  # seconds between attempts to reach Kafka
@@ -98,7 +99,7 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on uvloop, with the garbage collector configured for large states."""
     # States are hundreds of thousands of small objects that live long and form no cycles. With Python's defaults,
     # scanning all of them so often would take a large part of a restore.
-    gc.set_threshold(*_GC_THRESHOLDS)
+    gc.set_threshold(*GC_THRESHOLDS)
     return uvloop.run(main)
 
 

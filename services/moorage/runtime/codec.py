@@ -99,8 +99,7 @@ def decode(topic: Topic, record: Any, *, third_party: bool = False, max_bytes: i
         return Input(topic, record.partition, record.offset, key, event, meta)
     if not meta.traceparent:
         meta = meta._replace(traceparent=_new_trace(meta.id))
-    raw = RawRecord(record.key, value, tuple(headers))
-    return Input(topic, record.partition, record.offset, key, event, meta, raw, _written(record))
+    return Input(topic, record.partition, record.offset, key, event, meta, raw_record(record), _written(record))
 
 
 def _read(topic: Topic, headers: Sequence[tuple[str, bytes]], value: bytes, *, third_party: bool) -> tuple[Meta, Model]:

@@ -29,6 +29,7 @@ from moorage.core.apimachinery.trusted_events import trusted_maker
 from moorage_schemas.base import Model
 
 M = TypeVar("M", bound=Model)
+K = TypeVar("K", str, bytes)
 
 _SHARED: Final = 4096
 """How many distinct values of a field are kept, to be shared."""
@@ -139,7 +140,18 @@ def _reader(
     return found
 
 
-class _Shared(dict[bytes, Any]):
+class _Bounded(dict[K, Any]):
+    """The values of one field that were read last, by their text."""
+
+    def _keep(self, text: K, found: Any) -> Any:
+        if len(text) <= _LONGEST:
+            if len(self) >= _SHARED:
+                self.clear()
+            self[text] = found
+        return found
+
+
+class _Shared(_Bounded[bytes]):
     """The values of one field, by their text. No text stands for a field that is absent.
 
     Args:
@@ -158,15 +170,10 @@ class _Shared(dict[bytes, Any]):
     def __missing__(self, text: bytes) -> Any:
         if not text and self._is_required:
             raise ValueError("a required field is missing")
-        found = self._adapter.validate_json(text, extra=self._extra) if text else self._absent
-        if len(text) <= _LONGEST:
-            if len(self) >= _SHARED:
-                self.clear()
-            self[text] = found
-        return found
+        return self._keep(text, self._adapter.validate_json(text, extra=self._extra) if text else self._absent)
 
 
-class _SharedText(dict[str, str]):
+class _SharedText(_Bounded[str]):
     """The valid values of one field that is a text with constraints."""
 
     def __init__(self, field: FieldInfo) -> None:
@@ -174,11 +181,7 @@ class _SharedText(dict[str, str]):
         self._adapter: TypeAdapter[str] = TypeAdapter(Annotated[str, *field.metadata])
 
     def __missing__(self, text: str) -> str:
-        found = self._adapter.validate_python(text)
-        if len(text) <= _LONGEST:
-            if len(self) >= _SHARED:
-                self.clear()
-            self[text] = found
+        found: str = self._keep(text, self._adapter.validate_python(text))
         return found
 
 

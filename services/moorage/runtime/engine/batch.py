@@ -140,10 +140,7 @@ class BatchProcessor(Generic[S]):
         careful = bool(self._singly or self._poison)
         self._fresh = False
         yield Turn()
-        last_topic, foreign = None, False
         for number, (topic, record) in enumerate(records):
-            if topic is not last_topic:
-                last_topic, foreign = topic, topic in third_party
             if len(run) >= self._slice:
                 if not (yield from self._process(state, run, decision, catching_up=catching_up)):
                     return
@@ -152,7 +149,7 @@ class BatchProcessor(Generic[S]):
                     decision.left = records[number:]
                     return
                 yield Turn()
-            decoded = self._form.decode(topic, record, third_party=foreign, max_bytes=self._largest())
+            decoded = self._form.decode(topic, record, third_party=topic in third_party, max_bytes=self._largest())
             place = (topic.short, record.offset)
             alone = careful and (place in self._singly or place in self._poison)
             if alone or isinstance(decoded, Malformed):

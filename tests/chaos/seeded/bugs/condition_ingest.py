@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,6 +16,15 @@ from moorage.workers.condition_ingest.service import ConditionIngest
 
 listening: Any = import_module("moorage.workers.condition_ingest.heartbeat_monitor")
 module: Any = import_module("moorage.workers.condition_ingest.service")  # the package gives the function of that name
+
+
+def with_generation(found: Accepted, generation: int) -> Accepted:
+    """The same verdict with another generation. A condition of a target is no model, see `written_condition`."""
+    condition: Any = found.condition
+    changed = {"generation": generation}
+    return Accepted(
+        replace(condition, **changed) if isinstance(condition, Struct) else condition.model_copy(update=changed)  # type: ignore[arg-type]  # as condition-ingest itself does
+    )
 
 
 @bug("silence-unheard", "When a source falls silent nothing becomes Unknown.")
@@ -58,11 +67,7 @@ def _() -> list[Change]:
     def last(report: Any, *, known: Any, **named: Any) -> Any:
         found = judge(report, known=None, **named)
         if known is not None and isinstance(found, Accepted):
-            later: Any = found.condition
-            changed = {"generation": known.generation + 1}
-            if isinstance(later, Struct):  # a condition of a target is no model, see `written_condition`
-                return Accepted(cast("Any", replace(later, **changed)))
-            return Accepted(later.model_copy(update=changed))
+            return with_generation(found, known.generation + 1)
         return found
 
     def counts(*_given: Any, **_named: Any) -> None:
@@ -109,7 +114,7 @@ def _() -> list[Change]:
     def same(report: Any, *, known: Any, **named: Any) -> Any:
         found = judge(report, known=known, **named)
         if known is not None and isinstance(found, Accepted):
-            return Accepted(found.condition.model_copy(update={"generation": known.generation}))
+            return with_generation(found, known.generation)
         return found
 
     return [(module, "judge", same)]

@@ -119,12 +119,6 @@ def retentions(run: Run) -> list[float]:
     return run.settings("eviction_retention", 86_400.0)
 
 
-def _field(name: str) -> str:
-    """The name of a setting in the configuration."""
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))
-
-
 def _number(value: object) -> float:
     """A number, or a duration in seconds, as it stands in a configuration."""
     parts = _PART.findall(str(value))
@@ -174,27 +168,29 @@ class Run:
         """All values that a setting had, one after the other: the one that the services began with, and each change."""
         value = self.history.settings.get(name, default)
         began = float(value) if isinstance(value, (int, float, str)) else default
-        return [began, *(_number(seen.data["spec"][_field(name)]) for seen in self.of("configuration"))]
+        return [began, *map(_number, self._changes(name))]
 
     def failover(self, decision: Seen | None = None) -> bool:
         """Whether the feature gate Failover was on for a decision, or at the end."""
         gates = str(self.history.settings.get("feature_gates", "")).replace(" ", "")
-        return self._as_configured("featureGates", {"Failover": "Failover=true" in gates}, decision)["Failover"] is True
+        began = {"Failover": "Failover=true" in gates}
+        return [began, *self._changes("feature_gates", decision)][-1]["Failover"] is True
 
     def clusters_evict(self, decision: Seen | None = None) -> bool:
         """Whether NoExecute taints evicted from Karmada clusters for a decision, or at the end."""
         name = "enable_no_execute_taint_eviction"
         began = self.history.settings.get(name) in {True, "true", "True"}
-        return self.failover(decision) and self._as_configured(_field(name), began, decision) is True
+        return self.failover(decision) and [began, *self._changes(name, decision)][-1] is True
 
-    def _as_configured(self, field: str, began: Any, decision: Seen | None) -> Any:
-        """A field of the configuration by which something was decided, or of the last; without one, what it began with.
+    def _changes(self, name: str, decision: Seen | None = None) -> list[Any]:
+        """The values that configurations gave to a setting: up to that by which something was decided, or all of them.
 
         A decision names the generation of its configuration.
         """
         until = math.inf if decision is None else int(decision.entry.headers.get("ce_configuration", 0))
-        changes = [seen.data["spec"][field] for seen in self.of("configuration") if seen.data["generation"] <= until]
-        return [began, *changes][-1]
+        first, *others = name.split("_")
+        field = first + "".join(map(str.capitalize, others))
+        return [seen.data["spec"][field] for seen in self.of("configuration") if seen.data["generation"] <= until]
 
     def runs(self, service: str) -> bool:
         """Whether a service took part; `services` among the settings names those that did, else all did."""

@@ -18,7 +18,7 @@ from tests.chaos.seeded.kafka.consumer import SimConsumer
 from tests.chaos.seeded.kafka.loop import Process, current_process
 from tests.chaos.seeded.kafka.producer import SimProducer
 
-from moorage.runtime import app  # noqa: F401 - so that every module of the runtime is there to be patched
+from moorage.runtime.app import GC_THRESHOLDS  # importing it loads every module of the runtime that is patched
 from moorage.runtime.kafka.table_reader import TableReader, Tail
 
 _CLIENTS: dict[str, type[Client]] = {
@@ -32,8 +32,6 @@ _CLIENT_PLACES = (
     "moorage.runtime.kafka.topics_admin",
     "moorage.runtime.kafka.worker",
 )
-
-_GC_THRESHOLDS = (50_000, 20, 100)  # as the services run
 
 
 @contextmanager
@@ -59,7 +57,7 @@ def installed(
     places = _places()
     before = [(holder, name, _get(holder, name)) for holder, name in places]
     thresholds = gc.get_threshold()
-    gc.set_threshold(*_GC_THRESHOLDS)
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         for holder, name in places:
             _set(holder, name, instead[name])

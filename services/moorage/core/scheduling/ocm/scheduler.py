@@ -245,9 +245,10 @@ class PlacementScheduler:
         if total is None:
             total = np.zeros(rows.size, dtype=np.int64)
         reach = sum(abs(one.weight) * one.prioritizer.reach for one in others)
-        shared.best = BestClusters(rows, shared.ranks, total, names=len(fleet), reach=reach)
+        weight = 0
         if len(others) == 1 and others[0].weight > 0:
-            shared.counting, shared.best.weight = others[0].prioritizer, others[0].weight
+            shared.counting, weight = others[0].prioritizer, others[0].weight
+        shared.best = BestClusters(rows, shared.ranks, total, names=len(fleet), reach=reach, weight=weight)
 
     def _chosen(self, terms: PlacementTerms) -> list[Chosen]:
         """The prioritizers of a placement.

@@ -31,6 +31,7 @@ class BestClusters:
         total: the weighted sums of the scores that placements share.
         names: the number of names that have positions.
         reach: the greatest amount by which all other scores together can change a total.
+        weight: the weight of counted scores, above 0 where there are any.
     """
 
     __slots__ = (
@@ -45,16 +46,14 @@ class BestClusters:
         "_step",
         "_table",
         "_total",
-        "weight",
+        "_weight",
     )
 
-    weight: int
-    """The weight of counted scores, above 0."""
-
-    def __init__(self, rows: Rows, ranks: Scores, total: Scores, *, names: int, reach: int) -> None:
+    def __init__(self, rows: Rows, ranks: Scores, total: Scores, *, names: int, reach: int, weight: int = 0) -> None:
         self._rows, self._ranks, self._total = rows, ranks, total
         self._step = self._keys = _NO_STEP
         self._bound = _LOWEST
+        self._weight = weight
         self._span: GrowthSpan | None = None
         step = names + 1
         largest = max(total.item(total.argmax()), -total.item(total.argmin())) if total.size else 0
@@ -110,7 +109,7 @@ class BestClusters:
 
     def _anew(self, counted: CountedScores, number: int) -> Rows:
         """Find the best among all clusters, and make a shortlist for the next placements."""
-        table = counted.table * (self._step * self.weight)
+        table = counted.table * (self._step * self._weight)
         keys = self._keys - table.take(counted.counts.take(self._rows))
         near = self._nearest(keys, number, _LISTED)
         self._span, self._table = counted.span, table
