@@ -1,0 +1,115 @@
+"""What a value of the API may be: the structure that patches, apply, validation, OpenAPI and protobuf all read.
+
+A kind's schema is a tree of `Schema`. It says no more than upstream's own types say in their tags: names, forms, what
+lists are keyed by, how a patch is merged, and the numbers of protobuf fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class Form(Enum):
+    """The form of a value in JSON."""
+
+    STRUCT = "struct"
+    """An object with named fields."""
+
+    MAP = "map"
+    """An object with any keys, and values of one schema (`items`)."""
+
+    LIST = "list"
+    """An array, with elements of one schema (`items`)."""
+
+    STRING = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    INT_OR_STRING = "int-or-string"
+    QUANTITY = "quantity"
+    """A number with a unit (`resource.Quantity`): a string, or a number that is written as one."""
+
+    TIME = "time"
+    """An instant (`metav1.Time` or `metav1.MicroTime`), as RFC 3339."""
+
+    ANY = "any"
+    """Any JSON."""
+
+
+class ListType(Enum):
+    """How server-side apply merges a list (`x-kubernetes-list-type`)."""
+
+    ATOMIC = "atomic"
+    """It is replaced whole, and has one owner."""
+
+    SET = "set"
+    """Its elements are scalars, each with its own owner."""
+
+    MAP = "map"
+    """Its elements are objects that the fields in `Schema.list_keys` tell apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a struct."""
+
+    name: str
+    """Its name in JSON."""
+
+    schema: Schema
+    required: bool = False
+    number: int = 0
+    """Its number in protobuf. 0 if it has none."""
+
+
+@dataclass(slots=True, eq=False)
+class Schema:
+    """The structure of a value. Schemas may refer to each other in a circle. None changes after it has been made."""
+
+    form: Form
+    name: str = ""
+    """The name of a struct's definition: `io.k8s.api.core.v1.PodSpec`. Empty for everything else."""
+
+    fields: Mapping[str, Field] = field(default_factory=dict)
+    """The fields of a struct, by their names in JSON."""
+
+    items: Schema | None = None
+    """The elements of a list, or the values of a map."""
+
+    list_type: ListType = ListType.ATOMIC
+    list_keys: tuple[str, ...] = ()
+    """The fields that tell the elements of a list apart, for `ListType.MAP` (`x-kubernetes-list-map-keys`)."""
+
+    is_atomic: bool = False
+    """Whether server-side apply replaces a struct or a map whole (`x-kubernetes-map-type: atomic`)."""
+
+    patch_strategies: frozenset[str] = frozenset()
+    """`merge`, `replace`, `retainKeys` (`x-kubernetes-patch-strategy`), for strategic merge patches."""
+
+    merge_key: str = ""
+    """The field by which a strategic merge patch tells the elements of a list apart (`x-kubernetes-patch-merge-key`).
+    Empty with the strategy `merge` for a list of scalars, which is merged as a set."""
+
+    keeps_unknown: bool = False
+    """Whether fields that the schema does not name are kept (`x-kubernetes-preserve-unknown-fields`)."""
+
+    format: str = ""
+    """`int32`, `int64`, `double`, `byte` or `date-time`, as in OpenAPI. Empty if there is none."""
+
+    enum: tuple[str, ...] = ()
+    """The values that a string may have. Empty if it may have any."""
+
+    default: Any = None
+    """The value of a field that is left out, as in OpenAPI. None if there is none."""
+
+    is_nullable: bool = False
+
+    def at(self, name: str) -> Schema | None:
+        """The schema of a field of a struct, or of any value of a map. None if there is no such field."""
+        if self.form is Form.STRUCT:
+            found = self.fields.get(name)
+            return found.schema if found is not None else None
+        return self.items if self.form is Form.MAP else None
