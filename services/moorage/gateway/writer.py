@@ -382,9 +382,9 @@ class Writer:
             writes.append(Write(AUDIT, key, key, audited, _beside(meta, AUDIT, key)))
         if object_id.kind == CONFIGURATION_KIND and event is not None:
             writes.append(_for_services(object_id.name, event, meta))
-        places = await self._log.commit(writes)
+        version = await self._log.commit(writes)
         try:
-            await within(READ_BACK_WITHIN, self._store, [place for place in places if place.topic is RESOURCES])
+            await within(READ_BACK_WITHIN, self._store, version)
         except TimeoutError:
             raise errors.StatusError(
                 504,

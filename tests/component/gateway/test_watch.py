@@ -220,7 +220,7 @@ async def test_after_a_restart_who_saw_a_part_starts_over_and_who_saw_all_goes_o
     again = Fixture(ready=False)
     for write in gateway.log.written:
         again.log.append(write.topic, write.key, write.partition_key, write.event, write.meta)
-    again.store.begin()
+    again.begin()
     assert await version(again) == whole
     assert seen_all(again, SET, whole) == []
     for before in (since, half):
@@ -240,7 +240,7 @@ async def test_a_bookmark_is_never_ahead_of_what_was_sent(monkeypatch: pytest.Mo
     (write,) = gateway.declared
     waited = 0
 
-    async def wait() -> None:
+    async def wait(*_: str) -> None:
         # The wait for a bookmark ends at the moment when a change comes.
         nonlocal waited
         waited += 1

@@ -44,10 +44,13 @@ class MachineKeeper:
     def __init__(self, store: Store, writer: Writer) -> None:
         self._store = store
         self._writer = writer
-        self._index = store.tables.index(MachineIndex)
         self._wake = asyncio.Event()
         self._seen: dict[str, set[str]] = {}
         """The names that the nodes of each machine set have had while this process ran. New nodes get other names."""
+
+    @property
+    def _index(self) -> MachineIndex:
+        return self._store.tables.index(MachineIndex)
 
     def applied(self) -> None:
         """Note that records have been applied. Machine sets that they have changed are reconciled."""

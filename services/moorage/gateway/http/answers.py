@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import orjson
+from starlette.responses import Response
 
+from moorage.gateway.errors import StatusError
+from moorage.gateway.http import bodies
 from moorage.gateway.http.selectors import Selector
 from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds.kind import ServedKind
@@ -13,13 +16,21 @@ from moorage.kinds.kind import ServedKind
 
 def shown(kind: ServedKind, found: ShownObject) -> bytes:
     """An object in a version of its kind."""
-    return _in_version(kind, found.json)
+    return in_version(kind, found.json)
 
 
 def selected(kind: ServedKind, found: ShownObject, selects: Selector) -> bytes | None:
     """An object in a version of its kind. None if the selectors of a request do not select it."""
     json = found.json
-    return _in_version(kind, json) if selects.selects(json) else None
+    return in_version(kind, json) if selects.selects(json) else None
+
+
+def failure(error: StatusError) -> Response:
+    """The answer to a request that has failed."""
+    response = Response(orjson.dumps(error.document()), error.code, media_type=bodies.JSON)
+    if error.retry_after:
+        response.headers["retry-after"] = str(error.retry_after)
+    return response
 
 
 def listed(kind: ServedKind, objects: Iterable[ShownObject], selects: Selector, version: int) -> bytes:
@@ -43,5 +54,6 @@ def listed(kind: ServedKind, objects: Iterable[ShownObject], selects: Selector, 
     return b'%s,"items":[%s]}' % (head[:-1], b",".join(items))
 
 
-def _in_version(kind: ServedKind, json: bytes) -> bytes:
+def in_version(kind: ServedKind, json: bytes) -> bytes:
+    """The JSON of an object in a version of its kind."""
     return json if kind.is_stored else orjson.dumps(kind.converted(orjson.loads(json)))

@@ -21,7 +21,9 @@ from moorage.gateway.controllers.pod_gc import Sweeper
 from moorage.gateway.durable_log import Log
 from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.http import discovery, paths
+from moorage.gateway.http.answers import failure
 from moorage.gateway.http.explain import Explanations
+from moorage.gateway.http.forwarding import Forwarding, ForwardingMiddleware
 from moorage.gateway.http.hosts import check_host
 from moorage.gateway.http.reports import Intake
 from moorage.gateway.http.resources import ResourcesApi, answer
@@ -63,9 +65,16 @@ class Gateway:
     explanations: Explanations = field(default_factory=Explanations)
     """The source of explanations."""
 
+    forwarding: Forwarding | None = None
+    """Sends writes to the gateway that leads. None if this one always does."""
+
 
 def create_app(gateway: Gateway) -> Starlette:
-    """Create the application of a gateway. Its state has `first_content`, which writes the first configuration."""
+    """Create the application of a gateway.
+
+    Its state has `leading`: a context within which the gateway's own controllers run, because it leads. An application
+    without `forwarding` is in it for as long as it lives.
+    """
     in_force = Configured(gateway.store, gateway.settings)
     writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates)
     sweeper = Sweeper(writer)
@@ -79,7 +88,7 @@ def create_app(gateway: Gateway) -> Starlette:
         return Route(path, _guarded(gateway, verb, handler), methods=methods)
 
     @contextlib.asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def leading() -> AsyncIterator[None]:
         tasks = [
             asyncio.create_task(restarted("sweeper", sweeper.run), name="sweeper"),
             asyncio.create_task(restarted("machine-keeper", keeper.run), name="machine-keeper"),
@@ -90,7 +99,16 @@ def create_app(gateway: Gateway) -> Starlette:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await gateway.explanations.close()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as life:
+            life.push_async_callback(gateway.explanations.close)
+            if gateway.forwarding is None:
+                await life.enter_async_context(leading())
+            else:
+                life.push_async_callback(gateway.forwarding.close)
+            yield
 
     app = Starlette(
         routes=[
@@ -109,6 +127,15 @@ def create_app(gateway: Gateway) -> Starlette:
         ],
         lifespan=lifespan,
     )
+    if gateway.forwarding is not None:
+        app.add_middleware(
+            ForwardingMiddleware,
+            forwarding=gateway.forwarding,
+            store=gateway.store,
+            metrics=gateway.metrics,
+            hosts=gateway.hosts,
+        )
+    app.state.leading = leading
     app.state.first_content = FirstContent(gateway.store, writer, gateway.settings)
     return app
 
@@ -170,7 +197,9 @@ class _Endpoints:
 def _obstacle(gateway: Gateway) -> str:
     if not gateway.store.ready:
         return f"not ready: {gateway.progress()}"
-    obstacle = gateway.log.obstacle or gateway.behind()
+    forwarding = gateway.forwarding
+    writing = gateway.log.obstacle if forwarding is None or forwarding.leads else forwarding.obstacle
+    obstacle = writing or gateway.behind()
     return f"not ready: {obstacle}" if obstacle else ""
 
 
@@ -183,19 +212,12 @@ def _guarded(gateway: Gateway, verb: str, handler: Handler) -> Handler:
             check_host(request, gateway.hosts)
             response = await handler(request)
         except StatusError as error:
-            response = _failure(error)
+            response = failure(error)
         except Exception:  # noqa: BLE001 - after any error the caller gets an answer, and the log gets the trace
             _log.exception("gateway.request_failed", method=request.method, path=request.url.path)
-            response = _failure(StatusError(500, "the gateway failed on this request; see its log"))
+            response = failure(StatusError(500, "the gateway failed on this request; see its log"))
         gateway.metrics.requests.labels(request.method, verb, str(response.status_code)).inc()
         gateway.metrics.seconds.labels(f"{verb} {request.method}").observe(time.monotonic() - began)
         return response
 
     return guard
-
-
-def _failure(error: StatusError) -> Response:
-    response = answer(error.code, error.document())
-    if error.retry_after:
-        response.headers["retry-after"] = str(error.retry_after)
-    return response

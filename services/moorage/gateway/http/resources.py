@@ -41,6 +41,7 @@ class ResourcesApi:
         self._store = store
         self._writer = writer
         self._metrics = metrics
+        self._events = watch.SharedEvents()
 
     async def handle(self, request: Request, path: ResourcePath) -> Response:
         """Answer one request.
@@ -54,7 +55,7 @@ class ResourcesApi:
         if path.subresource:
             return await self._subresource(request, path)
         if method in {"GET", "HEAD"}:
-            return self._get(path) if path.name and not _flag(request, "watch") else self._list(request, path)
+            return self._get(path) if path.name and not _flag(request, "watch") else await self._list(request, path)
         if path.kind.definition.read_only:
             return await self._said(request, path)
         if bool(path.name) is (method == "POST"):
@@ -68,14 +69,14 @@ class ResourcesApi:
             raise errors.not_found(path.kind.group, path.kind.plural, path.name)
         return answer(200, answers.shown(path.kind, shown))
 
-    def _list(self, request: Request, path: ResourcePath) -> Response:
+    async def _list(self, request: Request, path: ResourcePath) -> Response:
         query = request.query_params
         fields = query.get("fieldSelector", "")
         if path.name:
             fields = ",".join(filter(None, (fields, f"metadata.name={path.name}")))
         selected = selector(query.get("labelSelector", ""), fields)
         if _flag(request, "watch"):
-            return self._watch(
+            return await self._watch(
                 watch.Watch(
                     kind=path.kind,
                     namespace=path.namespace,
@@ -89,12 +90,14 @@ class ResourcesApi:
         objects = self._store.all(path.kind.kind, path.namespace)
         return answer(200, answers.listed(path.kind, objects, selected, self._store.version))
 
-    def _watch(self, asked: watch.Watch) -> Response:
+    async def _watch(self, asked: watch.Watch) -> Response:
+        if asked.version is not None:
+            await watch.fresh(self._store, asked.version)
         number = watch.start(self._store, asked)
 
         async def lines() -> AsyncIterator[bytes]:
             with self._metrics.watches.track_inprogress():
-                async for line in watch.events(self._store, asked, number):
+                async for line in watch.events(self._store, asked, number, self._events):
                     yield line
 
         return StreamingResponse(lines(), media_type=bodies.JSON)
