@@ -136,12 +136,10 @@ def gateway() -> Place:
 
         def finish() -> None:
             store.history.begin(sys.maxsize)  # what is kept of changes is bounded, and does not belong to the objects
-            store.logged = derivation.reached
             derivation.begin()
             while changes := derivation.take():
                 for change in changes:
                     record = LoggedRecord(store.version, change.object_id.key, change.value)
-                    derivation.appended(change, record.version)
                     store.apply([record])
 
         return (store, derivation), fold, finish

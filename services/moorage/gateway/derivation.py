@@ -45,9 +45,6 @@ class Derivation:
         self.tables = Tables()
         self.builder = ObjectBuilder(self.tables)
         self._due: dict[ObjectId, None] = {}
-        self._unread: dict[ObjectId, tuple[int, bytes | None]] = {}
-        """Versions and states that were appended and that the store has not applied yet, in the order of the log."""
-
         self._begun = False
 
     @property
@@ -82,8 +79,13 @@ class Derivation:
         if store.applied is not None:
             store.applied()
 
-    def take(self, first: Iterable[ObjectId] = (), *, at_once: int = AT_ONCE, seconds: float = SECONDS) -> list[Emission]:
-        """Return changes to append: those of given objects, and others for as long as there is room and time."""
+    def take(
+        self, first: Iterable[ObjectId] = (), *, at_once: int = AT_ONCE, seconds: float = SECONDS
+    ) -> list[Emission]:
+        """Return changes to append: those of given objects, and others for as long as there is room and time.
+
+        The store must have applied all changes that were returned before.
+        """
         found: list[Emission] = []
         for object_id in first:
             self._due.pop(object_id, None)
@@ -100,20 +102,6 @@ class Derivation:
             self._due = {}  # an emptied dictionary keeps the room that it once needed
         return found
 
-    def appended(self, change: Emission, version: int) -> None:
-        """Note that a change has this version in the log. It counts from now on."""
-        self._unread.pop(change.object_id, None)  # so that the latest is the last
-        self._unread[change.object_id] = (version, change.json)
-
-    def reached(self, version: int) -> None:
-        """Note that the store has applied the log up to a version."""
-        while self._unread:
-            object_id = next(iter(self._unread))
-            if self._unread[object_id][0] > version:
-                return
-            del self._unread[object_id]
-        self._unread = {}
-
     def _fold(self, topic: Topic, key: str, event: Model | None) -> set[ObjectId]:
         return self.tables.apply(topic, key, event)
 
@@ -126,7 +114,8 @@ class Derivation:
         document = self.builder.build(object_id)
         if self._store.evicted is not None and (uid := evicted_uid(object_id, self.tables)):
             self._store.evicted(object_id, uid)
-        known = self._last(object_id)
+        shown = self._store.get(object_id)
+        known = shown.unversioned if shown is not None else None
         present = json_of(document) if document is not None else None
         if present == known:
             return []
@@ -138,11 +127,3 @@ class Derivation:
         gone = earlier["metadata"].get("uid", "") != now["metadata"].get("uid", "")
         # An object that was deleted and created again meanwhile: a watch has to see both.
         return [*([Emission(object_id, None)] if gone else []), Emission(object_id, present)]
-
-    def _last(self, object_id: ObjectId) -> bytes | None:
-        """The last state in the log. None if it is not there."""
-        unread = self._unread.get(object_id)
-        if unread is not None:
-            return unread[1]
-        shown = self._store.get(object_id)
-        return shown.unversioned if shown is not None else None

@@ -61,9 +61,6 @@ class Store:
         self.led: Callable[[], None] | None = None
         """Called when a gateway has taken over the writes."""
 
-        self.logged: Callable[[int], None] | None = None
-        """Called with the version that was reached, after records of the object log have been applied."""
-
         self._objects = ShownObjects()
 
     def __iter__(self) -> Iterator[ObjectId]:
@@ -85,8 +82,10 @@ class Store:
         self.builder = ObjectBuilder(self.tables)
 
     def apply(self, records: Iterable[LoggedRecord]) -> None:
-        """Apply records of the object log in their order."""
+        """Apply records of the object log in their order. Those that were applied already are passed over."""
         for record in records:
+            if record.version <= self.version:
+                continue
             self.version = record.version
             if record.key.startswith("/"):
                 self._apply_note(record)
@@ -95,8 +94,6 @@ class Store:
                     self._apply_object(record)
                 except ValueError as error:  # only gateways write this topic, so this is one of another version
                     _log.error("object_log.record_skipped", key=record.key, offset=record.offset, why=str(error))
-        if self.logged is not None:
-            self.logged(self.version)
         self.history.wake()
 
     def _apply_note(self, record: LoggedRecord) -> None:
@@ -147,5 +144,3 @@ async def within(seconds: float, store: Store, version: int) -> None:
     """
     async with asyncio.timeout(seconds):
         await store.reached(version)
-
-

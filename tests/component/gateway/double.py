@@ -54,7 +54,6 @@ class MemoryLog:
         self._ends: dict[tuple[Topic, int], int] = {}
         self.derivation = Derivation(store)
         store.lead(self.derivation.tables, self.derivation.builder)
-        store.logged = self.derivation.reached
         self.objects: list[LoggedRecord] = []
         """The object log."""
 
@@ -110,7 +109,6 @@ class MemoryLog:
         """Append to the object log what looks different."""
         while changes := self.derivation.take(at_once=1_000_000, seconds=60):
             for change in changes:
-                self.derivation.appended(change, len(self.objects) + 1)
                 self._log(change.object_id.key, change.value)
 
     def _log(self, key: str, value: bytes | None) -> None:

@@ -22,7 +22,6 @@ from moorage.gateway.store import Store, within
 from moorage.gateway.writer import READ_BACK_WITHIN
 from moorage_schemas.shown import GatewayLeader
 
-
 FORWARDED: Final = "x-moorage-forwarded-by"
 """The header that names the gateway that has forwarded a request. Such a request is not forwarded again."""
 
@@ -46,7 +45,6 @@ _NOT_FORWARDED: Final = frozenset(
     {"host", "origin", "content-length", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 _NOT_RETURNED: Final = frozenset({"content-length", "connection", "keep-alive", "transfer-encoding", "date", VERSION})
-
 
 
 class Forwarding:

@@ -151,5 +151,3 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka pu
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         self._consumer.pause(*assigned)
         self._leadership.assigned(assigned)
-
-

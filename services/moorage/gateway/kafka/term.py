@@ -26,7 +26,7 @@ from moorage.gateway.durable_log import RECORD_OVERHEAD, Write, check_sizes
 from moorage.gateway.errors import StatusError, unavailable
 from moorage.gateway.kafka.source_reader import SourceReader
 from moorage.gateway.metrics import Metrics
-from moorage.gateway.object_log import Emission
+from moorage.gateway.object_log import Emission, LoggedRecord
 from moorage.gateway.store import Store
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.clock import Clock
@@ -155,7 +155,6 @@ class Term:
                 await self._sources.reader.catch_up()
                 tasks.create_task(self._age.mind(self._sources.reader.read_to_ends), name="gateway-sources-age")
                 async with during():
-                    self._store.logged = self._derivation.reached
                     self._derivation.begin()
                     self._work.set()
                     if not self._deposed.is_set():
@@ -171,7 +170,6 @@ class Term:
     async def _end(self) -> None:
         self.obstacle = self.obstacle or "the gateway is stopping"
         self._keep_alive.close()
-        self._store.logged = None
         self._store.follow()
         _refuse(self._queue, unavailable(self.obstacle))
         self._queue.clear()
@@ -205,7 +203,8 @@ class Term:
         self._producer = producer = clients.transactional_producer(self._settings, transactional_id=self._id)
         async with asyncio.timeout(_START_TIMEOUT):
             await producer.start()
-            self.began = await self._transaction(producer, self._takeover(), [])
+            (record,) = await self._transaction(producer, self._takeover(), [])
+        self.began = record.version
         self._keep_alive.wrote()
         await self._store.reached(self.began)
 
@@ -234,15 +233,27 @@ class Term:
         while True:
             await self._work.wait()
             self._work.clear()
-            if self._deposed.is_set():
-                raise Deposed(_FENCED)
-            self._age.check()
+            self._check()
             while self._queue or self._derivation.due:
+                self._check()
                 await self._write(self._next_batch())
                 await asyncio.sleep(0)  # records and requests have their turn
             if not complete:
                 await self._write([_Pending([self._note(COMPLETE_KEY, ObjectShown())], _nobody())])
                 complete = True
+
+    def _check(self) -> None:
+        """Check that writes may go on.
+
+        Raises:
+            Deposed: another gateway leads.
+            TablesTooOld: the tables that writes are checked against may lack deletions.
+        """
+        if self._deposed.is_set():
+            raise Deposed(_FENCED)
+        if self._age.over:
+            self.obstacle = _TOO_OLD
+            self._age.check()
 
     def _next_batch(self) -> list[_Pending]:
         batch: list[_Pending] = []
@@ -272,7 +283,7 @@ class Term:
         began = time.monotonic()
         try:
             async with asyncio.timeout(self._settings.transaction_timeout_ms / 1000):
-                version = await self._transaction(producer, writes, changes)
+                records = await self._transaction(producer, writes, changes)
         except (KafkaError, TimeoutError) as error:
             failure, ended = await self._failure(error)
             _refuse(batch, failure)
@@ -281,13 +292,15 @@ class Term:
             _refuse(batch, self._outcome("the gateway is stopping"))
             raise
         self._keep_alive.wrote()
+        # The same as what the reader of the log is about to read, a moment earlier. It passes over these.
+        self._store.apply(records)
         self._derivation.written()
         if writes:
             self._metrics.commit_seconds.observe(time.monotonic() - began)
             self._metrics.commit_records.observe(len(writes))
         for pending in batch:
             if not pending.done.done():
-                pending.done.set_result(version)
+                pending.done.set_result(self._store.version)
 
     def _fitting(self, changes: Sequence[Emission]) -> list[Emission]:
         """The changes without those that no record can hold. Their objects are shown as they were."""
@@ -339,8 +352,8 @@ class Term:
 
     async def _transaction(
         self, producer: AIOKafkaProducer, writes: Sequence[Write], changes: Sequence[Emission]
-    ) -> int:
-        """Write records in a transaction. Returns the version of the last one in the object log, or 0.
+    ) -> list[LoggedRecord]:
+        """Write records in a transaction. Returns those of the object log.
 
         Without any, write and abort one, which nobody sees.
         """
@@ -353,7 +366,7 @@ class Term:
                 partition=partition_of(SOURCE, self._partitions),
             )
             await producer.abort_transaction()
-            return 0
+            return []
         objects = TopicPartition(OBJECTS.name(self._settings.topic_prefix), self._objects)
         sent = [await self._send(producer, write) for write in writes]
         for change in changes:
@@ -369,30 +382,22 @@ class Term:
             )
         # A commit does not fail when one of its records did, so each write has to be confirmed.
         delivered = await asyncio.gather(*sent)
-        version = 0
+        if any(found.offset < 0 for found in delivered):
+            # Kafka has recognized a repeated send as a duplicate, and does not return the offset of the first one.
+            raise KafkaError("the offset of a record is not known")
         for write, found in zip(writes, delivered, strict=False):
-            self._check_place(found.offset)
             if write.topic is RESOURCES:
                 self._sources.written(found.partition, found.offset)
-            elif write.topic is OBJECTS:
-                version = max(version, found.offset + 1)
-        for change, found in zip(changes, delivered[len(writes) :], strict=True):
-            self._check_place(found.offset)
-            self._derivation.appended(change, found.offset + 1)
-            version = max(version, found.offset + 1)
         self._committing = True
         await producer.commit_transaction()
         self._committing = False
-        return version
-
-    @staticmethod
-    def _check_place(offset: int) -> None:
-        """Check that the place of a record is known.
-
-        Kafka recognizes a repeated send as a duplicate, and does not return the offset of the first one.
-        """
-        if offset < 0:
-            raise KafkaError("the offset of a record is not known")
+        logged = [(write.key, write.value) if write.topic is OBJECTS else None for write in writes]
+        logged += [(change.object_id.key, change.value) for change in changes]
+        return [
+            LoggedRecord(found.offset, *record)
+            for record, found in zip(logged, delivered, strict=True)
+            if record is not None
+        ]
 
     async def _send(self, producer: AIOKafkaProducer, write: Write) -> Any:
         return await producer.send(
