@@ -267,6 +267,10 @@ class Kind(ABC, Generic[ResourceT]):
         """The status of a declared object that is derived from other records. None if there is none."""
         return None
 
+    def implied(self, records: Records) -> Iterable[str]:
+        """The names of objects without a namespace that exist because of others, apart from those of `built_in`."""
+        return ()
+
     def built_in_object(self, name: str, records: Records) -> Document:
         """An object of `built_in`, as long as nobody has declared it. Every kind that has one says what it is."""
         raise NotImplementedError(f"{self.kind} has no built-in object {name}")
