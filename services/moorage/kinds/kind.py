@@ -109,9 +109,6 @@ class Kind(ABC, Generic[ResourceT]):
     built_in: ClassVar[tuple[str, ...]] = ()
     """The names of objects that exist although nobody has declared them."""
 
-    deleted_with_content: ClassVar[bool] = False
-    """Whether everything in the namespace of an object's name is deleted with the object."""
-
     slash_in_names: ClassVar[bool] = False
     """Whether people write the names of its objects with a slash: `eu/eu-1`."""
 
@@ -235,6 +232,14 @@ class Kind(ABC, Generic[ResourceT]):
             change: `changed` or `deleted`.
         """
         return ""
+
+    def is_held(self, document: Mapping[str, Any]) -> bool:
+        """Whether an object that is being deleted has to stay, apart from its finalizers.
+
+        Args:
+            document: the object as it is declared.
+        """
+        return False
 
     def is_heartbeat(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
         """Whether a change only says that somebody is alive. Such a change is not audited.

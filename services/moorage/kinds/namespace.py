@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from moorage.kinds.kind import Untyped
@@ -32,7 +32,6 @@ class NamespaceKind(Untyped):
     apply_order = 10
     columns = (TableColumn("STATUS", text("status", "phase", default="Active")), AGE)
     built_in = _BUILT_IN
-    deleted_with_content = True
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
@@ -52,6 +51,14 @@ class NamespaceKind(Untyped):
         metadata = document["metadata"]
         labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
         return {**document, "metadata": {**metadata, "labels": labels}}
+
+    def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Kind`. Only the gateway itself changes the finalizers of its spec, when the namespace is empty."""
+        return {**wanted, "spec": shown["spec"]}
+
+    def is_held(self, document: Mapping[str, Any]) -> bool:
+        """See `Kind`."""
+        return bool((document.get("spec") or {}).get("finalizers", _FINALIZERS))
 
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
         """See `Kind`."""

@@ -9,6 +9,7 @@ from moorage.kinds.status.index import Index
 from moorage.kinds.status.records import ObjectId, Records
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.refs import TargetKind
+from moorage_schemas.resource import ResourceDeclared
 
 NAMESPACE: Final = "Namespace"
 _CLUSTER: Final = TargetKind.MANAGED_CLUSTER.value
@@ -27,13 +28,23 @@ class NamespaceIndex(Index):
         self.sizes: dict[str, int] = {}
         """The number of declared objects of each namespace that has any."""
 
+        self.ending: dict[str, str] = {}
+        """The uid of each namespace that is being deleted, by name."""
+
+        self.unsettled: set[str] = set()
+        """Those of them about which something has changed. Whoever settles them clears it."""
+
         self._clusters: set[str] = set()
 
     def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
         """See `Index`."""
+        kind, namespace, name, _ = ResourceKey.parse(key)
+        if kind == NAMESPACE:
+            self._ending(name, after)
+        elif namespace in self.ending:
+            self.unsettled.add(namespace)
         if (before is None) is (after is None):
             return ()
-        kind, namespace, name, _ = ResourceKey.parse(key)
         if kind == _CLUSTER and not namespace:
             namespace = name
             (self._clusters.discard if after is None else self._clusters.add)(name)
@@ -46,6 +57,13 @@ class NamespaceIndex(Index):
         else:
             return ()
         return (ObjectId(NAMESPACE, "", namespace),)
+
+    def _ending(self, name: str, after: ResourceDeclared | None) -> None:
+        if after is not None and after.object["metadata"].get("deletionTimestamp"):
+            self.ending[name] = after.uid
+            self.unsettled.add(name)
+        else:
+            self.ending.pop(name, None)
 
     def implies(self, name: str) -> bool:
         """Whether a namespace exists although nobody has declared it."""
