@@ -109,6 +109,9 @@ class Kind(ABC, Generic[ResourceT]):
     built_in: ClassVar[tuple[str, ...]] = ()
     """The names of objects that exist although nobody has declared them."""
 
+    deleted_with_content: ClassVar[bool] = False
+    """Whether everything in the namespace of an object's name is deleted with the object."""
+
     slash_in_names: ClassVar[bool] = False
     """Whether people write the names of its objects with a slash: `eu/eu-1`."""
 

@@ -32,6 +32,7 @@ class NamespaceKind(Untyped):
     apply_order = 10
     columns = (TableColumn("STATUS", text("status", "phase", default="Active")), AGE)
     built_in = _BUILT_IN
+    deleted_with_content = True
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
