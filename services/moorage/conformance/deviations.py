@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum
 
 from moorage.conformance import deviations_ocm as ocm
+from moorage.conformance import deviations_patching as patching
 from moorage.conformance.deviation_entry import DeviationEntry
 
 
@@ -283,6 +284,7 @@ class Deviation(Enum):
     CLUSTER_TAINTS_ARE_CHECKED = ocm.CLUSTER_TAINTS_ARE_CHECKED
     ONE_IDENTITY = ocm.ONE_IDENTITY
     TIME_IS_THE_SYSTEMS = ocm.TIME_IS_THE_SYSTEMS
+    BAD_PATCH_IS_THE_CLIENTS = patching.BAD_PATCH_IS_THE_CLIENTS
     CLEAR_ERRORS = DeviationEntry(
         "clear-errors",
         "A request with an unknown or missing field, or an unknown operation, gets an error with field, value and "
@@ -304,6 +306,21 @@ class Deviation(Enum):
             "ocm_taint_controller",
             "ocm_taint_webhook",
         ),
+    )
+    NAMESPACE_OF_ITS_OBJECTS = DeviationEntry(
+        "namespace-of-its-objects",
+        "A namespace that nobody has declared exists while it has declared objects, or a managed cluster of its name.",
+        "A namespace is always an object. OCM's hub creates one for each managed cluster.",
+        "Objects were accepted in any namespace by earlier versions, and go on as before.",
+        (),
+    )
+    POD_GOES_AT_ONCE = DeviationEntry(
+        "pod-goes-at-once",
+        "A deleted pod goes at once, with its binding, unless finalizers hold it. Grace periods are not used.",
+        "A bound pod stays until its kubelet confirms that it has ended.",
+        "Deployers learn from the end of a binding that a pod has to be stopped, and confirm nothing. One that has to "
+        "clean up sets a finalizer.",
+        (),
     )
 
     @property

@@ -37,7 +37,7 @@ class Derivation:
     """The tables that objects are built from, and the objects that are to be compared with the object log.
 
     Args:
-        store: the objects as the object log has them. It uses these tables once `begin` was called.
+        store: the objects as the object log has them.
     """
 
     def __init__(self, store: Store) -> None:
@@ -75,7 +75,6 @@ class Derivation:
         known |= {*tables.index(ViewIndex).origins, *self.builder.always, *store}
         self._due = dict.fromkeys(sorted(known))  # the workloads of an owner follow each other: it is decoded once
         self._begun = True
-        store.lead(tables, self.builder)
         if store.applied is not None:
             store.applied()
 
