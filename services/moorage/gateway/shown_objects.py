@@ -91,7 +91,7 @@ class ShownObjects:
 
         They are those of the present moment, however long it takes to go through them.
         """
-        return Snapshot(self._packers[kind], list(self._kept.sorted(kind, namespace)))
+        return ObjectsAtOnce(self._packers[kind], list(self._kept.sorted(kind, namespace)))
 
     def put(self, object_id: ObjectId, version: int, json: bytes) -> ShownObject:
         """Keep an object.
@@ -110,7 +110,7 @@ class ShownObjects:
         self._kept.discard(object_id)
 
 
-class Snapshot(Sequence[ShownObject]):
+class ObjectsAtOnce(Sequence[ShownObject]):
     """Objects of one kind at one moment. Each is made when it is asked for, from what is kept of it.
 
     Args:
@@ -129,7 +129,7 @@ class Snapshot(Sequence[ShownObject]):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return Snapshot(self._packer, self._kept[index])
+            return ObjectsAtOnce(self._packer, self._kept[index])
         return ShownObject(self._packer, self._kept[index])
 
 

@@ -154,6 +154,7 @@ class Fixture:
     def begin(self) -> None:
         """Begin to show what the topics contain."""
         self.log.begin()
+
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
         """Let the gateway's controllers work within the context."""

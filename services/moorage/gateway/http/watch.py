@@ -36,7 +36,7 @@ _CHUNK: Final = 256 << 10  # bytes after which events are sent before more are e
 _SHARED: Final = 16 << 20  # bytes of encoded events that watches share
 
 
-class Encoder(Protocol):
+class EventEncoder(Protocol):
     """The form in which a watch is sent."""
 
     @property
@@ -63,15 +63,15 @@ class JsonLines:
 
     @property
     def form(self) -> Hashable:
-        """See `Encoder`."""
+        """See `EventEncoder`."""
         return self.kind.api_version
 
     def event(self, word: str, json: bytes) -> bytes:
-        """See `Encoder`."""
+        """See `EventEncoder`."""
         return b'{"type":"%s","object":%s}\n' % (word.encode(), answers.in_version(self.kind, json))
 
     def other(self, word: str, document: Mapping[str, Any]) -> bytes:
-        """See `Encoder`."""
+        """See `EventEncoder`."""
         return orjson.dumps({"type": word, "object": document}, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -92,11 +92,11 @@ class Watch:
     timeout: float | None = None
     """Seconds after which the watch ends. None means never."""
 
-    asked_form: Encoder | None = None
+    asked_form: EventEncoder | None = None
     """The form in which it is sent. None sends JSON lines."""
 
     @property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> EventEncoder:
         """The form in which it is sent."""
         return self.asked_form or JsonLines(self.kind)
 
@@ -113,7 +113,7 @@ class SharedEvents:
         self._size = 0
         self._events: OrderedDict[Hashable, bytes] = OrderedDict()
 
-    def event(self, encoder: Encoder, word: str, change: ObjectChange) -> bytes:
+    def event(self, encoder: EventEncoder, word: str, change: ObjectChange) -> bytes:
         """The event of a change."""
         key = (change.number, word, type(encoder), encoder.form)
         found = self._events.get(key)
@@ -235,7 +235,7 @@ def _present(watch: Watch, objects: Any, version: int) -> Iterator[bytes]:
         yield _bookmark(version, watch, _INITIAL_END)
 
 
-def _line(watch: Watch, encoder: Encoder, change: ObjectChange, shared: SharedEvents) -> bytes:
+def _line(watch: Watch, encoder: EventEncoder, change: ObjectChange, shared: SharedEvents) -> bytes:
     """The event of a change. Empty if the watch does not show it."""
     if watch.namespace not in {"", change.object_id.namespace}:
         return b""
