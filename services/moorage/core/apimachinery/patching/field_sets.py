@@ -235,6 +235,7 @@ def _rank_of_value(value: Any) -> tuple[Any, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def written(key: str) -> str:
+    """A path element as Kubernetes writes it in messages: `.image`, `[name="a"]`."""
     kind, text = key[0], key[2:]
     if kind == "f":
         return f".{text}"

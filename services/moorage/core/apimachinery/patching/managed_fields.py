@@ -102,7 +102,7 @@ def sent(document: Mapping[str, Any]) -> Entries | None:
     An empty list or one empty entry is the wish to forget all of them, and gives no entries.
     """
     listed = _listed(document)
-    if listed == [] or listed == [{}]:
+    if listed in ([], [{}]):
         return {}
     try:
         return _entries(listed, is_stored=False) or None

@@ -19,9 +19,12 @@ import orjson
 from moorage.core.apimachinery.patching import field_sets as sets
 from moorage.core.apimachinery.patching import managed_fields as managed
 from moorage.core.apimachinery.patching import typed_values as typed
+from moorage.core.apimachinery.patching.comparison import compared
+from moorage.core.apimachinery.patching.config_errors import errors_in
 from moorage.core.apimachinery.patching.errors import CONFLICT, PatchCause, PatchError, bad_patch
 from moorage.core.apimachinery.patching.field_sets import FieldSet
 from moorage.core.apimachinery.patching.managed_fields import APPLY, UPDATE, Entries, Entry
+from moorage.core.apimachinery.patching.value_shapes import UntypedError
 from moorage.core.apimachinery.schema import Schema
 
 Document = dict[str, Any]
@@ -102,6 +105,7 @@ class FieldManagement:
         *,
         subresource: str = "",
         reset: Iterable[tuple[str, ...]] = (),
+        is_custom: bool = False,
     ) -> None:
         """Prepare for a kind.
 
@@ -111,13 +115,16 @@ class FieldManagement:
             kind: the kind.
             subresource: the subresource that is written, for entries. Empty for the object itself.
             reset: the fields that such requests cannot set: `reset_fields`.
+            is_custom: whether it is a custom resource. A new one is compared with nothing, one of the other kinds with
+                its type as it is when it is empty.
         """
         self._schema = schema
         self._api_version = api_version
         self._kind = kind
         self._subresource = subresource
         self._reset = sets.make(*reset)
-        self._empty = typed.empty(schema)
+        self._is_custom = is_custom
+        self._empty = {} if is_custom else typed.empty(schema)
 
     def updated(self, live: Mapping[str, Any] | None, new: Mapping[str, Any], manager: str, now: datetime) -> Document:
         """The new state of an object with `managedFields`, after a write that is no apply: create, replace or patch.
@@ -138,7 +145,7 @@ class FieldManagement:
             return after
         try:
             entries = self._recorded(entries, before, after, manager, managed.rfc3339(now))
-        except typed.UntypedError:
+        except UntypedError:
             entries = managed.kept(live or {})
         return _with(after, entries)
 
@@ -172,18 +179,18 @@ class FieldManagement:
         time = managed.rfc3339(now)
         if live is not None and not entries:
             entries = self._recorded({}, self._empty, before, _BEFORE, time)
-        after, entries, refused = self._merged(before, config, entries, manager or _UNKNOWN, time, force=force)
+        after, then, refused = self._merged(before, config, entries, manager or _UNKNOWN, time, force=force)
         if refused and manager == _KUBECTL:
             # What a client-side apply declared, and nobody has changed since, is kubectl's own.
             mine = self._applied_before(before)
             refused = [(entry, path) for entry, path in refused if not sets.has(mine, path)]
             if not refused:
-                after, entries, _ = self._merged(before, config, entries, manager, time, force=True)
+                after, then, _ = self._merged(before, config, entries, manager, time, force=True)
         if refused:
             raise _conflict(refused)
         if manager == _KUBECTL:
             after = _with_last_applied(after, config)
-        return _with(after, entries)
+        return _with(after, then)
 
     # Updates
 
@@ -202,7 +209,7 @@ class FieldManagement:
     def _recorded(
         self, entries: Entries, before: Mapping[str, Any], after: Mapping[str, Any], manager: str, time: str
     ) -> Entries:
-        change = typed.compared(before, after, self._schema)
+        change = compared(before, after, self._schema)
         set_ = sets.without(sets.union(change.modified, change.added), self._reset)
         gone = sets.without(change.removed, self._reset)
         if set_ or gone:
@@ -225,7 +232,7 @@ class FieldManagement:
         metadata = metadata if isinstance(metadata, Mapping) else {}
         if metadata.get("managedFields") is not None:
             raise bad_patch("metadata.managedFields must be nil")
-        if errors := typed.errors_in(config, self._schema):
+        if errors := errors_in(config, self._schema):
             object_ = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
             text = errors[0] if len(errors) == 1 else "\n  ".join(("errors:", *errors))
             raise bad_patch(f"failed to create typed patch object ({object_}; {_qualified(api_version, kind)}): {text}")
@@ -250,8 +257,8 @@ class FieldManagement:
             after: Document = typed.merged(before, config, schema)
             if had is not None:
                 after = self._pruned(after, had.fields, entries)
-            change = typed.compared(before, after, schema)
-        except typed.UntypedError as error:
+            change = compared(before, after, schema)
+        except UntypedError as error:
             raise bad_patch(f"failed to merge config: {error}") from None
         set_ = sets.without(sets.union(change.modified, change.added), self._reset)
         gone = sets.without(change.removed, self._reset)
@@ -263,13 +270,14 @@ class FieldManagement:
                 for path in sets.members(sets.intersection(one.fields, set_))
             ]
             if refused:
-                return before, {key: one for key, one in entries.items() if key != entry.key}, refused
+                return before, others, refused
         entries = _disowned(others, set_, gone)
-        after = typed.without_nulls(after)
+        is_same = after == before
+        after = before if is_same else typed.without_nulls(after, None if self._is_custom else schema)
         mine = sets.ordered(sets.difference(fields, _NEVER_OWNED))
         if mine:
             was = had.time if had is not None else ""
-            entries[entry.key] = replace(entry, fields=mine, time=was if after == before else time)
+            entries[entry.key] = replace(entry, fields=mine, time=was if is_same else time)
         return after, entries, []
 
     def _pruned(self, after: Document, had: FieldSet, entries: Entries) -> Document:
@@ -297,9 +305,9 @@ class FieldManagement:
             last = orjson.loads(text or "")
             if not isinstance(last, dict) or last.get("apiVersion") != self._api_version:
                 return {}
-            if typed.errors_in(last, self._schema) or typed.errors_in(live, self._schema):
+            if errors_in(last, self._schema) or errors_in(live, self._schema):
                 return {}
-            change = typed.compared(last, live, self._schema)
+            change = compared(last, live, self._schema)
         except ValueError:
             return {}
         fields = typed.declared(last, self._schema)
