@@ -18,7 +18,7 @@ from moorage.cli.api.watching import Watching
 from moorage.cli.commands import options
 from moorage.cli.errors import FAILED, ServerError, UsageError, warn
 from moorage.cli.render import output, printing, tables
-from moorage.cli.render.printing import Form
+from moorage.cli.render.printing import OutputForm
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.printing.columns import LABELS, TableColumn, of, text
 
@@ -133,7 +133,7 @@ class _Columns:
 
     def __init__(
         self,
-        form: Form,
+        form: OutputForm,
         *,
         several: bool,
         everywhere: bool,

@@ -48,7 +48,7 @@ FieldManager = Annotated[
     str, typer.Option("--field-manager", help="Name of the manager of the fields that are set.", show_default=False)
 ]
 FormOption = Annotated[
-    printing.Form,
+    printing.OutputForm,
     typer.Option(
         "-o",
         "--output",

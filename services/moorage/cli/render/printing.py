@@ -36,7 +36,7 @@ WORDS: Final = (*_PLAIN, *(f"{word}=" for word in _TEMPLATES))
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class OutputForm:
     """How objects are written."""
 
     word: str = "table"
@@ -53,22 +53,22 @@ class Form:
         return self.word.startswith("custom-columns")
 
 
-TABLE: Final = Form()
-NAME: Final = Form("name")
+TABLE: Final = OutputForm()
+NAME: Final = OutputForm("name")
 
 
-def parse(text: str | Form) -> Form:
+def parse(text: str | OutputForm) -> OutputForm:
     """Return the form that a value of `-o` names.
 
     Raises:
         UsageError: there is no such form.
         CliError: its file cannot be read.
     """
-    if isinstance(text, Form):
+    if isinstance(text, OutputForm):
         return text
     word, equals, template = text.removeprefix("=").partition("=")  # `-o=json` is `-o json`
     if word in _PLAIN and not equals:
-        return Form(word)
+        return OutputForm(word)
     if word not in _TEMPLATES:
         allowed = ",".join(sorted({*_PLAIN, *_TEMPLATES}))
         raise UsageError(
@@ -81,10 +81,10 @@ def parse(text: str | Form) -> Form:
             template = Path(template).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise CliError(f"error reading --template {template}, {error}") from None
-    return Form(_TEMPLATES[word], template)
+    return OutputForm(_TEMPLATES[word], template)
 
 
-def renderer(form: Form) -> Callable[[Object], str]:
+def renderer(form: OutputForm) -> Callable[[Object], str]:
     """Return what writes one object, or one list of objects, in a form that has no columns.
 
     Raises:
@@ -146,7 +146,7 @@ class Results:
         dry_run: `client` or `server` if nothing is changed, otherwise `none`.
     """
 
-    def __init__(self, form: Form, dry_run: str = "none") -> None:
+    def __init__(self, form: OutputForm, dry_run: str = "none") -> None:
         if form.word == "wide" or form.is_custom:
             raise UsageError(f'unable to match a printer suitable for the output format "{form.word}"')
         self._form = form
@@ -178,7 +178,7 @@ class Results:
         output.write(self._render({"apiVersion": kind.api_version, "kind": kind.kind, **found}))
 
 
-def custom_columns(form: Form) -> list[TableColumn]:
+def custom_columns(form: OutputForm) -> list[TableColumn]:
     """Return the columns of `custom-columns`.
 
     Raises:
