@@ -139,11 +139,12 @@ func (r *reader) define(goType reflect.Type) string {
 		required[one.(string)] = true
 	}
 	properties, _ := said["properties"].(map[string]any)
-	r.fields(goType, fields, properties, required, nil)
+	r.fields(goType, fields, properties, required, nil, nil)
 	return name
 }
 
-func (r *reader) fields(goType reflect.Type, into node, said map[string]any, required map[string]bool, within []int) {
+func (r *reader) fields(goType reflect.Type, into node, said map[string]any, required map[string]bool, within []int,
+	embedded []string) {
 	for at := range goType.NumField() {
 		field := goType.Field(at)
 		tag := strings.Split(field.Tag.Get("json"), ",")
@@ -151,7 +152,7 @@ func (r *reader) fields(goType reflect.Type, into node, said map[string]any, req
 		if field.Anonymous && tag[0] == "" {
 			// JSON inlines it; in protobuf it is a message of its own, or (TypeMeta) left out.
 			around := append(append([]int{}, within...), number)
-			r.fields(field.Type, into, said, required, around)
+			r.fields(field.Type, into, said, required, around, append(append([]string{}, embedded...), field.Name))
 			continue
 		}
 		if tag[0] == "" || tag[0] == "-" || !field.IsExported() {
@@ -162,7 +163,7 @@ func (r *reader) fields(goType reflect.Type, into node, said map[string]any, req
 		if number != 0 && !slices.Contains(within, 0) {
 			made["number"] = number
 			if len(within) > 0 {
-				made["within"] = within
+				made["within"], made["embedded"] = within, embedded
 			}
 		}
 		if strategy := field.Tag.Get("patchStrategy"); strategy != "" {

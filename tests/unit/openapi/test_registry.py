@@ -116,7 +116,8 @@ def test_what_a_kind_takes_follows_from_where_upstream_serves_it() -> None:
     assert origin_of("", "Pod") is Origin.BUILT_IN
     assert origin_of("", "PodList") is Origin.BUILT_IN
     assert origin_of("", "Binding") is Origin.BUILT_IN
-    assert origin_of("moorage.io", "Binding") is Origin.CUSTOM
+    assert origin_of("moorage.io", "Binding") is Origin.OWN
+    assert origin_of("policy.karmada.io", "PropagationPolicyList") is Origin.CUSTOM
     assert origin_of("apps", "DeleteOptions") is Origin.BUILT_IN
     assert origin_of("cluster.karmada.io", "Cluster") is Origin.AGGREGATED
     assert Origin.AGGREGATED.merges_strategically

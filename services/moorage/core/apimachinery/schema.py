@@ -68,6 +68,9 @@ class Field:
     """The numbers of the messages around it in protobuf, the outermost first, of a field that JSON shows further out:
     a volume's `emptyDir` is in the message of the volume's source."""
 
+    embedded: tuple[str, ...] = ()
+    """The names of upstream's types for those messages, which messages of its decoder contain: `VolumeSource`."""
+
     is_pointer: bool = False
     """Whether upstream's type tells a field that is left out from one with the zero value."""
 

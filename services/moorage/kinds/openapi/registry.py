@@ -19,7 +19,7 @@ from moorage.kinds.kind import Kind
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
 """The package of the definitions that all kinds share."""
 
-_META: Final = "meta.k8s.io"
+_META_GROUP: Final = "meta.k8s.io"
 _CLUSTERS: Final = "cluster.karmada.io"
 
 
@@ -36,10 +36,14 @@ class Origin(Enum):
     CUSTOM = "custom"
     """It takes neither strategic merge patches nor protobuf. Unknown fields are pruned."""
 
+    OWN = "own"
+    """It is Moorage's own, and is served as a custom resource. Its admission sees unknown fields, and may refuse
+    them."""
+
     @property
     def merges_strategically(self) -> bool:
         """Whether it takes strategic merge patches."""
-        return self is not Origin.CUSTOM
+        return self in {Origin.BUILT_IN, Origin.AGGREGATED}
 
     @property
     def has_protobuf(self) -> bool:
@@ -68,15 +72,13 @@ def schema_of(group: str, version: str, kind: str) -> Schema:
 
 
 def origin_of(group: str, kind: str) -> Origin:
-    """Return how upstream serves a kind, or lists of it. Moorage's own are custom resources."""
+    """Return how upstream serves a kind, or lists of it."""
     if group == _CLUSTERS:
         return Origin.AGGREGATED
     names = {kind, kind.removesuffix("List")}
-    return (
-        Origin.BUILT_IN
-        if any((one, name) in _built_in() for name in names for one in (group, _META))
-        else Origin.CUSTOM
-    )
+    if any((one, name) in _names("native") for name in names for one in (group, _META_GROUP)):
+        return Origin.BUILT_IN
+    return Origin.CUSTOM if any((group, name) in _names("custom") for name in names) else Origin.OWN
 
 
 def definition(name: str) -> Schema:
@@ -113,9 +115,9 @@ def list_of(item: Schema) -> Schema:
 
 
 @cache
-def _built_in() -> frozenset[tuple[str, str]]:
-    """The group and the name of every built-in kind."""
-    split = (key.split("/") for key in _data("native")["kinds"])
+def _names(data: str) -> frozenset[tuple[str, str]]:
+    """The group and the name of every kind in a file of data."""
+    split = (key.split("/") for key in _data(data)["kinds"])
     return frozenset(
         (parts[0] if len(parts) == len(("group", "version", "kind")) else "", parts[-1]) for parts in split
     )
@@ -135,7 +137,7 @@ def _schema_of(group: str, version: str, kind: str, served: Kind[Any] | None) ->
                 return definition(name)
             if (said := _data("custom")["kinds"].get(f"{path}{one}/{kind}")) is not None:
                 return _custom(said, f"{_reversed(group)}.{version}.{kind}")
-    if (name := _data("native")["kinds"].get(f"{_META}/v1/{kind}")) is not None:
+    if (name := _data("native")["kinds"].get(f"{_META_GROUP}/v1/{kind}")) is not None:
         return definition(name)
     if served is not None:
         from moorage.kinds.openapi import models
@@ -162,7 +164,35 @@ def _custom(said: Mapping[str, Any], name: str) -> Schema:
 @cache
 def _data(name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(Path(__file__).with_name(f"{name}.json").read_bytes())
+    if name == "custom":
+        for kind, additions in _READ_IN_ADDITION.items():
+            for path, more in additions.items():
+                at = found["kinds"][kind]
+                for step in path.split("."):
+                    at = at["fields"][step]
+                    at = at.get("items", at)
+                at["fields"].update(more)
     return found
+
+
+_PROPAGATION: Final = {
+    "spec.failover.cluster": {
+        "gracePeriodSeconds": {"form": "integer", "format": "int32", "constraints": {"minimum": 0}}
+    }
+}
+_TEXTS: Final = {"form": "list", "items": {"form": "string"}}
+_READ_IN_ADDITION: Final[Mapping[str, Mapping[str, Any]]] = {
+    "policy.karmada.io/v1alpha1/PropagationPolicy": _PROPAGATION,
+    "policy.karmada.io/v1alpha1/ClusterPropagationPolicy": _PROPAGATION,
+    "cluster.open-cluster-management.io/v1beta1/Placement": {
+        "spec.prioritizerPolicy.configurations": {"name": {"form": "string"}},
+        "spec.decisionStrategy.groupStrategy.decisionGroups.groupClusterSelector": {
+            "celSelector": {"form": "struct", "fields": {"celExpressions": _TEXTS}}
+        },
+    },
+}
+"""Fields that Moorage reads, and that the definitions of upstream's present release do not have: those of other
+releases, and of named deviations."""
 
 
 def _schema(said: Mapping[str, Any]) -> Schema:
@@ -212,6 +242,7 @@ def _field(name: str, said: Mapping[str, Any]) -> Field:
         required=said.get("required", False),
         number=said.get("number", 0),
         within=tuple(said.get("within", ())),
+        embedded=tuple(said.get("embedded", ())),
         is_pointer=said.get("is_pointer", False),
         omits_empty=said.get("omits_empty", False),
     )
