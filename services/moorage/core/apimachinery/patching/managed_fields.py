@@ -31,7 +31,7 @@ Key = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManagedEntry:
     """What one manager has set by one kind of request."""
 
     manager: str
@@ -85,7 +85,7 @@ class Entry:
         return found
 
 
-Entries = dict[Key, Entry]
+Entries = dict[Key, ManagedEntry]
 
 
 def kept(document: Mapping[str, Any]) -> Entries:
@@ -126,7 +126,7 @@ def capped(entries: Entries) -> Entries:
         return entries
     updates.sort(key=lambda one: (one.time or _EPOCH, one.identifier))
     result, left = dict(entries), len(updates)
-    first: dict[str, Entry] = {}
+    first: dict[str, ManagedEntry] = {}
     for entry in updates:
         if left <= MOST_UPDATES:
             break
@@ -177,7 +177,7 @@ def _entries(listed: Any, *, is_stored: bool) -> Entries:
     return {entry.key: entry for entry in found}
 
 
-def _entry(one: Any, *, is_stored: bool) -> Entry:
+def _entry(one: Any, *, is_stored: bool) -> ManagedEntry:
     if not isinstance(one, Mapping):
         raise ValueError("managedFields: an entry must be an object")  # noqa: TRY004 - as above
     texts = [_text(one, name) for name in ("manager", "operation", "apiVersion", "subresource", "fieldsType", "time")]
@@ -188,7 +188,7 @@ def _entry(one: Any, *, is_stored: bool) -> Entry:
     if not is_stored:
         fields = sets.read({} if fields is None else fields)
         time = rfc3339(datetime.fromisoformat(time)) if time else ""
-    return Entry(manager, operation, api_version, subresource, fields or {}, time)
+    return ManagedEntry(manager, operation, api_version, subresource, fields or {}, time)
 
 
 def _text(one: Mapping[str, Any], name: str) -> str:
@@ -198,7 +198,7 @@ def _text(one: Mapping[str, Any], name: str) -> str:
     return found or ""
 
 
-def owned(entries: Iterable[Entry]) -> FieldSet:
+def owned(entries: Iterable[ManagedEntry]) -> FieldSet:
     """What is in any of the entries."""
     found: FieldSet = {}
     for entry in entries:

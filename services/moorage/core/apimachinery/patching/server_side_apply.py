@@ -23,7 +23,7 @@ from moorage.core.apimachinery.patching.comparison import compared
 from moorage.core.apimachinery.patching.config_errors import errors_in
 from moorage.core.apimachinery.patching.errors import CONFLICT, PatchCause, PatchError, bad_patch
 from moorage.core.apimachinery.patching.field_sets import FieldSet
-from moorage.core.apimachinery.patching.managed_fields import APPLY, UPDATE, Entries, Entry
+from moorage.core.apimachinery.patching.managed_fields import APPLY, UPDATE, Entries, ManagedEntry
 from moorage.core.apimachinery.patching.value_shapes import UntypedError
 from moorage.core.apimachinery.schema import Schema
 
@@ -217,7 +217,7 @@ class FieldManagement:
         mine = sets.difference(set_, _NEVER_OWNED)
         if not mine:
             return entries
-        entry = Entry(manager or _UNKNOWN, UPDATE, self._api_version, self._subresource, mine, time)
+        entry = ManagedEntry(manager or _UNKNOWN, UPDATE, self._api_version, self._subresource, mine, time)
         had = entries.get(entry.key)
         fields = sets.ordered(mine if had is None else sets.union(mine, had.fields))
         return managed.capped({**entries, entry.key: replace(entry, fields=fields)})
@@ -246,11 +246,11 @@ class FieldManagement:
         time: str,
         *,
         force: bool,
-    ) -> tuple[Document, Entries, list[tuple[Entry, tuple[str, ...]]]]:
+    ) -> tuple[Document, Entries, list[tuple[ManagedEntry, tuple[str, ...]]]]:
         """The object and its entries after an apply, and the conflicts if it is not forced."""
         schema = self._schema
         fields = sets.without(typed.declared(config, schema), self._reset)
-        entry = Entry(manager, APPLY, self._api_version, self._subresource, fields, "")
+        entry = ManagedEntry(manager, APPLY, self._api_version, self._subresource, fields, "")
         had = entries.get(entry.key)
         entries = {**entries, entry.key: entry}
         try:
@@ -326,7 +326,7 @@ def _disowned(entries: Entries, set_: FieldSet, gone: FieldSet) -> Entries:
     return result
 
 
-def _conflict(refused: list[tuple[Entry, tuple[str, ...]]]) -> PatchError:
+def _conflict(refused: list[tuple[ManagedEntry, tuple[str, ...]]]) -> PatchError:
     """409: the fields that belong to others, each as a cause, and all of them in the message."""
     written = [(entry, "".join(sets.written(key) for key in path)) for entry, path in refused]
     causes = tuple(PatchCause(_CURRENT, f"conflict with {entry.written}", path) for entry, path in written)
