@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from moorage.kinds.kind import Untyped
 from moorage.kinds.printing.columns import AGE, TableColumn, text
@@ -25,6 +25,7 @@ class NamespaceKind(Untyped):
     short_names = ("ns",)
     namespaced = False
     order = 10
+    field_selectors: ClassVar[Mapping[str, str]] = {"status.phase": "Active"}
     apply_order = 10
     columns = (TableColumn("STATUS", text("status", "phase", default="Active")), AGE)
     built_in = ("default",)
