@@ -222,7 +222,9 @@ def _resources(group: str, api_version: str) -> list[DiscoveredResource]:
             found += (_resource(kind), *_subresources(kind))
     for review in reviews.REVIEWS:
         if review.group == group and api_version == reviews.VERSION:
-            found.append(DiscoveredResource(review.plural, review.kind, review.namespaced, ("create",), review.kind.lower()))
+            found.append(
+                DiscoveredResource(review.plural, review.kind, review.namespaced, ("create",), review.kind.lower())
+            )
     return found
 
 
@@ -243,7 +245,9 @@ def _subresources(kind: ServedKind) -> Iterable[DiscoveredResource]:
     for name in kind.definition.subresources:
         is_scale = name == "scale"
         shown, belongs = ("Scale", ("autoscaling", "v1")) if is_scale else (kind.kind, None)
-        yield DiscoveredResource(f"{kind.plural}/{name}", shown, kind.namespaced, ("get", "patch", "update"), answers=belongs)
+        yield DiscoveredResource(
+            f"{kind.plural}/{name}", shown, kind.namespaced, ("get", "patch", "update"), answers=belongs
+        )
 
 
 def _listed(one: DiscoveredResource) -> Document:

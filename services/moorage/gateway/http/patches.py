@@ -8,6 +8,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from moorage.core.apimachinery.patching import merge_patch
 from moorage.gateway.errors import StatusError, bad_request
 from moorage.gateway.http import bodies
 from moorage.gateway.http.backend import Backend
@@ -71,22 +72,9 @@ async def read_patch(request: Request) -> Document:
 
 def merged_with(shown: Document, patch: Document) -> Document:
     """Apply a merge patch to an object as it is shown. The result requires a version only if the patch names one."""
-    merged: Document = merge_patch(shown, patch)
+    merged: Document = merge_patch.applied(shown, patch)
     metadata, named = merged.get("metadata"), patch.get("metadata")
     if isinstance(metadata, dict) and "resourceVersion" not in (named if isinstance(named, dict) else {}):
         # The one that remains is the present one.
         merged["metadata"] = {key: value for key, value in metadata.items() if key != "resourceVersion"}
-    return merged
-
-
-def merge_patch(document: Any, patch: Any) -> Any:
-    """Apply a JSON merge patch (RFC 7396): null removes, objects merge, everything else replaces."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(document) if isinstance(document, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = merge_patch(merged.get(key), value)
     return merged
