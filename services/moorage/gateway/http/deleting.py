@@ -9,15 +9,17 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from moorage.gateway.admission.deletion import Deleted
 from moorage.gateway.errors import StatusError, bad_request
 from moorage.gateway.http import answers, bodies
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.negotiation import YAML, body_media
-from moorage.gateway.http.options import DeleteOptions, delete_options, list_options
+from moorage.gateway.http.options import DeletionRequest, delete_options, list_options
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.reading import ReadVerbs
 from moorage.gateway.http.representations import ListHead
 from moorage.gateway.http.writing import caller
+from moorage.gateway.shown_objects import unkept
 from moorage.kinds.status.records import ObjectId
 
 _KIND = "DeleteOptions"
@@ -43,8 +45,12 @@ class DeleteVerbs:
         """
         representation = self._backend.representation(request, path.kind)
         options = await self._options(request)
-        gone = await self._deleted(request, path, path.object_id, options)
-        return answers.answer(200, representation.document(_status(path, gone)), representation.media_type)
+        deleted = await self._deleted(request, path, path.object_id, options)
+        if deleted.gone:
+            document = _status(path, deleted.document)
+            return answers.answer(200, representation.document(document), representation.media_type)
+        shown = unkept(int(deleted.document["metadata"].get("resourceVersion") or 0), deleted.document)
+        return answers.answer(200, representation.one(path.kind, shown), representation.media_type)
 
     async def delete_collection(self, request: Request, path: ResourcePath) -> Response:
         """Delete the objects that selectors select, and answer with them.
@@ -60,29 +66,24 @@ class DeleteVerbs:
             metadata = shown.document["metadata"]
             object_id = ObjectId(path.kind.kind, str(metadata.get("namespace") or ""), str(metadata["name"]))
             try:
-                document = await self._deleted(request, path, object_id, options)
+                deleted = await self._deleted(request, path, object_id, options)
             except StatusError as error:
                 if error.code == 404:  # noqa: PLR2004 - somebody else was faster
                     continue
                 raise
-            gone.append(orjson.dumps(document))
+            gone.append(orjson.dumps(deleted.document))
         head = ListHead(self._backend.store.version)
         pieces = representation.listed(path.kind, head, gone)
         return await answers.in_pieces(request, pieces, representation.media_type)
 
     async def _deleted(
-        self, request: Request, path: ResourcePath, object_id: ObjectId, options: DeleteOptions
-    ) -> Mapping[str, Any]:
-        if options.propagation == "Orphan":
-            raise bad_request(
-                "propagationPolicy: invalid value 'Orphan': must be Background or Foreground; "
-                "objects that a controller has made are deleted with it"
-            )
+        self, request: Request, path: ResourcePath, object_id: ObjectId, asked: DeletionRequest
+    ) -> Deleted:
         return await self._backend.writer.delete(
-            path.kind, object_id, options.preconditions, caller(request), dry_run=options.dry_run
+            path.kind, object_id, asked.preconditions, caller(request), options=asked.options, dry_run=asked.dry_run
         )
 
-    async def _options(self, request: Request) -> DeleteOptions:
+    async def _options(self, request: Request) -> DeletionRequest:
         body = await bodies.read_body(request)
         if not body.strip():
             return delete_options(request.query_params, None)

@@ -10,6 +10,7 @@ from starlette.datastructures import QueryParams
 
 from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, forbidden, invalid, not_supported, required
 from moorage.gateway import errors
+from moorage.gateway.admission.deletion import DeleteOptions
 from moorage.gateway.errors import StatusError, bad_request
 from moorage.gateway.writer import Preconditions
 
@@ -44,16 +45,13 @@ class WriteOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteOptions:
-    """The options of a deletion."""
+class DeletionRequest:
+    """A request to delete objects."""
 
-    dry_run: bool = False
+    options: DeleteOptions = field(default_factory=DeleteOptions)
     preconditions: Preconditions = field(default_factory=Preconditions)
-    grace_period: int | None = None
-    """Seconds that the object gets to end. None leaves it to the object."""
-
-    propagation: str = ""
-    """`Foreground`, `Background` or `Orphan`: what becomes of what it owns. Empty leaves it to the kind."""
+    dry_run: bool = False
+    """Whether nothing is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,7 @@ def write_options(query: QueryParams, kind: str, *, is_apply: bool = False) -> W
     return WriteOptions(bool(dry_run), validation or "Warn", manager, is_true(query, "force"))
 
 
-def delete_options(query: QueryParams, sent: Mapping[str, Any] | None) -> DeleteOptions:
+def delete_options(query: QueryParams, sent: Mapping[str, Any] | None) -> DeletionRequest:
     """Read the options of a deletion.
 
     Args:
@@ -144,7 +142,8 @@ def delete_options(query: QueryParams, sent: Mapping[str, Any] | None) -> Delete
     if policy is None and orphan is not None:
         policy = "Orphan" if orphan else "Background"
     # Kubernetes takes a negative grace period as the shortest one.
-    return DeleteOptions(bool(dry_run), conditions, 1 if grace is not None and grace < 0 else grace, policy or "")
+    seconds = 1 if grace is not None and grace < 0 else grace
+    return DeletionRequest(DeleteOptions(policy or "", seconds), conditions, bool(dry_run))
 
 
 def list_options(query: QueryParams, *, is_watch: bool = False) -> ListOptions:
