@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from moorage.kinds.openapi import wire
 from moorage.kinds.openapi.built_in import DecodeError
 from moorage.kinds.openapi.protobuf import decode_object, encode_event, encode_object
-from moorage.kinds.openapi.protobuf_encoding import EncodeError
+from moorage.kinds.openapi.protobuf_encoding import NotEncodableError
 from moorage.kinds.openapi.wire import BYTES, FIXED64, VARINT
 
 VECTORS = [
@@ -177,7 +177,7 @@ def test_what_is_no_object_is_refused(body: bytes, message: str) -> None:
     ],
 )
 def test_what_protobuf_cannot_say_is_refused(document: dict[str, Any], message: str) -> None:
-    with pytest.raises(EncodeError) as error:
+    with pytest.raises(NotEncodableError) as error:
         encode_object(document)
     assert message in str(error.value)
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from moorage.core.apimachinery.schema import Schema
 from moorage.kinds.openapi import protobuf_decoding, protobuf_encoding, registry, wire
 from moorage.kinds.openapi.built_in import DecodeError
-from moorage.kinds.openapi.protobuf_encoding import EncodeError
+from moorage.kinds.openapi.protobuf_encoding import NotEncodableError
 from moorage.kinds.openapi.wire import BYTES, WireError
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
@@ -54,12 +54,12 @@ def encode_object(document: Mapping[str, Any]) -> bytes:
         document: an object or a list, with `apiVersion` and `kind`.
 
     Raises:
-        EncodeError: its kind has no protobuf, or a value is not of the type of its field.
+        NotEncodableError: its kind has no protobuf, or a value is not of the type of its field.
     """
     api_version, kind = str(document.get("apiVersion", "")), str(document.get("kind", ""))
     schema = _schema_of(*_split(api_version), kind)
     if schema is None:
-        raise EncodeError(
+        raise NotEncodableError(
             "object *unstructured.Unstructured does not implement the protobuf marshalling interface and cannot be "
             "encoded to a protobuf message"
         )

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from moorage.core.apimachinery.schema import Field, Form, Schema
 from moorage.kinds.openapi import wire
-from moorage.kinds.openapi.protobuf_layout import MICRO_TIME, ONLY, Layout, is_repeated, layout, wire_type
+from moorage.kinds.openapi.protobuf_layout import MICRO_TIME, ONLY, MessageLayout, is_repeated, layout, wire_type
 from moorage.kinds.openapi.wire import BYTES, VARINT, WireError
 
 Document = dict[str, Any]
@@ -79,7 +79,7 @@ class _Decoder:
                 return []
         return _ZEROS.get(one.schema.form)
 
-    def _collect(self, at: Layout, data: memoryview, into: Document) -> None:
+    def _collect(self, at: MessageLayout, data: memoryview, into: Document) -> None:
         """Read the fields of a message. Those of embedded messages are put beside its own."""
         for number, kind, value in wire.fields(data):
             if (embedded := at.embedded.get(number)) is not None and isinstance(value, memoryview):

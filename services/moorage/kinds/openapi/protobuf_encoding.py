@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from moorage.core.apimachinery.schema import Form, Schema
 from moorage.kinds.openapi import wire
-from moorage.kinds.openapi.protobuf_layout import MICRO_TIME, ONLY, Layout, is_repeated, layout, wire_type
+from moorage.kinds.openapi.protobuf_layout import MICRO_TIME, ONLY, MessageLayout, is_repeated, layout, wire_type
 from moorage.kinds.openapi.wire import BYTES, FIXED64, VARINT
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class EncodeError(ValueError):
+class NotEncodableError(ValueError):
     """An object that protobuf cannot say. An API server answers 406."""
 
 
@@ -30,12 +30,12 @@ def message(schema: Schema, document: Mapping[str, Any], path: str) -> bytes:
         path: of the object, for messages.
 
     Raises:
-        EncodeError: a value is not of the type of its field.
+        NotEncodableError: a value is not of the type of its field.
     """
     return _struct(layout(schema), document, path)
 
 
-def _struct(at: Layout, document: Mapping[str, Any], path: str) -> bytes:
+def _struct(at: MessageLayout, document: Mapping[str, Any], path: str) -> bytes:
     parts: list[tuple[int, bytes]] = []
     for number, embedded in at.embedded.items():
         if inner := _struct(embedded, document, path):
@@ -72,7 +72,7 @@ def _map(number: int, items: Schema, value: Any, path: str) -> bytes:
 
 def _typed(value: Any, path: str, *wanted: type) -> Any:
     if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
-        raise EncodeError(f"{path}: a {type(value).__name__} cannot be encoded to a protobuf message")
+        raise NotEncodableError(f"{path}: a {type(value).__name__} cannot be encoded to a protobuf message")
     return value
 
 
@@ -92,7 +92,7 @@ def _text(schema: Schema, value: Any, path: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True) if schema.format == "byte" else text.encode()
     except (binascii.Error, ValueError):
-        raise EncodeError(f"{path}: it is not {'base64' if schema.format == 'byte' else 'UTF-8'}") from None
+        raise NotEncodableError(f"{path}: it is not {'base64' if schema.format == 'byte' else 'UTF-8'}") from None
 
 
 def _integer(_: Schema, value: Any, path: str) -> bytes:
@@ -112,7 +112,7 @@ def _time(schema: Schema, value: Any, path: str) -> bytes:
     try:
         found = datetime.fromisoformat(_typed(value, path, str))
     except ValueError:
-        raise EncodeError(f"{path}: {value!r} is no time") from None
+        raise NotEncodableError(f"{path}: {value!r} is no time") from None
     since = (found if found.tzinfo is not None else found.replace(tzinfo=UTC)) - _EPOCH
     nanos = since.microseconds * 1000 if schema.name == MICRO_TIME else 0
     seconds = wire.field(1, VARINT, wire.varint(since // timedelta(seconds=1)))
@@ -135,7 +135,7 @@ def _any(_: Schema, value: Any, path: str) -> bytes:
     try:
         return wire.field(ONLY, BYTES, json.dumps(value, separators=(",", ":"), allow_nan=False).encode())
     except (TypeError, ValueError):
-        raise EncodeError(f"{path}: it is not JSON") from None
+        raise NotEncodableError(f"{path}: it is not JSON") from None
 
 
 _VALUES: Final[Mapping[Form, Callable[[Schema, Any, str], bytes]]] = {

@@ -18,23 +18,23 @@ ONLY: Final = 1
 
 
 @dataclass(slots=True)
-class Layout:
+class MessageLayout:
     """The fields of a message by their numbers."""
 
     fields: dict[int, Field] = field(default_factory=dict)
-    embedded: dict[int, Layout] = field(default_factory=dict)
+    embedded: dict[int, MessageLayout] = field(default_factory=dict)
     """Messages whose fields JSON shows beside those of the message that they are in."""
 
 
 @cache
-def layout(schema: Schema) -> Layout:
+def layout(schema: Schema) -> MessageLayout:
     """Return how the message of a struct is laid out."""
-    made = Layout()
+    made = MessageLayout()
     for one in schema.fields.values():
         if one.number:
             at = made
             for number in one.within:
-                at = at.embedded.setdefault(number, Layout())
+                at = at.embedded.setdefault(number, MessageLayout())
             at.fields[one.number] = one
     return made
 
