@@ -198,22 +198,24 @@ async def test_a_leader_that_is_killed_again_and_again_loses_nothing_and_no_watc
     async with gateways(settings, str(tmp_path)) as made:
         living = [await made.start() for _ in range(2)]
         since = (await ok(await living[0][1].get(NODES)))["metadata"]["resourceVersion"]
-        watching = asyncio.create_task(followed(lambda: [client for _, client in living], since, "last"))
-        for round_ in range(3):
-            # The first of the two leads: it was there before the other, or has been for longer.
-            (leader, _), (_, client) = living
-            writers = [asyncio.create_task(burst(client, f"r{round_}-{writer}", answered)) for writer in range(4)]
-            await until(lambda count=len(answered): len(answered) >= count + 8, 60.0, "nothing is written")
-            leader.kill()
-            await leader.wait()
-            await asyncio.gather(*writers)
-            living = [living[1], await made.start()]
-        client = living[1][1]
-        await written(client, "last")
-        listed = await ok(await client.get(NODES))
-        versions = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in listed["items"]}
-        assert set(answered) <= set(versions)
-        events = await asyncio.wait_for(watching, 60)
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(followed(lambda: [client for _, client in living], since, "last"))
+            for turn in range(3):
+                # The first of the two leads: it was there before the other, or has been for longer.
+                (leader, _), (_, client) = living
+                writers = [asyncio.ensure_future(burst(client, f"r{turn}-{one}", answered)) for one in range(4)]
+                enough = len(answered) + 8
+                await until(lambda count=enough: len(answered) >= count, 60.0, "nothing is written")  # type: ignore[misc]  # mypy does not infer the default
+                leader.kill()
+                await leader.wait()
+                await asyncio.gather(*writers)
+                living = [living[1], await made.start()]
+            client = living[1][1]
+            await written(client, "last")
+            listed = await ok(await client.get(NODES))
+            versions = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in listed["items"]}
+            assert set(answered) <= set(versions)
+        events = watching.result()
     added = [name for word, name, _ in events if word == "ADDED"]
     assert sorted(added) == sorted(versions), "every node once"
     assert {name: version for _, name, version in events} == versions
@@ -273,7 +275,7 @@ async def test_a_leader_that_was_paused_writes_nothing_after_it_was_replaced(
         assert stale.status_code in {409, 503, 504}, stale.text
 
         async def same() -> bool:
-            return (await paused.get(f"{NODES}/n1")).json() == changed
+            return bool((await paused.get(f"{NODES}/n1")).json() == changed)
 
         await until(same, 30.0, "the paused gateway did not catch up")
         assert (await ok(await paused.get(f"{NODES}/n2"))) == later

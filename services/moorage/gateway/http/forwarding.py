@@ -14,8 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from moorage.gateway.errors import StatusError, unavailable
-from moorage.gateway.http import bodies
-from moorage.gateway.http.answers import failure
+from moorage.gateway.http import answers, bodies
 from moorage.gateway.http.hosts import check_host
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store, within
@@ -29,8 +28,8 @@ VERSION: Final = "x-moorage-version"
 """The header of an answer to a forwarded request: the version that shows what was written."""
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_EVERYWHERE: Final = frozenset({"/v1/conditions"})
-"""Paths of writes that every gateway takes."""
+_EVERYWHERE: Final = ("/v1/conditions", "/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
+"""How the paths begin of what every gateway answers: reports, and reviews, which write nothing."""
 
 _CONNECT_SECONDS: Final = 2.0
 _ANSWER_SECONDS: Final = 60.0
@@ -173,7 +172,9 @@ class ForwardingMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        writes = scope["type"] == "http" and scope["method"] not in _READING and scope["path"] not in _EVERYWHERE
+        writes = (
+            scope["type"] == "http" and scope["method"] not in _READING and not scope["path"].startswith(_EVERYWHERE)
+        )
         if not writes:
             await self._app(scope, receive, send)
         elif self._forwarding.leads:
@@ -184,7 +185,7 @@ class ForwardingMiddleware:
                 check_host(request, self._hosts)
                 response = await self._forwarding.answer(request)
             except StatusError as error:
-                response = failure(error)
+                response = answers.failure(request, error)
             self._metrics.requests.labels(request.method, "forwarded", str(response.status_code)).inc()
             await response(scope, receive, send)
 

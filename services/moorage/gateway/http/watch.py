@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Hashable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
-
-import orjson
+from collections.abc import AsyncIterator, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from moorage.gateway.errors import Cause, StatusError
 from moorage.gateway.history import ObjectChange, TooOldError
-from moorage.gateway.http import answers
+from moorage.gateway.http.representations import EventEncoder, JsonEvents
 from moorage.gateway.http.selectors import Selector
+from moorage.gateway.shown_objects import ShownObject
 from moorage.gateway.store import Store
 from moorage.kinds.kind import ServedKind
 
@@ -34,45 +33,6 @@ _FAR: Final = 1_000_000
 _INITIAL_END = {"k8s.io/initial-events-end": "true"}
 _CHUNK: Final = 256 << 10  # bytes after which events are sent before more are encoded
 _SHARED: Final = 16 << 20  # bytes of encoded events that watches share
-
-
-class EventEncoder(Protocol):
-    """The form in which a watch is sent."""
-
-    @property
-    def form(self) -> Hashable:
-        """Equal for encoders that encode every event alike."""
-
-    def event(self, word: str, json: bytes) -> bytes:
-        """An event about an object.
-
-        Args:
-            word: `ADDED`, `MODIFIED` or `DELETED`.
-            json: the object with its version, as it is stored.
-        """
-
-    def other(self, word: str, document: Mapping[str, Any]) -> bytes:
-        """An event with a `Status` (`ERROR`), or with an object that has only a version (`BOOKMARK`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class JsonLines:
-    """One JSON document in each line."""
-
-    kind: ServedKind
-
-    @property
-    def form(self) -> Hashable:
-        """See `EventEncoder`."""
-        return self.kind.api_version
-
-    def event(self, word: str, json: bytes) -> bytes:
-        """See `EventEncoder`."""
-        return b'{"type":"%s","object":%s}\n' % (word.encode(), answers.in_version(self.kind, json))
-
-    def other(self, word: str, document: Mapping[str, Any]) -> bytes:
-        """See `EventEncoder`."""
-        return orjson.dumps({"type": word, "object": document}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +52,8 @@ class Watch:
     timeout: float | None = None
     """Seconds after which the watch ends. None means never."""
 
-    asked_form: EventEncoder | None = None
-    """The form in which it is sent. None sends JSON lines."""
-
-    @property
-    def encoder(self) -> EventEncoder:
-        """The form in which it is sent."""
-        return self.asked_form or JsonLines(self.kind)
+    encoder: EventEncoder = field(default_factory=JsonEvents)
+    """Makes the bytes of the events."""
 
 
 class SharedEvents:
@@ -113,12 +68,15 @@ class SharedEvents:
         self._size = 0
         self._events: OrderedDict[Hashable, bytes] = OrderedDict()
 
-    def event(self, encoder: EventEncoder, word: str, change: ObjectChange) -> bytes:
+    def event(self, watch: Watch, word: str, change: ObjectChange) -> bytes:
         """The event of a change."""
-        key = (change.number, word, type(encoder), encoder.form)
+        encoder, kind = watch.encoder, watch.kind
+        if encoder.form is None:
+            return encoder.event(word, kind, change.last)
+        key = (change.number, word, kind.version, type(encoder), encoder.form)
         found = self._events.get(key)
         if found is None:
-            found = self._events[key] = encoder.event(word, change.last.json)
+            found = self._events[key] = encoder.event(word, kind, change.last)
             self._size += len(found)
             while self._size > self._most and self._events:
                 self._size -= len(self._events.popitem(last=False)[1])
@@ -134,7 +92,7 @@ def too_large(version: int, present: int) -> StatusError:
     """504: this gateway has not reached the version."""
     message = "Too large resource version"
     cause = Cause("ResourceVersionTooLarge", message)
-    return StatusError(504, f"{message}: {version}, current: {present}", causes=[cause], retry_after=1)
+    return StatusError(504, f"Timeout: {message}: {version}, current: {present}", causes=[cause], retry_after=1)
 
 
 async def fresh(store: Store, version: int) -> None:
@@ -170,7 +128,7 @@ def start(store: Store, watch: Watch) -> int:
 
 async def events(store: Store, watch: Watch, number: int, shared: SharedEvents | None = None) -> AsyncIterator[bytes]:
     """The lines of a watch, starting with the change of this number. They end at the timeout."""
-    shared, encoder = shared or SharedEvents(), watch.encoder
+    shared = shared or SharedEvents()
     if watch.version is None:
         number, reached = store.history.count, store.version
         present = store.all(watch.kind.kind, watch.namespace)
@@ -181,11 +139,11 @@ async def events(store: Store, watch: Watch, number: int, shared: SharedEvents |
         try:
             changes = store.history.since(number, watch.kind.kind)
         except TooOldError:
-            yield encoder.other("ERROR", expired(store.version, store.history.floor).document())
+            yield watch.encoder.error(expired(store.version, store.history.floor).document())
             return
         number, reached = store.history.count, store.version
         sent = False
-        for chunk in _chunks(line for change in changes if (line := _line(watch, encoder, change, shared))):
+        for chunk in _chunks(line for change in changes if (line := _line(watch, change, shared))):
             yield chunk
             sent = True
         if sent:
@@ -225,17 +183,16 @@ def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(waiting)
 
 
-def _present(watch: Watch, objects: Any, version: int) -> Iterator[bytes]:
+def _present(watch: Watch, objects: Iterable[ShownObject], version: int) -> Iterator[bytes]:
     """The present objects, as if they had just been added."""
-    encoder = watch.encoder
     for shown in objects:
-        if watch.selected.selects(json := shown.json):
-            yield encoder.event("ADDED", json)
+        if watch.selected.selects(shown.json):
+            yield watch.encoder.event("ADDED", watch.kind, shown)
     if watch.initial_end:
         yield _bookmark(version, watch, _INITIAL_END)
 
 
-def _line(watch: Watch, encoder: EventEncoder, change: ObjectChange, shared: SharedEvents) -> bytes:
+def _line(watch: Watch, change: ObjectChange, shared: SharedEvents) -> bytes:
     """The event of a change. Empty if the watch does not show it."""
     if watch.namespace not in {"", change.object_id.namespace}:
         return b""
@@ -243,7 +200,7 @@ def _line(watch: Watch, encoder: EventEncoder, change: ObjectChange, shared: Sha
     if not before and not after:
         return b""
     word = "MODIFIED" if before and after else "ADDED" if after else "DELETED"
-    return shared.event(encoder, word, change)
+    return shared.event(watch, word, change)
 
 
 def _selects(watch: Watch, state: bytes | None) -> bool:
@@ -254,5 +211,4 @@ def _bookmark(version: int, watch: Watch, annotations: Mapping[str, str] | None 
     metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
     if annotations:
         metadata["annotations"] = dict(annotations)
-    found = {"kind": watch.kind.kind, "apiVersion": watch.kind.api_version, "metadata": metadata}
-    return watch.encoder.other("BOOKMARK", found)
+    return watch.encoder.bookmark(watch.kind, metadata)
