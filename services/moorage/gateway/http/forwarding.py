@@ -5,6 +5,7 @@ The answer is passed on when this gateway shows what was written, so that a clie
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
@@ -32,9 +33,11 @@ _EVERYWHERE: Final = ("/v1/conditions", "/apis/authorization.k8s.io/", "/apis/au
 """How the paths begin of what every gateway answers: reports, and reviews, which write nothing."""
 
 _CONNECT_SECONDS: Final = 2.0
-_ANSWER_SECONDS: Final = 60.0
+_ANSWER_SECONDS: Final = 30.0
 """Longer than the leader ever takes."""
 
+_GRACE_SECONDS: Final = 1.0
+_UNKNOWN: Final = "it is not known whether the object was written"
 _IDLE_SECONDS: Final = 2.0
 """For how long an idle connection is used again. The leader closes it after five seconds, and a request that is sent at
 that moment would fail."""
@@ -103,13 +106,7 @@ class Forwarding:
             headers=[*headers, (FORWARDED, self._own.instance)],
             content=await bodies.read_body(request),
         )
-        try:
-            found = await self._client().send(asked, stream=True)
-            content = b"".join([part async for part in found.aiter_raw()])
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise unavailable(f"the leading gateway at {address} does not answer: {error!r}") from None
-        except httpx.HTTPError as error:
-            raise StatusError(504, f"it is not known whether the object was written: {error!r}") from None
+        found, content = await self._sent(asked)
         await self._read_back(found.headers.get(VERSION, ""))
         response = Response(content, found.status_code)
         response.raw_headers = [
@@ -119,6 +116,41 @@ class Forwarding:
         ]
         response.headers["content-length"] = str(len(content))
         return response
+
+    async def _sent(self, asked: httpx.Request) -> tuple[httpx.Response, bytes]:
+        """The answer to a request, and its body.
+
+        Raises:
+            StatusError: 503 if the request was not sent, 504 if it is not known what became of it.
+        """
+        sending = asyncio.ensure_future(self._exchanged(asked))
+        replaced = asyncio.ensure_future(self._replaced(self._store.leader_version))
+        try:
+            await asyncio.wait({sending, replaced}, return_when=asyncio.FIRST_COMPLETED)
+            # An answer that is on its way counts. A leader that hangs and was replaced sends none.
+            await asyncio.wait({sending}, timeout=_GRACE_SECONDS)
+            if not sending.done():
+                raise StatusError(504, f"{_UNKNOWN}: another gateway has taken over meanwhile")
+            return sending.result()
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise unavailable(
+                f"the leading gateway at {asked.url.netloc.decode()} does not answer: {error!r}"
+            ) from None
+        except httpx.HTTPError as error:
+            raise StatusError(504, f"{_UNKNOWN}: {error!r}") from None
+        finally:
+            sending.cancel()
+            replaced.cancel()
+            await asyncio.gather(sending, replaced, return_exceptions=True)
+
+    async def _exchanged(self, asked: httpx.Request) -> tuple[httpx.Response, bytes]:
+        found = await self._client().send(asked, stream=True)
+        return found, b"".join([part async for part in found.aiter_raw()])
+
+    async def _replaced(self, version: int) -> None:
+        """Return when another gateway has taken over since that version."""
+        while self._store.leader_version == version:
+            await self._store.history.wait()
 
     async def _read_back(self, version: str) -> None:
         """Wait until this gateway shows what the leader shows."""
