@@ -34,7 +34,7 @@ _HTML: Final = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e"}
 """The signs that kubectl escapes in JSON."""
 
 
-class Wanted(NamedTuple):
+class WantedObject(NamedTuple):
     """What a manifest asks for."""
 
     plain: JsonObject
@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
     """The object to create: with the annotation."""
 
 
-def wanted(item: Manifest, kind: ServedKind, namespace: str) -> Wanted:
+def wanted(item: Manifest, kind: ServedKind, namespace: str) -> WantedObject:
     """Return what a manifest asks for.
 
     Args:
@@ -67,10 +67,10 @@ def wanted(item: Manifest, kind: ServedKind, namespace: str) -> Wanted:
         metadata["annotations"] = annotations
     noted = {**document, "metadata": {**metadata, "annotations": annotations}}
     annotated = {ANNOTATION: _encoded(noted), **annotations}
-    return Wanted(document, {**document, "metadata": {**metadata, "annotations": annotated}})
+    return WantedObject(document, {**document, "metadata": {**metadata, "annotations": annotated}})
 
 
-def change(before: Mapping[str, Any], new: Wanted, kind: ServedKind) -> JsonObject:
+def change(before: Mapping[str, Any], new: WantedObject, kind: ServedKind) -> JsonObject:
     """Return the JSON merge patch (RFC 7386) that applies a manifest to an object. Empty if nothing differs.
 
     Fields that the server or others have set stay. Fields that were applied last time and are left out now are removed.

@@ -101,7 +101,7 @@ def apply(
     with connect(ctx) as client:
         failed = _write(apply_all(client, good, namespace, way=way), results, form) or bool(refused)
         if prune and not failed:
-            kept = pruning.Kept(good, namespace, selector)
+            kept = pruning.PruneScope(good, namespace, selector)
             for kind, name, found in pruning.prune(client, kept, prune_kinds or [], options.deletion(dry_run)):
                 if not results.wants_objects:
                     results.show(kind, name, "pruned", found)
@@ -212,7 +212,9 @@ class _Applier:
                     raise
         raise CliError("unreachable")
 
-    def _by_the_server(self, item: Manifest, kind: ServedKind, namespace: str, wanted: last_applied.Wanted) -> Applied:
+    def _by_the_server(
+        self, item: Manifest, kind: ServedKind, namespace: str, wanted: last_applied.WantedObject
+    ) -> Applied:
         if not item.name:
             raise CliError("metadata.name: Required value: name is required")
         after = self.client.patch(
@@ -220,7 +222,7 @@ class _Applier:
         )
         return Applied(item, "serverside-applied", after)
 
-    def _once(self, item: Manifest, kind: ServedKind, namespace: str, wanted: last_applied.Wanted) -> Applied:
+    def _once(self, item: Manifest, kind: ServedKind, namespace: str, wanted: last_applied.WantedObject) -> Applied:
         try:
             before = self.client.get(kind, namespace, item.name)
         except ServerError as error:
@@ -238,7 +240,7 @@ class _Applier:
         after = self.client.patch(kind, namespace, item.name, change, options=self.way.parameters)
         return Applied(item, "unchanged" if _version(after) == version else "configured", after)
 
-    def _create(self, kind: ServedKind, namespace: str, wanted: last_applied.Wanted) -> JsonObject:
+    def _create(self, kind: ServedKind, namespace: str, wanted: last_applied.WantedObject) -> JsonObject:
         if self.way.dry_run == options.CLIENT:
             return wanted.annotated
         return self.client.create(kind, namespace, wanted.annotated, options=self.way.parameters)

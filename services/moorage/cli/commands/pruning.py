@@ -20,7 +20,7 @@ _USUAL: Final = (
 _PARTS: Final = 3
 
 
-class Kept(NamedTuple):
+class PruneScope(NamedTuple):
     """What is not pruned, and where to look for what is."""
 
     items: Sequence[Manifest]
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
 
 
 def prune(
-    client: Client, kept: Kept, allowed: Sequence[str], parameters: Mapping[str, str] | None
+    client: Client, kept: PruneScope, allowed: Sequence[str], parameters: Mapping[str, str] | None
 ) -> Iterator[tuple[ServedKind, str, JsonObject]]:
     """Delete the objects of the namespaces of the files that were applied before, and yield each.
 
