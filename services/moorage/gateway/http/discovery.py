@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, Final
 
 from moorage.gateway.errors import no_such_path
 from moorage.gateway.served_kinds import served
@@ -76,14 +76,24 @@ def _group(name: str) -> Document:
     return {"name": name, "versions": shown, "preferredVersion": shown[0]}
 
 
+_WRITTEN: Final = {
+    "scale": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
+    "eviction": {"group": "policy", "version": "v1", "kind": "Eviction"},
+    "binding": {"kind": "Binding"},
+}
+"""What a subresource is written as, where that is not the object itself."""
+
+_CREATED: Final = frozenset({"binding", "eviction"})
+
+
 def _subresources(kind: ServedKind) -> list[Document]:
     return [
         {
             "name": f"{kind.plural}/{name}",
             "singularName": "",
             "namespaced": kind.namespaced,
-            **({"group": "autoscaling", "version": "v1", "kind": "Scale"} if name == "scale" else {"kind": kind.kind}),
-            "verbs": ["get", "patch", "update"],
+            **_WRITTEN.get(name, {"kind": kind.kind}),
+            "verbs": ["create"] if name in _CREATED else ["get", "patch", "update"],
         }
         for name in kind.definition.subresources
     ]

@@ -14,7 +14,8 @@ from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway import errors
 from moorage.gateway.admission.feature_gates import warning_header, warnings
 from moorage.gateway.errors import bad_request, shorten
-from moorage.gateway.http import answers, bodies, deletion, paths, placement_decisions, scale, watch
+from moorage.gateway.evictions import Evictions
+from moorage.gateway.http import answers, bodies, deletion, paths, placement_decisions, pod_subresources, scale, watch
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.selectors import selector
 from moorage.gateway.metrics import Metrics
@@ -40,6 +41,7 @@ class ResourcesApi:
         self._switches = switches
         self._store = store
         self._writer = writer
+        self._evictions = Evictions(store, writer)
         self._metrics = metrics
 
     async def handle(self, request: Request, path: ResourcePath) -> Response:
@@ -153,6 +155,8 @@ class ResourcesApi:
     async def _subresource(self, request: Request, path: ResourcePath) -> Response:
         """`scale` and `status` of an object: parts of it that are read and changed separately."""
         method = request.method
+        if path.subresource in {"binding", "eviction"}:
+            return await self._ordered(request, path)
         show: Part = scale.scale_of if path.subresource == "scale" else dict
         if method in {"GET", "HEAD"}:
             shown = self._store.get(_object_id(path))
@@ -179,6 +183,18 @@ class ResourcesApi:
             path.kind, _object_id(path), changed, verb, caller(request), dry_run=_dry_run(request)
         )
         return answer(200, show(path.kind.converted(after.document)))
+
+    async def _ordered(self, request: Request, path: ResourcePath) -> Response:
+        """`binding` and `eviction` of a pod, which are only written."""
+        if request.method != "POST":
+            raise paths.not_allowed(request.method)
+        bodies.check_media_type(request, bodies.JSON)
+        sent, dry_run = bodies.parse_object(await bodies.read_body(request)), _dry_run(request)
+        if path.subresource == "eviction":
+            await pod_subresources.evict(_object_id(path), sent, self._evictions, caller(request), dry_run=dry_run)
+        else:
+            await pod_subresources.bind(_object_id(path), sent, self._writer, caller(request), dry_run=dry_run)
+        return answer(201, pod_subresources.SUCCESS)
 
     def _object(self, code: int, path: ResourcePath, shown: ShownObject, sent: Mapping[str, Any]) -> Response:
         response = answer(code, answers.shown(path.kind, shown))
