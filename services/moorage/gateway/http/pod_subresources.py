@@ -5,61 +5,84 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from starlette.requests import Request
+from starlette.responses import Response
+
 from moorage.core.apimachinery.field_errors import FieldError, not_supported, required
 from moorage.gateway import errors
-from moorage.gateway.admission.deletion import DeleteOptions
 from moorage.gateway.errors import bad_request
 from moorage.gateway.evictions import Evictions
-from moorage.gateway.http.deletion import options_of
-from moorage.gateway.writer import Caller, Preconditions, Writer
-from moorage.kinds.status.records import ObjectId
+from moorage.gateway.http import answers, bodies, paths
+from moorage.gateway.http.backend import Backend
+from moorage.gateway.http.options import DeletionRequest, delete_options, write_options
+from moorage.gateway.http.paths import ResourcePath
+from moorage.gateway.http.writing import caller
+
+BINDING: Final = "binding"
+EVICTION: Final = "eviction"
+ORDERS: Final = frozenset({BINDING, EVICTION})
 
 Document = Mapping[str, Any]
 
-SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-"""The answer to both."""
+_DONE: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-async def evict(object_id: ObjectId, sent: Document, evictions: Evictions, caller: Caller, *, dry_run: bool) -> None:
-    """Evict a pod as an `Eviction` says.
+class PodOrders:
+    """Answers requests that order something about a pod.
 
-    Raises:
-        StatusError: the eviction is of another pod, or is refused.
+    Args:
+        backend: the objects.
     """
-    _check_name(object_id, sent, "Eviction")
-    sent_options = sent.get("deleteOptions") or {}
-    if not isinstance(sent_options, Mapping):
-        raise bad_request("deleteOptions: must be an object")
-    options = options_of(sent_options, {})
-    wanted = sent_options.get("preconditions") or {}
-    preconditions = Preconditions(str(wanted.get("uid") or ""), str(wanted.get("resourceVersion") or ""))
-    tried = dry_run or sent_options.get("dryRun") == ["All"]
-    chosen = DeleteOptions(options.propagation, options.grace_period)
-    await evictions.evict(object_id, preconditions, caller, options=chosen, dry_run=tried)
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._evictions = Evictions(backend.store, backend.writer)
+
+    async def handle(self, request: Request, path: ResourcePath) -> Response:
+        """Carry out an order.
+
+        Raises:
+            StatusError: the order is of another pod, is invalid, or is refused.
+        """
+        if request.method != "POST":
+            raise paths.not_allowed()
+        representation = self._backend.representation(request, path.kind)
+        dry_run = write_options(request.query_params, "CreateOptions").dry_run
+        sent = await bodies.read_object(request, path.subresource.capitalize())
+        _check_names(path, sent)
+        if path.subresource == EVICTION:
+            await self._evict(request, path, sent, dry_run=dry_run)
+        else:
+            await self._bind(request, path, sent, dry_run=dry_run)
+        return answers.answer(201, representation.document(_DONE), representation.media_type)
+
+    async def _evict(self, request: Request, path: ResourcePath, sent: Document, *, dry_run: bool) -> None:
+        options = sent.get("deleteOptions")
+        asked = delete_options(request.query_params, options) if options else DeletionRequest()
+        await self._evictions.evict(
+            path.object_id,
+            asked.preconditions,
+            caller(request),
+            options=asked.options,
+            dry_run=dry_run or asked.dry_run,
+        )
+
+    async def _bind(self, request: Request, path: ResourcePath, sent: Document, *, dry_run: bool) -> None:
+        target = sent.get("target") or {}
+        found: list[FieldError] = []
+        if target.get("kind", "Node") not in {"", "Node"}:
+            found.append(not_supported("target.kind", target.get("kind"), ["Node", "<empty>"]))
+        if not target.get("name"):
+            found.append(required("target.name", ""))
+        if found:
+            raise errors.invalid("", "Binding", path.name, found)
+        uid = str((sent.get("metadata") or {}).get("uid") or "")
+        await self._backend.writer.bind(path.object_id, str(target["name"]), uid, caller(request), dry_run=dry_run)
 
 
-async def bind(object_id: ObjectId, sent: Document, writer: Writer, caller: Caller, *, dry_run: bool) -> None:
-    """Bind a pod to the node that a `Binding` names.
-
-    Raises:
-        StatusError: the binding is of another pod, names no node, or is refused.
-    """
-    _check_name(object_id, sent, "Binding")
-    target = sent.get("target") or {}
-    found: list[FieldError] = []
-    if target.get("kind", "Node") not in {"", "Node"}:
-        found.append(not_supported("target.kind", target.get("kind"), ["Node", "<empty>"]))
-    if not target.get("name"):
-        found.append(required("target.name", ""))
-    if found:
-        raise errors.invalid("", "Binding", object_id.name, found)
-    uid = str((sent.get("metadata") or {}).get("uid") or "")
-    await writer.bind(object_id, str(target["name"]), uid, caller, dry_run=dry_run)
-
-
-def _check_name(object_id: ObjectId, sent: Document, kind: str) -> None:
-    metadata = sent.get("metadata") or {}
-    if metadata.get("name", object_id.name) != object_id.name:
+def _check_names(path: ResourcePath, sent: Document) -> None:
+    metadata, kind = sent.get("metadata") or {}, path.subresource.capitalize()
+    if metadata.get("name", path.name) != path.name:
         raise bad_request(f"name in URL does not match name in {kind} object")
-    if (metadata.get("namespace") or object_id.namespace) != object_id.namespace:
+    if (metadata.get("namespace") or path.namespace) != path.namespace:
         raise bad_request(f"namespace in URL does not match namespace in {kind} object")
