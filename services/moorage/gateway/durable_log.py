@@ -56,7 +56,8 @@ class Log(Protocol):
     async def commit(self, writes: Sequence[Write]) -> int:
         """Write records of the gateway's own topics, all or none. Returns when they are durable.
 
-        What they change of the objects that are shown is written with them.
+        What they change of the objects that are shown is written with them. Without any, this confirms that this
+        gateway still leads.
 
         Returns:
             The version that a store has reached when it shows them.
