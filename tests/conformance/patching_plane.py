@@ -27,6 +27,9 @@ from tests.support.waiting import until
 from moorage.core.apimachinery.patching import merge_patch, strategic_diff
 from moorage.core.apimachinery.patching.server_side_apply import reset_fields
 
+VARIABLE = "MOORAGE_PLANES"
+"""The folder of a control plane that is compared with."""
+
 _STEPS = 12
 _WORDS = ("a", "b", "c")
 _MANAGERS = ("kubectl", "alice", "bob")
