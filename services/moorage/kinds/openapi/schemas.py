@@ -46,7 +46,7 @@ class Definitions:
         if not schema.name:
             return {**self._written(schema), **said}
         reference = {"$ref": REFERENCE + self._define(schema)}
-        said |= _merging(schema)
+        said |= _merging(schema) | _of_a_use(schema)
         # Whatever stands beside a reference does not count, so a reference that is not alone is in a list of one.
         return {"allOf": [reference], **said} if said else reference
 
@@ -73,7 +73,8 @@ class Definitions:
             made |= self._fields(schema)
         elif schema.items is not None:
             made["items" if schema.form is Form.LIST else "additionalProperties"] = self.use(schema.items)
-        return {**made, **_limits(schema), **({} if is_definition else _merging(schema))}
+        made |= _limits(schema)
+        return made if is_definition else made | _merging(schema) | _of_a_use(schema)
 
     def _fields(self, schema: Schema) -> Json:
         made: Json = {}
@@ -105,12 +106,15 @@ def _limits(schema: Schema) -> Json:
     said = {
         "format": schema.format,
         "enum": list(schema.enum),
-        "default": schema.default,
-        "nullable": schema.is_nullable,
         "x-kubernetes-map-type": "atomic" if schema.is_atomic else "",
     }
-    made = {name: value for name, value in said.items() if value not in ("", [], None) and value is not False}
-    return {**made, **({"default": False} if schema.default is False else {}), **schema.constraints}
+    return {**{name: value for name, value in said.items() if value}, **schema.constraints}
+
+
+def _of_a_use(schema: Schema) -> Json:
+    """What belongs to a value where it is used, and not to its definition."""
+    nullable = {"nullable": True} if schema.is_nullable else {}
+    return {**nullable, **({"default": schema.default} if schema.default is not None else {})}
 
 
 def _merging(schema: Schema) -> Json:
