@@ -267,6 +267,11 @@ class ProtobufEvents:
     def __init__(self, form: AnswerForm) -> None:
         self._form = form
 
+    @property
+    def form(self) -> Hashable:
+        """See `EventEncoder`."""
+        return self._form
+
     def event(self, word: str, kind: ServedKind, found: ShownObject) -> bytes:
         """See `EventEncoder`."""
         return self._frame(word, orjson.loads(in_version(kind, found.json)))
