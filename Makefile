@@ -77,6 +77,11 @@ coverage: $(READY) ## how much of the code the tests of test-fast reach; fails b
 schemas: $(READY) ## write schemas/generated from the models
 	@$(BIN)/moorage schemas
 
+OPENAPI := services/moorage/kinds/openapi
+.PHONY: kubernetes-schema
+kubernetes-schema: ## write the structure of upstream's kinds from its own types and manifests (needs Go)
+	@cd ops/kubernetes-schema && go run . -out ../../$(OPENAPI)
+
 RECORD ?=
 .PHONY: bench
 bench: $(READY) ## every benchmark; each prints one line of JSON last, and RECORD=1 adds it to bench/history

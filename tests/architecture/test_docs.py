@@ -13,10 +13,10 @@ from tests.support import console, documents
 
 from moorage.cli.app import COMMANDS
 from moorage.cli.contract.participants import service_classes
-from moorage.cli.field_docs import field_docs
 from moorage.runtime.settings import Settings
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import from_headers
+from moorage_schemas.field_docs import field_docs
 from moorage_schemas.topics import TOPICS, Topic
 
 PAGES = {name(path): path.read_text("utf-8") for path in files(".md")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -82,6 +82,11 @@ COMMANDS: dict[str, Entry] = {
         "Generate the JSON Schemas and the AsyncAPI document (in a checkout only).",
         _RUN,
     ),
+    "kubeconfig": Entry(
+        f"{_COMMANDS}.kubeconfig", "kubeconfig_command", "Print a kubeconfig for kubectl, or write it to a file.", _LOOK
+    ),
+    "config": Entry(f"{_COMMANDS}.config", "app", "Show and choose contexts of the kubeconfig.", _LOOK),
+    "kubectl": Entry(f"{_COMMANDS}.kubectl", "kubectl", "Run kubectl with the gateway as its server.", _LOOK),
     "version": Entry(f"{_COMMANDS}.version", "version", "Show the versions of Moorage and its dependencies.", _RUN),
 }
 
@@ -94,8 +99,14 @@ WITH_SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
 command only, such as the ports it listens on, each with the flag's shorter names."""
 
 
-_ANYWHERE = frozenset({"--server", "--color"})
+_ANYWHERE = frozenset({"--server", "--color", "--context"})
 """Options of the root that may follow the command."""
+
+_NAMESPACE = frozenset({"-n", "--namespace"})
+"""The option of the commands that may come before the command."""
+
+_PASSED_ON = frozenset({"kubectl"})
+"""Commands whose words, whatever they are, are for another program."""
 
 
 def load(name: str) -> Any:
@@ -111,6 +122,9 @@ def load(name: str) -> Any:
         from moorage.cli.flags import SwitchCommand, with_settings  # noqa: PLC0415 - only these commands need it
 
         single.command(name, cls=SwitchCommand)(with_settings(found, WITH_SETTINGS[name]))
+    elif name in _PASSED_ON:
+        raw = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+        single.command(name, context_settings={**raw, "allow_interspersed_args": False})(found)
     else:
         single.command(name)(found)
     return _unwrapped(typer.main.get_command(single))
@@ -133,19 +147,26 @@ class LazyGroup(TyperGroup):
             self.add_command(TyperCommand(name, help=entry.help, rich_help_panel=entry.panel))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
-        """Replace the stand-in by the command itself."""
+        """Replace the stand-in by the command itself. A namespace before it is the default of its namespace."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command if command is None else load(str(name)), rest
+        if command is None:
+            return name, command, rest
+        command = load(str(name))
+        if namespace := ctx.params.get("namespace") or _namespace_of_context(ctx):
+            place = {"namespace": namespace}
+            ctx.default_map = {name: {**place, **dict.fromkeys(getattr(command, "commands", ()), place)}}
+        return name, command, rest
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Accept `--server` and `--color` after the command, too, as kubectl does."""
+        """Accept the options of the root after the command, too, as kubectl does."""
         own: list[str] = []
         rest: list[str] = []
         words = iter(args)
         for word in words:
-            if word == "--":
+            before = all(other.startswith("-") for other in rest)  # the command has not come yet
+            if word == "--" or (word in _PASSED_ON and before):
                 rest += [word, *words]
-            elif word in _ANYWHERE:
+            elif (word in _NAMESPACE and before) or word in _ANYWHERE:
                 own += [word, *(value for value in [next(words, None)] if value is not None)]
             else:
                 (own if word.partition("=")[0] in _ANYWHERE else rest).append(word)
@@ -164,6 +185,23 @@ class LazyGroup(TyperGroup):
             # The reader has closed the pipe, as in `moorage watch | head -1`. This is not an error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise typer.Exit(0) from None
+
+
+def _namespace_of_context(ctx: Any) -> str:
+    """Return the namespace of the context that names the server. Empty if none does, or the choice fails later."""
+    from moorage.cli.api import endpoints  # noqa: PLC0415 - help and completion of commands need no server
+
+    with suppress(CliError):
+        return endpoints.server(ctx).namespace
+    return ""
+
+
+def _show_version(asked: bool) -> None:  # noqa: FBT001 - the signature of an option's callback
+    if asked:
+        from moorage.cli.commands.version import own_version  # noqa: PLC0415 - only this option needs it
+
+        typer.echo(f"moorage {own_version()}")
+        raise typer.Exit
 
 
 @contextmanager
@@ -192,9 +230,19 @@ app = typer.Typer(
 @app.callback()
 def root(
     ctx: typer.Context,
+    *,
     server: Annotated[  # noqa: ARG001 - commands read it from the context, as completion does
         str, typer.Option(help="Address of the gateway, such as http://127.0.0.1:8080.", envvar="MOORAGE_SERVER")
     ] = "",
+    context: Annotated[  # noqa: ARG001 - as above
+        str, typer.Option(help="A context of the kubeconfig that names a gateway, as `moorage config` lists them.")
+    ] = "",
+    namespace: Annotated[  # noqa: ARG001 - the default of the command that follows
+        str, typer.Option("-n", "--namespace", help="Namespace, if the command that follows names none.")
+    ] = "",
+    version: Annotated[  # noqa: ARG001 - its callback ends the program
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
     color: Annotated[
         Color, typer.Option(help="When to use colours. auto: on a terminal, unless NO_COLOR is set.")
     ] = Color.AUTO,

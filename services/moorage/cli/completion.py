@@ -206,7 +206,7 @@ def _names(ctx: typer.Context, kind: ServedKind, place: str = "") -> Iterator[st
     """Yield the names of objects in a namespace. The default is the namespace of the command line."""
     chosen = place or str(ctx.params.get("namespace") or "default")
     namespace = None if ctx.params.get("all_namespaces") else chosen
-    with endpoints.connect(ctx, patience=PATIENCE) as client:
+    with endpoints.connect(ctx, patience=PATIENCE, quietly=True) as client:
         listed = client.list(kind, namespace)
     for found in listed.get("items") or []:
         yield object_names.shown(kind, found)

@@ -105,7 +105,7 @@ def _options(fields: Mapping[str, Sequence[str]]) -> list[inspect.Parameter]:
 
 
 def _docs() -> Mapping[str, str]:
-    from moorage.cli.field_docs import field_docs  # noqa: PLC0415 - reads sources, and only these commands need it
+    from moorage_schemas.field_docs import field_docs  # noqa: PLC0415 - reads sources, and only these commands need it
 
     return field_docs(Settings)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum
 
 from moorage.conformance import deviations_ocm as ocm
+from moorage.conformance import deviations_patching as patching
 from moorage.conformance.deviation_entry import DeviationEntry
 
 
@@ -283,6 +284,7 @@ class Deviation(Enum):
     CLUSTER_TAINTS_ARE_CHECKED = ocm.CLUSTER_TAINTS_ARE_CHECKED
     ONE_IDENTITY = ocm.ONE_IDENTITY
     TIME_IS_THE_SYSTEMS = ocm.TIME_IS_THE_SYSTEMS
+    BAD_PATCH_IS_THE_CLIENTS = patching.BAD_PATCH_IS_THE_CLIENTS
     CLEAR_ERRORS = DeviationEntry(
         "clear-errors",
         "A request with an unknown or missing field, or an unknown operation, gets an error with field, value and "

@@ -6,6 +6,7 @@ from typing import Any
 
 from moorage.kinds.kind import Kind, discovered
 from moorage.kinds.status.records import Document, ObjectId, Records
+from moorage_schemas.resource import ResourceDeclared
 
 
 class ObjectBuilder:
@@ -31,8 +32,15 @@ class ObjectBuilder:
 
         It is as its kind stores it, also if the record was written when another version was the preferred one.
         """
+        return self._built(object_id, self._records)
+
+    def build_as_if(self, object_id: ObjectId, declared: ResourceDeclared) -> Document | None:
+        """Return an object as it would be if that were declared. None if it would not be there."""
+        return self._built(object_id, self._records.with_resource(object_id.key, declared))
+
+    def _built(self, object_id: ObjectId, records: Records) -> Document | None:
         kind = self._kinds.get(object_id.kind)
-        found = kind.shown(object_id, self._records) if kind is not None else None
+        found = kind.shown(object_id, records) if kind is not None else None
         if kind is None or found is None or found.get("apiVersion") == kind.api_versions[0]:
             return found
         return {**found, "apiVersion": kind.api_versions[0]}

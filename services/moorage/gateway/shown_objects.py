@@ -51,6 +51,17 @@ class ShownObject:
         return found
 
 
+def unkept(version: int, document: Document) -> ShownObject:
+    """An object that is shown once and kept nowhere.
+
+    Args:
+        version: its resource version. 0 if it has none.
+        document: the object, with that version.
+    """
+    packer = Packer()
+    return ShownObject(packer, version.to_bytes(_VERSION, "big") + packer.pack(orjson.dumps(document)))
+
+
 class ShownObjects:
     """All objects that are shown, by kind, namespace and name."""
 

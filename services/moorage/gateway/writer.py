@@ -16,7 +16,7 @@ from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
 from moorage.gateway.admission import defaults, taint_edits, validation
 from moorage.gateway.durable_log import Log, Write
-from moorage.gateway.shown_objects import ShownObject
+from moorage.gateway.shown_objects import ShownObject, unkept
 from moorage.gateway.store import Store, within
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.status.dedicated import DedicatedIndex
@@ -121,8 +121,16 @@ class Writer:
         self._clock = clock
         self._locks = _Locks()
 
-    async def create(self, kind: ServedKind, document: Document, caller: Caller) -> ShownObject:
+    async def create(
+        self, kind: ServedKind, document: Document, caller: Caller, *, dry_run: bool = False
+    ) -> ShownObject:
         """Create an object.
+
+        Args:
+            kind: of the object.
+            document: the object.
+            caller: who wants it.
+            dry_run: whether everything is checked, nothing is written, and the object is returned as it would be.
 
         Raises:
             StatusError: 409 if the name is taken, 422 if a rule is broken, 503 if nothing can be written.
@@ -156,12 +164,23 @@ class Writer:
             left = self._store.tables.resources.get(object_id.key)
             version = left.version + 1 if left is not None else 1
             declared = ResourceDeclared(object=new, version=version, wishes=tuple(wished))
+            if dry_run:
+                return self._as_if(kind, object_id, declared, None)
             return await self._write(kind, object_id, declared, "create", caller)
 
     async def change(
-        self, kind: ServedKind, object_id: ObjectId, change: Change, verb: str, caller: Caller
+        self,
+        kind: ServedKind,
+        object_id: ObjectId,
+        change: Change,
+        verb: str,
+        caller: Caller,
+        *,
+        dry_run: bool = False,
     ) -> ShownObject:
         """Change an object. `change` gets it as it is shown and returns it as it is to be.
+
+        With `dry_run`, everything is checked, nothing is written, and the object is returned as it would be.
 
         Raises:
             StatusError: 404 if it does not exist, 409 if it is not the expected version or object, 422 if a rule is
@@ -194,13 +213,21 @@ class Writer:
                 version=stored.version + 1,
                 wishes=taint_edits.merged(stored.wishes, wished, applied),
             )
+            if dry_run:
+                return self._as_if(kind, object_id, declared, shown)
             is_audited = not kind.definition.is_heartbeat(stored.object, new)
             return await self._write(kind, object_id, declared, verb, caller, is_audited=is_audited)
 
     async def delete(
-        self, kind: ServedKind, object_id: ObjectId, preconditions: Preconditions, caller: Caller
+        self,
+        kind: ServedKind,
+        object_id: ObjectId,
+        preconditions: Preconditions,
+        caller: Caller,
+        *,
+        dry_run: bool = False,
     ) -> Mapping[str, Any]:
-        """Delete an object and return it as it was.
+        """Delete an object and return it as it was. With `dry_run`, everything is checked and nothing is deleted.
 
         Raises:
             StatusError: 404 if it does not exist, 409 if a precondition fails, 403 if it must not be deleted, 503 if
@@ -212,6 +239,8 @@ class Writer:
             self._check_preconditions(kind, object_id, shown, preconditions)
             _check_not_refused(kind, object_id, "deleted")
             stored = self._declared(kind, object_id)
+            if dry_run:
+                return shown.document
             if kind.definition.deleted_with_content:
                 await self._empty(object_id.name, caller)
             await self._remove(object_id, stored, "delete", caller)
@@ -309,6 +338,18 @@ class Writer:
             raise errors.conflict(kind.group, kind.plural, object_id.name, why)
         if wanted.resource_version and wanted.resource_version != str(shown.version):
             raise errors.conflict(kind.group, kind.plural, object_id.name)
+
+    def _as_if(
+        self, kind: ServedKind, object_id: ObjectId, declared: ResourceDeclared, present: ShownObject | None
+    ) -> ShownObject:
+        """The object as it would be, with the resource version that it has at present."""
+        document = self._store.builder.build_as_if(object_id, declared)
+        if document is None:
+            raise errors.not_found(kind.group, kind.plural, object_id.name)
+        if present is None:
+            return unkept(0, document)
+        metadata = {**document["metadata"], "resourceVersion": str(present.version)}
+        return unkept(present.version, {**document, "metadata": metadata})
 
     async def _remove(self, object_id: ObjectId, stored: ResourceDeclared, verb: str, caller: Caller) -> None:
         meta = self._meta(object_id, event_id(object_id.key, stored.uid, "deleted"), caller)

@@ -156,7 +156,8 @@ class Settings(BaseSettings):
     """The query worker's address for the gateway, such as `http://127.0.0.1:8082`. Empty means that there is none."""
 
     server: str = ""
-    """The gateway's address for the CLI. Empty means the one that `moorage up` started, otherwise port 8080."""
+    """The gateway's address for the CLI. Empty means the one that `moorage up` started, or the current context of
+    the kubeconfig."""
 
     log_format: Literal["auto", "json", "console"] = "auto"
     """`auto` writes JSON unless the log is written to a terminal."""

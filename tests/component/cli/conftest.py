@@ -20,6 +20,8 @@ def gateway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGateway:
     transport = HttpxTransport(httpx.MockTransport(fake))
     monkeypatch.setattr("moorage.cli.api.endpoints.Client", functools.partial(Client, transport=transport))
     monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    monkeypatch.setenv("MOORAGE_SERVER", "http://127.0.0.1:8080")
     monkeypatch.delenv("MOORAGE_BOOTSTRAP_SERVERS", raising=False)
     return fake
 

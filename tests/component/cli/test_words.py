@@ -489,6 +489,7 @@ def test_something_else_at_the_address(gateway: FakeGateway, run: Run) -> None:
 
 
 def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, gateway: FakeGateway, run: Run) -> None:
+    monkeypatch.delenv("MOORAGE_SERVER")
     monkeypatch.setenv("MOORAGE_GATEWAY_PORT", "many")
     code, _, err = said(run("get", "nodes"))
     assert code == 2

@@ -93,6 +93,7 @@ def gateway(added: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fix
 
     transport = HttpxTransport(httpx.MockTransport(lambda request: asyncio.run(send(request))))
     monkeypatch.setattr("moorage.cli.api.endpoints.Client", functools.partial(Client, transport=transport))
+    monkeypatch.setenv("MOORAGE_SERVER", "http://gateway")
     monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path / "state"))
     return found
 

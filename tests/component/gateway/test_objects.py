@@ -73,7 +73,7 @@ async def test_every_write_is_one_record_of_the_resource_and_one_of_the_audit() 
         ("POST", NODES, node() | {"spec": {"unschedulable": "perhaps"}}, 400, "BadRequest"),
         ("POST", PODS, pod() | {"metadata": {"name": "p", "namespace": "other"}}, 400, "BadRequest"),
         ("PUT", f"{NODES}/n1", node("n2"), 400, "BadRequest"),
-        ("POST", f"{NODES}?dryRun=All", node("n2"), 400, "BadRequest"),
+        ("POST", f"{NODES}?dryRun=Some", node("n2"), 400, "BadRequest"),
         ("GET", f"{NODES}?labelSelector=a=(", None, 400, "BadRequest"),
         ("GET", f"{NODES}?labelSelector=,", None, 400, "BadRequest"),
         ("GET", f"{NODES}?labelSelector=a=1,", None, 400, "BadRequest"),

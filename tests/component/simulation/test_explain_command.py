@@ -38,6 +38,7 @@ def behind(monkeypatch: pytest.MonkeyPatch, answer: Callable[[httpx.Request], ht
     """Answer the command's requests to the gateway."""
     transport = HttpxTransport(httpx.MockTransport(answer), "http://127.0.0.1:8080")
     monkeypatch.setattr("moorage.cli.api.endpoints.Client", functools.partial(Client, transport=transport))
+    monkeypatch.setenv("MOORAGE_SERVER", "http://127.0.0.1:8080")
 
 
 def invoke(*words: str) -> Result:

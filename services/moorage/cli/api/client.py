@@ -20,6 +20,9 @@ _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _HEADERS = {"user-agent": "moorage-cli"}
 """The name of the client in the gateway's audit."""
 
+OWN_VERSION = "+moorage-"
+"""The part of a server's `gitVersion` that says that it is a gateway of Moorage."""
+
 SILENCE = 120.0
 """Seconds without a byte after which a watch counts as interrupted. The gateway sends a bookmark every 30 s."""
 
@@ -35,12 +38,26 @@ class Client:
         server: the gateway's address, without a path.
         transport: carries the requests. The default is HTTP.
         patience: seconds to wait for an answer, instead of the default.
+        guessed: whether nothing names the server. Then the client says which it is, makes sure that it is a gateway of
+            Moorage, and writes nothing.
+        quietly: whether not to say which it is.
     """
 
-    def __init__(self, server: str, transport: Transport | None = None, *, patience: float | None = None) -> None:
+    def __init__(
+        self,
+        server: str,
+        transport: Transport | None = None,
+        *,
+        patience: float | None = None,
+        guessed: bool = False,
+        quietly: bool = False,
+    ) -> None:
         self.server = server
         self._told: set[str] = set()
         self._lock = threading.Lock()
+        self._guessed = guessed
+        self._quietly = quietly
+        self._seen_version = ""
         try:
             self._http = transport or Connections(server, patience=patience)
         except ValueError as error:
@@ -97,6 +114,7 @@ class Client:
         The server has accepted the watch when this returns. The watch ends when the server ends it;
         `moorage.cli.api.watching` continues after that.
         """
+        self.claim(writing=False)
         params = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
         path = _with(list_path(kind, namespace), {**params, **_chosen(selector, name)})
         try:
@@ -106,6 +124,53 @@ class Client:
         except HttpError as error:
             raise UnreachableError(self.server, str(error)) from None
         return self._events(lines)
+
+    def claim(self, *, writing: bool) -> None:
+        """Make sure that the server may be used. One that was named may always be.
+
+        Args:
+            writing: whether something is to be changed there.
+
+        Raises:
+            UnreachableError: it does not answer.
+            CliError: nothing names it, and it is not a gateway of Moorage or something is to be changed there.
+        """
+        with self._lock:
+            if not self._guessed:
+                return
+            self._seen_version = version = self._seen_version or self._version()
+            if writing:
+                raise CliError(
+                    f"nothing names a server, and no `moorage up` was started here, so nothing is changed at "
+                    f"{self.server} ({version}).\nIf that is the one you mean, repeat the command with --server "
+                    f"{self.server}, or set MOORAGE_SERVER or a context (`moorage kubeconfig --help`)."
+                )
+            if not self._quietly:
+                warn(f"Nothing names a server. This is the gateway at {self.server} ({version}).")
+            self._quietly = True  # once is enough
+
+    def _version(self) -> str:
+        """Return the version of the gateway.
+
+        Raises:
+            UnreachableError: the server does not answer.
+            CliError: it is not a gateway of Moorage.
+        """
+        try:
+            answer = self._http.send(Request("GET", "/version", _HEADERS))
+        except HttpError as error:
+            raise UnreachableError(self.server, str(error)) from None
+        try:
+            version = str(json.loads(answer.content)["gitVersion"])
+        except (ValueError, KeyError, TypeError):
+            version = ""
+        if OWN_VERSION not in version:
+            found = f"its version is {version}" if version else "it has no version"
+            raise CliError(
+                f"nothing names a server, and what listens at {self.server} is not a gateway of Moorage ({found}).\n"
+                "Start one with `moorage up`, or name one with --server or MOORAGE_SERVER."
+            )
+        return version
 
     def _events(self, lines: Iterator[bytes]) -> Iterator[tuple[str, JsonObject]]:
         try:
@@ -133,6 +198,7 @@ class Client:
         json_body: Any = None,
         content_type: str = "application/json",
     ) -> JsonObject:
+        self.claim(writing=method != "GET")
         content = None if json_body is None else json.dumps(json_body).encode()
         headers = _HEADERS if content is None else {**_HEADERS, "content-type": content_type}
         try:

@@ -1,4 +1,4 @@
-"""Where the gateway and the broker are: an option, the environment, a running `moorage up`, or the default address.
+"""Where the gateway and the broker are: an option, the environment, a running `moorage up`, a kubeconfig, or a guess.
 
 Finding the gateway loads neither the settings nor Kafka's client, because most commands need only its address.
 """
@@ -6,11 +6,12 @@ Finding the gateway loads neither the settings nor Kafka's client, because most 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from moorage.cli.api import runfile
+from moorage.cli.api import kubeconfig, runfile
 from moorage.cli.api.client import Client
 from moorage.cli.errors import CliError, UsageError
 from moorage.runtime import environment
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from moorage.runtime.settings import Settings
 
 _LAST_PORT = 65_535
+_VARIABLE: Final = environment.variable("server")
 
 
 def load_settings(flags: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
@@ -48,30 +50,82 @@ def load_settings(flags: Mapping[str, str] | None = None, **overrides: Any) -> S
         raise UsageError("; ".join(lines)) from None
 
 
-def gateway(ctx: typer.Context) -> str:
-    """Return the gateway's address.
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The gateway that a command uses, and how it was chosen."""
+
+    address: str
+    origin: str
+    """What names it, for messages."""
+
+    guessed: bool = False
+    """Whether nothing names it. It may belong to somebody else, so nothing is written to it."""
+
+    namespace: str = ""
+    """The namespace of the context that names it. Empty if there is none."""
+
+
+GUESS: Final = "nothing names a server"
+
+
+def server(ctx: typer.Context) -> Server:
+    """Return the gateway of a command.
+
+    It is the first of: `--server`, `MOORAGE_SERVER`, `--context`, the `moorage up` that runs here, the current context
+    of the kubeconfig if it is for a gateway, `MOORAGE_GATEWAY_PORT`, and port 8080 of 127.0.0.1. The last is a guess.
 
     Raises:
         UsageError: the port in the environment is invalid.
+        CliError: there is no such context.
     """
-    chosen = str(ctx.find_root().params.get("server") or "") or environment.text("server") or ""
-    if not chosen:
-        port = _gateway_port()
-        running = runfile.read()
-        chosen = running.server if running else f"http://127.0.0.1:{port}"
-    if "://" not in chosen:
-        chosen = f"http://{chosen}"
-    return chosen.rstrip("/")
+    found = _server(ctx)
+    address = found.address if "://" in found.address else f"http://{found.address}"
+    return Server(address.rstrip("/"), found.origin, found.guessed, found.namespace)
 
 
-def connect(ctx: typer.Context, *, patience: float | None = None) -> Client:
+def _server(ctx: typer.Context) -> Server:
+    root = ctx.find_root()
+    named = str(root.params.get("context") or "")
+    if given := str(root.params.get("server") or ""):
+        by_option = root.get_parameter_source("server")
+        return Server(given, "--server" if by_option and by_option.name == "COMMANDLINE" else _VARIABLE)
+    if said := environment.text("server"):
+        return Server(said, _VARIABLE)
+    if not named and (running := runfile.read()):
+        return Server(running.server, f"`moorage up`, process {running.pid}")
+    if context := kubeconfig.chosen(named):
+        return Server(context.server, f"context {context.name} of {kubeconfig.path()}", namespace=context.namespace)
+    port = _gateway_port()
+    local = f"http://127.0.0.1:{port}"
+    if environment.text("gateway_port") is not None:
+        return Server(local, environment.variable("gateway_port"))
+    return Server(local, GUESS, guessed=True)
+
+
+def gateway(ctx: typer.Context) -> str:
+    """Return the gateway's address, for a command that writes to it.
+
+    Raises:
+        UsageError: the port in the environment is invalid.
+        CliError: nothing names a server.
+    """
+    found = server(ctx)
+    if found.guessed:
+        with Client(found.address, guessed=True) as client:
+            client.claim(writing=True)
+    return found.address
+
+
+def connect(ctx: typer.Context, *, patience: float | None = None, quietly: bool = False) -> Client:
     """Return a client of the gateway.
 
     Args:
         ctx: the context of the command.
         patience: seconds to wait for an answer, instead of the default.
+        quietly: whether not to say that the server is a guess.
     """
-    return Client(gateway(ctx), patience=patience)
+    found = server(ctx)
+    return Client(found.address, patience=patience, guessed=found.guessed, quietly=quietly)
 
 
 def kafka() -> tuple[str, str]:

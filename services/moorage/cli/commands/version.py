@@ -7,18 +7,26 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from importlib.util import find_spec
 
+import typer
+
+from moorage.cli.api import endpoints
+from moorage.cli.errors import CliError
 from moorage.cli.render import output
 from moorage.runtime.kafka_version import KAFKA_VERSION
 
 
-def version(form: output.FormatOption = output.Format.TABLE) -> None:
-    """Show the versions of Moorage and its dependencies."""
+def version(ctx: typer.Context, form: output.FormatOption = output.Format.TABLE) -> None:
+    """Show the versions of Moorage and its dependencies.
+
+    The last line is the address of the gateway that commands use, and what names it.
+    """
     found = {
         "moorage": _version("moorage"),
         "moorage-schemas": _version("moorage-schemas"),
         "kafka": _kafka(),
         "aiokafka": _version("aiokafka"),
         "python": platform.python_version(),
+        "server": _server(ctx),
     }
     if form in {output.Format.JSON, output.Format.YAML}:
         output.write(output.document(found, form))
@@ -27,6 +35,20 @@ def version(form: output.FormatOption = output.Format.TABLE) -> None:
     else:
         for name, number in found.items():
             output.line(f"{name} {number}")
+
+
+def own_version() -> str:
+    """Return the version of Moorage."""
+    return _version("moorage")
+
+
+def _server(ctx: typer.Context) -> str:
+    """Return the address of the gateway that commands use, and what names it. The server is not asked."""
+    try:
+        found = endpoints.server(ctx)
+    except CliError as error:
+        return str(error)
+    return f"{found.address} ({found.origin})"
 
 
 def _version(name: str) -> str:

@@ -12,8 +12,9 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from moorage.cli.contract.jsonschemas import DescribedJsonSchema, is_closed, opened
+from moorage.cli.contract.jsonschemas import is_closed, opened
 from moorage.cli.contract.participants import Participant
+from moorage_schemas.described import DescribedJsonSchema
 from moorage_schemas.topics import PARTITIONS, TOPICS, Topic
 
 BINDING_VERSION = "0.5.0"

@@ -9,12 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
-
-from moorage.cli.field_docs import field_docs
 from moorage.kinds.kind import Kind
+from moorage_schemas.described import DescribedJsonSchema
 from moorage_schemas.topics import CONDITION_REPORTS, Topic
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -25,25 +21,6 @@ TOPIC = "x-moorage-topic"
 
 EVENT_TYPE = "x-moorage-event-type"
 """The keyword for the CloudEvents type of an event."""
-
-
-class DescribedJsonSchema(GenerateJsonSchema):
-    """Pydantic's generator, with the fields' docstrings as descriptions, and without titles made from names."""
-
-    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - the base class's signature
-        """Return False, because a title made from a field's name adds nothing to it."""
-        return False
-
-    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """Return the schema of a model. The docstring below each field is its description."""
-        made = super().model_schema(schema)
-        model: type[BaseModel] = schema["cls"]
-        docs = field_docs(model)
-        for name, field in model.model_fields.items():
-            described = made.get("properties", {}).get(field.alias or name)
-            if described is not None and name in docs:
-                described.setdefault("description", docs[name])
-        return made
 
 
 def is_closed(topic: Topic) -> bool:

@@ -64,6 +64,22 @@ class Field:
     number: int = 0
     """Its number in protobuf. 0 if it has none."""
 
+    within: tuple[int, ...] = ()
+    """The numbers of the messages around it in protobuf, the outermost first, of a field that JSON shows further out:
+    a volume's `emptyDir` is in the message of the volume's source."""
+
+    embedded: tuple[str, ...] = ()
+    """The names of upstream's types for those messages, which messages of its decoder contain: `VolumeSource`."""
+
+    is_pointer: bool = False
+    """Whether upstream's type tells a field that is left out from one with the zero value."""
+
+    omits_empty: bool = False
+    """Whether upstream leaves the field out of JSON if it has the zero value and is no pointer."""
+
+    description: str = ""
+    """What the field means, in plain text. Empty if nothing is said of it."""
+
 
 @dataclass(slots=True, eq=False)
 class Schema:
@@ -71,7 +87,7 @@ class Schema:
 
     form: Form
     name: str = ""
-    """The name of a struct's definition: `io.k8s.api.core.v1.PodSpec`. Empty for everything else."""
+    """The name of a definition: `io.k8s.api.core.v1.PodSpec`. Empty for a value that is written where it is used."""
 
     fields: Mapping[str, Field] = field(default_factory=dict)
     """The fields of a struct, by their names in JSON."""
@@ -101,6 +117,17 @@ class Schema:
 
     enum: tuple[str, ...] = ()
     """The values that a string may have. Empty if it may have any."""
+
+    constraints: Mapping[str, Any] = field(default_factory=dict)
+    """What a value must satisfy, in OpenAPI's words: `pattern`, `minimum`, `maximum`, `minLength`, `maxLength`,
+    `minItems`, `maxItems`."""
+
+    type_name: str = ""
+    """The name of a value's type in messages of upstream's decoder, where it is not that of its form:
+    `v1.TaintEffect`."""
+
+    description: str = ""
+    """What the value means, in plain text. Empty if nothing is said of it."""
 
     default: Any = None
     """The value of a field that is left out, as in OpenAPI. None if there is none."""

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 from starlette.requests import ClientDisconnect, Request
 
+from moorage.core.apimachinery.patching import merge_patch
 from moorage.gateway.errors import StatusError, bad_request, shorten, too_large
 from moorage.kinds.kind import ServedKind
 
@@ -142,22 +143,9 @@ def check_identity(document: Document, kind: ServedKind, namespace: str, name: s
     return {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
 
 
-def merge_patch(document: Any, patch: Any) -> Any:
-    """Apply a JSON merge patch (RFC 7396): null removes, objects merge, everything else replaces."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(document) if isinstance(document, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = merge_patch(merged.get(key), value)
-    return merged
-
-
 def patched(shown: Document, patch: Document) -> Document:
     """Apply a merge patch to an object as it is shown. The result requires a version only if the patch names one."""
-    merged: Document = merge_patch(shown, patch)
+    merged: Document = merge_patch.applied(shown, patch)
     metadata, named = merged.get("metadata"), patch.get("metadata")
     if isinstance(metadata, dict) and "resourceVersion" not in (named if isinstance(named, dict) else {}):
         # The one that remains is the present one.

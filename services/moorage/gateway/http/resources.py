@@ -57,8 +57,6 @@ class ResourcesApi:
             return self._get(path) if path.name and not _flag(request, "watch") else self._list(request, path)
         if path.kind.definition.read_only:
             return await self._said(request, path)
-        if request.query_params.get("dryRun"):
-            raise bad_request("dryRun: is not supported yet, and nothing was written")
         if bool(path.name) is (method == "POST"):
             raise paths.not_allowed(method)
         verbs = {"POST": self._create, "PUT": self._replace, "PATCH": self._patch, "DELETE": self._delete}
@@ -107,7 +105,7 @@ class ResourcesApi:
         bodies.check_media_type(request, bodies.JSON)
         body = bodies.parse_object(await bodies.read_body(request))
         document = bodies.check_identity(body, path.kind, path.namespace, "")
-        shown = await self._writer.create(path.kind, document, caller(request))
+        shown = await self._writer.create(path.kind, document, caller(request), dry_run=_dry_run(request))
         return self._object(201, path, shown, document)
 
     async def _said(self, request: Request, path: ResourcePath) -> Response:
@@ -134,7 +132,9 @@ class ResourcesApi:
         bodies.check_media_type(request, bodies.JSON)
         body = bodies.parse_object(await bodies.read_body(request))
         document = bodies.check_identity(body, path.kind, path.namespace, path.name)
-        shown = await self._writer.change(path.kind, _object_id(path), lambda _: document, "update", caller(request))
+        shown = await self._writer.change(
+            path.kind, _object_id(path), lambda _: document, "update", caller(request), dry_run=_dry_run(request)
+        )
         return self._object(200, path, shown, document)
 
     async def _patch(self, request: Request, path: ResourcePath) -> Response:
@@ -145,7 +145,9 @@ class ResourcesApi:
             merged = bodies.patched(dict(path.kind.converted(shown)), patch)
             return bodies.check_identity(merged, path.kind, path.namespace, path.name)
 
-        shown = await self._writer.change(path.kind, _object_id(path), patched, "patch", caller(request))
+        shown = await self._writer.change(
+            path.kind, _object_id(path), patched, "patch", caller(request), dry_run=_dry_run(request)
+        )
         return self._object(200, path, shown, patch)
 
     async def _subresource(self, request: Request, path: ResourcePath) -> Response:
@@ -159,8 +161,6 @@ class ResourcesApi:
             return answer(200, show(path.kind.converted(shown.document)))
         if method not in {"PUT", "PATCH"}:
             raise paths.not_allowed(method)
-        if request.query_params.get("dryRun"):
-            raise bad_request("dryRun: is not supported yet, and nothing was written")
         bodies.check_media_type(request, bodies.JSON if method == "PUT" else bodies.MERGE_PATCH)
         body = bodies.parse_object(await bodies.read_body(request))
 
@@ -175,7 +175,9 @@ class ResourcesApi:
             return {**shown, "metadata": metadata, "status": wanted.get("status") or {}}
 
         verb = f"{'update' if method == 'PUT' else 'patch'}/{path.subresource}"
-        after = await self._writer.change(path.kind, _object_id(path), changed, verb, caller(request))
+        after = await self._writer.change(
+            path.kind, _object_id(path), changed, verb, caller(request), dry_run=_dry_run(request)
+        )
         return answer(200, show(path.kind.converted(after.document)))
 
     def _object(self, code: int, path: ResourcePath, shown: ShownObject, sent: Mapping[str, Any]) -> Response:
@@ -189,8 +191,7 @@ class ResourcesApi:
     async def _delete(self, request: Request, path: ResourcePath) -> Response:
         body = await bodies.read_body(request)
         options = bodies.parse_object(body) if body.strip() else {}
-        if options.get("dryRun"):
-            raise bad_request("dryRun: is not supported yet, and nothing was deleted")
+        dry_run = _is_all(options.get("dryRun") or request.query_params.getlist("dryRun"))
         policy = options.get("propagationPolicy") or request.query_params.get("propagationPolicy")
         if policy == "Orphan" or options.get("orphanDependents"):
             raise bad_request(
@@ -204,7 +205,7 @@ class ResourcesApi:
                 "uid and resourceVersion"
             )
         preconditions = Preconditions(wanted.get("uid", ""), wanted.get("resourceVersion", ""))
-        gone = await self._writer.delete(path.kind, _object_id(path), preconditions, caller(request))
+        gone = await self._writer.delete(path.kind, _object_id(path), preconditions, caller(request), dry_run=dry_run)
         details = {
             "name": path.name,
             "group": path.kind.group,
@@ -240,6 +241,16 @@ def answer(code: int, document: Mapping[str, Any] | bytes) -> Response:
 
 def _object_id(path: ResourcePath) -> ObjectId:
     return ObjectId(path.kind.kind, path.namespace, path.name)
+
+
+def _dry_run(request: Request) -> bool:
+    return _is_all(request.query_params.getlist("dryRun"))
+
+
+def _is_all(values: Any) -> bool:
+    if not values or values == ["All"]:
+        return bool(values)
+    raise bad_request(f"dryRun: invalid value {shorten(values)!r}: must be All")
 
 
 def _flag(request: Request, name: str) -> bool:

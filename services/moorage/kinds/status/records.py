@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar, cast
 
@@ -219,6 +220,13 @@ class Table(Mapping[str, EventT]):
         """The number of records."""
         return len(self._kept)
 
+    def with_record(self, key: str, event: EventT) -> Table[EventT]:
+        """A copy of the table in which one record is another one. What is kept of the others is shared."""
+        changed = copy(self)
+        changed._kept = dict(self._kept)  # noqa: SLF001 - of the copy
+        changed.put(key, event)
+        return changed
+
 
 class GroupedTable(Generic[EventT]):
     """The latest record of each key of one topic, packed, by group. Groups are small.
@@ -358,6 +366,13 @@ class Records:
             key: of the record.
         """
         return self.tables[topic].document(key)
+
+    def with_resource(self, key: str, resource: ResourceDeclared) -> Records:
+        """The same records with another declaration of one object. Indexes do not count it."""
+        changed = copy(self)
+        changed.resources = self.resources.with_record(key, resource)
+        changed.tables = {**self.tables, RESOURCES.short: changed.resources}
+        return changed
 
     def index(self, of: type[IndexT]) -> IndexT:
         """The index of a class.

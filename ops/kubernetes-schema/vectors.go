@@ -1,0 +1,3 @@
+package main
+
+func writeVectors(path string) error { return nil }

@@ -1,0 +1,82 @@
+"""What is wrong with a patch, in the form of the API's `Status`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+BAD_REQUEST: Final = "BadRequest"
+CONFLICT: Final = "Conflict"
+INVALID: Final = "Invalid"
+TOO_LARGE: Final = "RequestEntityTooLarge"
+
+
+@dataclass(frozen=True, slots=True)
+class PatchCause:
+    """One cause of a refusal: the reason, the message, and the field."""
+
+    reason: str
+    message: str
+    field: str
+
+
+class PatchError(ValueError):
+    """A patch that cannot be applied, with the contents of its `Status`.
+
+    Kubernetes answers some mistakes of a client with 500, since its code does not tell them apart from its own. Here
+    they are 400, with the same message (deviation `bad-patch-is-the-clients`).
+    """
+
+    def __init__(self, code: int, reason: str, message: str, causes: tuple[PatchCause, ...] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        """The HTTP status: 400, 409, 413 or 422."""
+
+        self.reason = reason
+        self.message = message
+        self.causes = causes
+
+
+def bad_patch(message: str) -> PatchError:
+    """400: the patch cannot be understood, or does not fit the object."""
+    return PatchError(400, BAD_REQUEST, message)
+
+
+def unprocessable() -> PatchError:
+    """422: the patch is well formed, but cannot be applied to this object. Kubernetes does not say why."""
+    return PatchError(422, INVALID, "the server rejected our request due to an error in our request")
+
+
+def shown(value: Any) -> str:
+    """A JSON value in the form in which the messages of Kubernetes show it: `map[name:a ports:[80 443]]`."""
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return f"map[{' '.join(f'{key}:{shown(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(shown, value))}]"
+    return str(value)
+
+
+def quoted(text: str) -> str:
+    """A text in double quotes, as the messages of Kubernetes show it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def type_name(value: Any) -> str:
+    """The type of a JSON value, as the messages of Kubernetes name it."""
+    if value is None:
+        return "%!s(<nil>)"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int64"
+    if isinstance(value, float):
+        return "float64"
+    if isinstance(value, str):
+        return "string"
+    return "[]interface {}" if isinstance(value, list) else "map[string]interface {}"

@@ -1,0 +1,132 @@
+"""JSON patches (RFC 6902): a list of operations, of which all or none are done."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import jsonpatch
+from jsonpointer import JsonPointer, JsonPointerException
+
+from moorage.core.apimachinery.patching.errors import TOO_LARGE, PatchError, bad_patch, type_name, unprocessable
+from moorage.core.apimachinery.patching.merge_patch import same
+
+MOST_OPERATIONS: Final = 10_000
+"""The number of operations that a patch may have, as in Kubernetes."""
+
+MOST_COPIED: Final = 3 << 20
+"""The bytes of JSON that the operations `copy` of a patch may add, as in Kubernetes."""
+
+_FROM_THE_END: Final = re.compile(r"-[1-9][0-9]*")
+_TYPES: Final = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
+
+
+def applied(document: Mapping[str, Any], patch: Any) -> Any:
+    """The document after a patch, as a new one. The result is what the last operation left, of any type.
+
+    Negative indices count from the end of a list, as in Kubernetes.
+
+    Raises:
+        PatchError: 400 if the patch is not a list of operations, 413 if there are too many, 422 if one of them cannot
+            be done or a `test` fails.
+    """
+    if not isinstance(patch, list):
+        raise bad_patch(f"error decoding patch: {_mismatch(patch, '[]handlers.jsonPatchOp')}")
+    for operation in patch:
+        _check(operation)
+    if len(patch) > MOST_OPERATIONS:
+        raise PatchError(
+            413,
+            TOO_LARGE,
+            f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(patch)}",
+        )
+    result: Any = json.loads(json.dumps(document))
+    copied = 0
+    for operation in patch:
+        operation = _absolute(operation, result)  # noqa: PLW2901 - the operation as it counts
+        if operation["op"] == "copy":
+            copied += len(json.dumps(_found(result, operation["from"]), separators=(",", ":")))
+            if copied > MOST_COPIED:
+                raise unprocessable()
+        result = _done(result, operation)
+    return result
+
+
+def _done(document: Any, operation: Mapping[str, Any]) -> Any:
+    if operation["op"] == "test":
+        # The library's comparison is RFC 6902's, too, but the absence of a field is null to Kubernetes.
+        if not same(_found(document, operation["path"], is_required=False), operation.get("value")):
+            raise unprocessable()
+        return document
+    try:
+        return jsonpatch.JsonPatch([operation]).apply(document, in_place=True)
+    except (jsonpatch.JsonPatchException, JsonPointerException):
+        raise unprocessable() from None
+
+
+def _check(operation: Any) -> None:
+    """Refuse what is no operation."""
+    if not isinstance(operation, dict):
+        raise bad_patch(f"error decoding patch: {_mismatch(operation, 'handlers.jsonPatchOp')}")
+    for name in ("op", "path", "from"):
+        value = operation.get(name)
+        if value is not None and not isinstance(value, str):
+            raise bad_patch(
+                f"error decoding patch: json: cannot unmarshal {_type(value)} into Go struct field "
+                f"jsonPatchOp.{name} of type string"
+            )
+    needs = {"move": ("path", "from"), "copy": ("path", "from")}.get(str(operation.get("op")), ("path",))
+    if operation.get("op") not in _OPERATIONS or any(operation.get(name) is None for name in needs):
+        raise unprocessable()
+    if operation["op"] in {"add", "replace"} and "value" not in operation:
+        raise unprocessable()
+    if operation["op"] in {"add", "remove", "copy", "move"} and not operation["path"]:
+        raise unprocessable()
+
+
+_OPERATIONS: Final = frozenset({"add", "remove", "replace", "move", "copy", "test"})
+
+
+def _absolute(operation: Mapping[str, Any], document: Any) -> dict[str, Any]:
+    """An operation with no index that counts from the end."""
+    changed = dict(operation)
+    for name in ("path", "from"):
+        if (path := operation.get(name)) and "/-" in path:
+            is_added = name == "path" and operation["op"] in {"add", "copy", "move"}
+            changed[name] = _absolute_path(path, document, is_added=is_added)
+    return changed
+
+
+def _absolute_path(path: str, document: Any, *, is_added: bool) -> str:
+    parts = path.split("/")
+    place: Any = document
+    for number, part in enumerate(parts[1:], 1):
+        is_last = number == len(parts) - 1
+        if isinstance(place, list) and _FROM_THE_END.fullmatch(part):
+            index = len(place) + int(part) + (1 if is_last and is_added else 0)
+            if index < 0:
+                raise unprocessable()
+            parts[number] = str(index)
+        if not is_last:
+            place = _found(place, f"/{parts[number]}", is_required=False)
+    return "/".join(parts)
+
+
+def _found(document: Any, path: str, *, is_required: bool = True) -> Any:
+    """The value at a path. None if there is none and it is not required."""
+    try:
+        return JsonPointer(path).resolve(document)
+    except JsonPointerException:
+        if is_required:
+            raise unprocessable() from None
+        return None
+
+
+def _type(value: Any) -> str:
+    return _TYPES.get(type(value), type_name(value))
+
+
+def _mismatch(value: Any, wanted: str) -> str:
+    return f"json: cannot unmarshal {_type(value)} into Go value of type {wanted}"

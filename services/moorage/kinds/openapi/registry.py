@@ -1,0 +1,248 @@
+"""The structure of each kind that is served, at each of its versions.
+
+Files of data are read when one of their kinds is asked for, and a definition is built when it is used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from moorage.core.apimachinery.schema import Field, Form, ListType, Schema
+from moorage.kinds import kind as kinds
+from moorage.kinds.kind import Kind
+
+META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
+"""The package of the definitions that all kinds share."""
+
+_META_GROUP: Final = "meta.k8s.io"
+_CLUSTERS: Final = "cluster.karmada.io"
+
+
+class Origin(Enum):
+    """How upstream serves a kind. Clients may send a built-in kind in more ways than a custom resource."""
+
+    BUILT_IN = "built in"
+    """It takes strategic merge patches and protobuf. Unknown fields are dropped when it is decoded."""
+
+    AGGREGATED = "aggregated"
+    """It is built into another API server, as Karmada's Cluster is. It takes strategic merge patches, and no
+    protobuf."""
+
+    CUSTOM = "custom"
+    """It takes neither strategic merge patches nor protobuf. Unknown fields are pruned."""
+
+    OWN = "own"
+    """It is Moorage's own, and is served as a custom resource. Its admission sees unknown fields, and may refuse
+    them."""
+
+    @property
+    def merges_strategically(self) -> bool:
+        """Whether it takes strategic merge patches."""
+        return self in {Origin.BUILT_IN, Origin.AGGREGATED}
+
+    @property
+    def has_protobuf(self) -> bool:
+        """Whether it can be read and written as protobuf."""
+        return self is Origin.BUILT_IN
+
+
+def schema_of(group: str, version: str, kind: str) -> Schema:
+    """Return the structure of a kind, or of a list of its objects (`PodList`).
+
+    A version that upstream no longer describes has the structure of the kind's first version. Options (`DeleteOptions`)
+    and other types that belong to no group are found in every group.
+
+    Args:
+        group: the API group. Empty for the core group.
+        version: of the group.
+        kind: as objects name it.
+
+    Raises:
+        LookupError: no such kind is served.
+    """
+    found = _schema_of(group, version, kind, _served(group, kind))
+    if found is None:
+        raise LookupError(f"{group or 'core'}/{version} has no kind {kind}")
+    return found
+
+
+def origin_of(group: str, kind: str) -> Origin:
+    """Return how upstream serves a kind, or lists of it."""
+    if group == _CLUSTERS:
+        return Origin.AGGREGATED
+    names = {kind, kind.removesuffix("List")}
+    if any((one, name) in _names("native") for name in names for one in (group, _META_GROUP)):
+        return Origin.BUILT_IN
+    return Origin.CUSTOM if any((group, name) in _names("custom") for name in names) else Origin.OWN
+
+
+def definition(name: str) -> Schema:
+    """Return a definition of upstream's by its name, such as `io.k8s.api.core.v1.PodSpec`.
+
+    Raises:
+        LookupError: there is no such definition.
+    """
+    if (found := _DEFINITIONS.get(name)) is not None:
+        return found
+    said = _data("native")["definitions"].get(name)
+    if said is None:
+        raise LookupError(f"there is no definition {name}")
+    made = _DEFINITIONS[name] = Schema(Form(said["form"]), name=name)
+    _fill(made, said)
+    return made
+
+
+_DEFINITIONS: Final[dict[str, Schema]] = {}
+"""Definitions that are built, or are being built: they may refer to each other in a circle."""
+
+
+@cache
+def list_of(item: Schema) -> Schema:
+    """Return the structure of a list of objects."""
+    text, metadata = Schema(Form.STRING), definition(f"{META}.ListMeta")
+    fields = {
+        "apiVersion": Field("apiVersion", text, omits_empty=True),
+        "items": Field("items", Schema(Form.LIST, items=item), required=True, number=2),
+        "kind": Field("kind", text, omits_empty=True),
+        "metadata": Field("metadata", metadata, number=1),
+    }
+    return Schema(Form.STRUCT, name=f"{item.name}List", fields=fields)
+
+
+@cache
+def _names(data: str) -> frozenset[tuple[str, str]]:
+    """The group and the name of every kind in a file of data."""
+    split = (key.split("/") for key in _data(data)["kinds"])
+    return frozenset(
+        (parts[0] if len(parts) == len(("group", "version", "kind")) else "", parts[-1]) for parts in split
+    )
+
+
+def _served(group: str, kind: str) -> Kind[Any] | None:
+    found = kinds.named(kind)
+    return found if found is not None and found.group == group else None
+
+
+@cache
+def _schema_of(group: str, version: str, kind: str, served: Kind[Any] | None) -> Schema | None:
+    path = f"{group}/" if group else ""
+    for versions in ((version,), served.versions if served is not None else ()):
+        for one in versions:
+            if (name := _data("native")["kinds"].get(f"{path}{one}/{kind}")) is not None:
+                return definition(name)
+            if (said := _data("custom")["kinds"].get(f"{path}{one}/{kind}")) is not None:
+                return _custom(said, f"{_reversed(group)}.{version}.{kind}")
+    if (name := _data("native")["kinds"].get(f"{_META_GROUP}/v1/{kind}")) is not None:
+        return definition(name)
+    if served is not None:
+        from moorage.kinds.openapi import models
+
+        return models.schema_of(served, f"{_reversed(group)}.{version}")
+    single = kind.removesuffix("List")
+    if single == kind:
+        return None
+    item = _schema_of(group, version, single, _served(group, single))
+    return list_of(item) if item is not None else None
+
+
+def _reversed(group: str) -> str:
+    """A group as the names of definitions have it: `io.moorage`."""
+    return ".".join(reversed(group.split(".")))
+
+
+def _custom(said: Mapping[str, Any], name: str) -> Schema:
+    made = Schema(Form.STRUCT, name=name)
+    _fill(made, said)
+    return made
+
+
+@cache
+def _data(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(__file__).with_name(f"{name}.json").read_bytes())
+    if name == "custom":
+        for kind, additions in _READ_IN_ADDITION.items():
+            for path, more in additions.items():
+                at = found["kinds"][kind]
+                for step in path.split("."):
+                    at = at["fields"][step]
+                    at = at.get("items", at)
+                at["fields"].update(more)
+    return found
+
+
+_PROPAGATION: Final = {
+    "spec.failover.cluster": {
+        "gracePeriodSeconds": {"form": "integer", "format": "int32", "constraints": {"minimum": 0}}
+    }
+}
+_TEXTS: Final = {"form": "list", "items": {"form": "string"}}
+_READ_IN_ADDITION: Final[Mapping[str, Mapping[str, Any]]] = {
+    "policy.karmada.io/v1alpha1/PropagationPolicy": _PROPAGATION,
+    "policy.karmada.io/v1alpha1/ClusterPropagationPolicy": _PROPAGATION,
+    "cluster.open-cluster-management.io/v1beta1/Placement": {
+        "spec.prioritizerPolicy.configurations": {"name": {"form": "string"}},
+        "spec.decisionStrategy.groupStrategy.decisionGroups.groupClusterSelector": {
+            "celSelector": {"form": "struct", "fields": {"celExpressions": _TEXTS}}
+        },
+    },
+}
+"""Fields that Moorage reads, and that the definitions of upstream's present release do not have: those of other
+releases, and of named deviations."""
+
+
+def _schema(said: Mapping[str, Any]) -> Schema:
+    """The schema of a field, of an element or of a map's value."""
+    if "ref" not in said:
+        made = Schema(Form(said["form"]))
+        _fill(made, said)
+        return made
+    target = definition(said["ref"])
+    if not said.keys() & _OF_A_USE:
+        return target
+    made = Schema(target.form, target.name, target.fields, target.items, is_atomic=target.is_atomic)
+    _fill(made, said)
+    return made
+
+
+_OF_A_USE: Final = frozenset({"patch_strategies", "merge_key", "is_atomic", "is_nullable", "default"})
+"""What the use of a definition may say in addition to it."""
+
+
+def _fill(made: Schema, said: Mapping[str, Any]) -> None:
+    """Set what the data says of a schema."""
+    if "fields" in said:
+        fields: dict[str, Field] = {}
+        made.fields = fields
+        fields.update((name, _field(name, one)) for name, one in said["fields"].items())
+    if "items" in said:
+        made.items = _schema(said["items"])
+    made.list_type = ListType(said.get("list_type", made.list_type))
+    made.list_keys = tuple(said.get("list_keys", ()))
+    made.is_atomic = said.get("is_atomic", made.is_atomic)
+    made.patch_strategies = frozenset(said.get("patch_strategies", ()))
+    made.merge_key = said.get("merge_key", "")
+    made.keeps_unknown = said.get("keeps_unknown", False)
+    made.format = said.get("format", "")
+    made.enum = tuple(said.get("enum", ()))
+    made.constraints = said.get("constraints", {})
+    made.type_name = said.get("type_name", "")
+    made.default = said.get("default")
+    made.is_nullable = said.get("is_nullable", False)
+
+
+def _field(name: str, said: Mapping[str, Any]) -> Field:
+    return Field(
+        name,
+        _schema(said),
+        required=said.get("required", False),
+        number=said.get("number", 0),
+        within=tuple(said.get("within", ())),
+        embedded=tuple(said.get("embedded", ())),
+        is_pointer=said.get("is_pointer", False),
+        omits_empty=said.get("omits_empty", False),
+    )
