@@ -13,7 +13,7 @@ folder with the files of `files`. `given` is made without kubectl, see `objects`
 word kubectl, or a mapping:
 
 - `do`: the command line; `stdin`: its standard input; `env`: more environment variables.
-- `http`: instead of a command, a request `METHOD PATH`, with `body`, and `type`, the media type of the body, or `accept`.
+- `http`: instead of a command, a request `METHOD PATH`; `body`; `type`, the media type of the body; `accept`.
 - `see`: what of the answer counts, of `code`, `out` and `err`; all three unless it says less.
 - `lines`: a regular expression: only lines of the output that it finds count. `sort`: their order does not count.
 - `keep`: of an output that is JSON or YAML, only what is at these dotted paths counts; `*` is each item of a list.
@@ -134,7 +134,7 @@ def _step(where: str, given: str | Mapping[str, Any]) -> Step:
 
 
 def _block(text: str) -> str:
-    """YAML in the style of blocks, since kubectl 1.20 takes a manifest that begins with a brace for JSON."""
+    """A manifest in the style of blocks, since kubectl 1.20 takes one that begins with a brace for JSON."""
     if not text.startswith("{"):
         return text
     try:

@@ -78,12 +78,9 @@ class Driver:
                 places["<dir>"] = folder
                 try:
                     await self._given(client, case, places)
-                    for name, content in case.files.items():
-                        path = Path(folder, name)
-                        path.parent.mkdir(parents=True, exist_ok=True)
-                        path.write_text(_filled(content, places))
+                    _write(case.files, places)
                     for step in case.steps:
-                        answers.append(await self._step(client, step, places))
+                        answers.append(await self._step(client, step, places))  # noqa: PERF401 - those before a failure count
                 except (httpx.HTTPError, TimeoutError, OSError) as error:
                     return Run(tuple(answers), f"{type(error).__name__}: {error}")
                 finally:
@@ -164,6 +161,13 @@ class Driver:
         with contextlib.suppress(httpx.HTTPError):
             for path in (*paths, f"/api/v1/namespaces/{places['<ns>']}"):
                 await client.delete(path)
+
+
+def _write(files: Mapping[str, str], places: Mapping[str, str]) -> None:
+    for name, content in files.items():
+        path = Path(places["<dir>"], name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_filled(content, places))
 
 
 def _all(words: Sequence[str], places: Mapping[str, str]) -> list[str]:

@@ -30,6 +30,8 @@ _SAME: Final = (
     (r"\b(10|172|192)\.\d+\.\d+\.\d+\b", "IP"),
     (r"https?://(127\.0\.0\.1|localhost):\d+", "SERVER"),
     (r"\b127\.0\.0\.1:\d+", "SERVER"),
+    (r" kwok-[\d.]+", ""),
+    (r"(?s)Please review the fields above.*", "\u2026\n"),
     (r"[ \t]+", " "),
     (r" +$", ""),
 )

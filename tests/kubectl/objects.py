@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import yaml
@@ -69,7 +69,7 @@ def _pod(name: str, pairs: Mapping[str, str], _: int) -> dict[str, Any]:
     return found
 
 
-def _workload(kind: str) -> Any:
+def _workload(kind: str) -> Callable[[str, Mapping[str, str], int], dict[str, Any]]:
     def made(name: str, pairs: Mapping[str, str], replicas: int) -> dict[str, Any]:
         labels = {"app": name, **{key: value for key, value in pairs.items() if key != "on"}}
         template = _template(labels)
@@ -111,7 +111,7 @@ def _job(name: str, pairs: Mapping[str, str], _: int) -> dict[str, Any]:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
 
 
-_MADE: Final = {
+_MADE: Final[Mapping[str, Callable[[str, Mapping[str, str], int], dict[str, Any]]]] = {
     "node": _node,
     "own": _own_node,
     "pod": _pod,
