@@ -265,6 +265,7 @@ class Documented:
     async def test_a_snippet_applies_as_written(self, live: Live, number: int, example: documents.Example) -> None:
         wanted = _object(example, number, self.told.machines)
         name, namespace = wanted["metadata"]["name"], wanted["metadata"].get("namespace", "default")
+        await live.namespaces(namespace)
         done = await live.here("apply", "-f", "-", text=yaml.safe_dump(wanted))
         called, word = done.out.split()
         assert called.partition(".")[0].partition("/")[0] == wanted["kind"].lower()

@@ -257,7 +257,9 @@ class Documented:
         """A Moorage with what the page takes for granted."""
         told = cls.told
         async with running(broker.bootstrap, f"{RUN}-{cls.name}", tmp_path_factory.mktemp(cls.name)) as found:
-            await found.here("apply", "-f", "-", text=yaml.safe_dump_all(told.world()))
+            world = told.world()
+            await found.namespaces(*{one["metadata"].get("namespace", "default") for one in world})
+            await found.here("apply", "-f", "-", text=yaml.safe_dump_all(world))
             with Client(found.server) as client:
                 # Not with `apply`: the labels and claims are the clusters' own and stay when a snippet leaves them out.
                 for number, name in enumerate(told.names, start=1):
@@ -288,6 +290,7 @@ class Documented:
             states = {"unavailable": "False", "unreachable": "Unknown"}
             await _report(live, states.get(taint["key"].rpartition("/")[2], "True"), wanted["metadata"]["name"])
         name, namespace = wanted["metadata"]["name"], wanted["metadata"].get("namespace", "default")
+        await live.namespaces(namespace)
         done = await live.here("apply", "-f", "-", text=text)
         called, word = done.out.split()
         assert called == f"{wanted['kind'].lower()}.{wanted['apiVersion'].partition('/')[0]}/{name}"

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml
 from tests.support import commands, forks
 from tests.support.commands import Done
 from tests.support.waiting import until
@@ -51,6 +52,11 @@ class Live:
         done = Done(result.exit_code, result.stdout, result.stderr)
         assert done.code == code, f"moorage {' '.join(words)} ended with {done.code}: {done.out}{done.err}"
         return done
+
+    async def namespaces(self, *names: str) -> None:
+        """Declare namespaces that are not there."""
+        documents = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names)]
+        await self.here("apply", "-f", "-", text=yaml.safe_dump_all(documents))
 
     async def restart_gateway(self) -> None:
         """Kill the gateway. Returns when its replacement answers."""

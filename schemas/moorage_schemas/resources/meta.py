@@ -32,6 +32,7 @@ class ObjectMeta(OpenModel):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
+    finalizers: list[str] | None = None
 
 
 class SelectorRequirement(OpenModel):

@@ -307,6 +307,21 @@ class Deviation(Enum):
             "ocm_taint_webhook",
         ),
     )
+    NAMESPACE_OF_ITS_OBJECTS = DeviationEntry(
+        "namespace-of-its-objects",
+        "A namespace that nobody has declared exists while it has declared objects, or a managed cluster of its name.",
+        "A namespace is always an object. OCM's hub creates one for each managed cluster.",
+        "Objects were accepted in any namespace by earlier versions, and go on as before.",
+        (),
+    )
+    POD_GOES_AT_ONCE = DeviationEntry(
+        "pod-goes-at-once",
+        "A deleted pod goes at once, with its binding, unless finalizers hold it. Grace periods are not used.",
+        "A bound pod stays until its kubelet confirms that it has ended.",
+        "Deployers learn from the end of a binding that a pod has to be stopped, and confirm nothing. One that has to "
+        "clean up sets a finalizer.",
+        (),
+    )
 
     @property
     def slug(self) -> str:

@@ -19,13 +19,17 @@ class ObjectBuilder:
     def __init__(self, records: Records) -> None:
         self._records = records
         self._kinds: dict[str, Kind[Any]] = {kind.kind: kind for kind in discovered()}
-        self.always = frozenset(
-            ObjectId(kind.kind, "", name) for kind in self._kinds.values() for name in kind.built_in
-        )
-        """Objects that exist although nobody has declared them."""
-
         self.counted = frozenset(kind.kind for kind in self._kinds.values() if kind.counted_status)
         """Kinds whose status counts other objects."""
+
+    @property
+    def always(self) -> frozenset[ObjectId]:
+        """Objects that exist now although nobody has declared them."""
+        return frozenset(
+            ObjectId(kind.kind, "", name)
+            for kind in self._kinds.values()
+            for name in (*kind.built_in, *kind.implied(self._records))
+        )
 
     def build(self, object_id: ObjectId) -> Document | None:
         """Return an object as it is now, without a resource version. None if there is none.

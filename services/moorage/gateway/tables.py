@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from moorage.kinds.kind import View, discovered
+from moorage.kinds.status.dependents import DependentIndex
 from moorage.kinds.status.index import Index
 from moorage.kinds.status.records import ObjectId, Records
 from moorage.kinds.status.views import ViewIndex
@@ -58,7 +59,7 @@ class Tables(Records):
         kinds = discovered()
         views = [kind for kind in kinds if isinstance(kind, View) and kind.made_from]
         named = dict.fromkeys(index for kind in kinds for index in kind.indexes)
-        indexes: list[Index] = [ViewIndex(views), *(index() for index in named)]
+        indexes: list[Index] = [ViewIndex(views), DependentIndex(), *(index() for index in named)]
         super().__init__(indexes, {short: reader.read for short, reader in _ROWS.items()})
         self._followers: dict[str, list[Index]] = {topic: [] for topic in self.tables}
         for index in indexes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +15,17 @@ from moorage.core.admission.defaults import SYSTEM_ACTOR
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
-from moorage.gateway.admission import defaults, taint_edits, validation
+from moorage.gateway.admission import defaults, deletion, taint_edits, validation
+from moorage.gateway.admission.deletion import Deleted, DeleteOptions
+from moorage.gateway.admission.namespaces import check_namespace
 from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.shown_objects import ShownObject, unkept
 from moorage.gateway.store import Store, within
-from moorage.kinds.kind import ServedKind
+from moorage.kinds.kind import ServedKind, named
+from moorage.kinds.namespace import KIND as NAMESPACE_KIND
+from moorage.kinds.pod import KIND as POD_KIND
 from moorage.kinds.status.dedicated import DedicatedIndex
+from moorage.kinds.status.namespaces import NamespaceIndex
 from moorage.kinds.status.pods import evicted_uid
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.clock import Clock
@@ -57,6 +63,9 @@ class Preconditions:
 
     uid: str = ""
     resource_version: str = ""
+
+
+_EVICTION = Caller("moorage/eviction")
 
 
 def _check_not_refused(kind: ServedKind, object_id: ObjectId, change: str) -> None:
@@ -120,6 +129,8 @@ class Writer:
         self._log = log
         self._clock = clock
         self._locks = _Locks()
+        self._creating: Counter[str] = Counter()
+        """The number of objects that are being created in each namespace."""
 
     async def create(
         self, kind: ServedKind, document: Document, caller: Caller, *, dry_run: bool = False
@@ -133,7 +144,8 @@ class Writer:
             dry_run: whether everything is checked, nothing is written, and the object is returned as it would be.
 
         Raises:
-            StatusError: 409 if the name is taken, 422 if a rule is broken, 503 if nothing can be written.
+            StatusError: 404 if its namespace does not exist, 403 if that is being deleted, 409 if the name is taken,
+                422 if a rule is broken, 503 if nothing can be written.
         """
         metadata = document["metadata"]
         generate = metadata.get("generateName")
@@ -141,6 +153,13 @@ class Writer:
             suffix = "".join(secrets.choice(_SUFFIX) for _ in range(_SUFFIX_LENGTH))
             document = {**document, "metadata": {**metadata, "name": generate + suffix}}
         resource = validation.typed(document, kind)
+        self._ensure_writable()
+        with self._created_in(kind, resource.metadata.namespace, resource.metadata.name):
+            return await self._create(kind, document, resource, caller, dry_run=dry_run)
+
+    async def _create(
+        self, kind: ServedKind, document: Document, resource: Resource, caller: Caller, *, dry_run: bool
+    ) -> ShownObject:
         switches = self._switches()
         validation.check(resource, kind, switches)
         document = kind.definition.created(document, switches)
@@ -149,7 +168,7 @@ class Writer:
         object_id = ObjectId(kind.kind, resource.metadata.namespace, resource.metadata.name)
         async with self._locks.held(object_id):
             self._ensure_writable()
-            if self._store.get(object_id) is not None and self._implied(kind, object_id) is None:
+            if self._store.get(object_id) is not None and not self._may_be_declared(kind, object_id):
                 raise errors.already_exists(kind.group, kind.plural, object_id.name)
             now = self._clock.now()
             uid = str(uuid.uuid4())
@@ -199,6 +218,7 @@ class Writer:
             validation.check(resource, kind, self._switches())
             prepared = self._prepared(wanted, kind, ())  # rules for dedicated nodes apply only to new pods
             validation.check_update(present, prepared, kind)
+            validation.refuse(kind, object_id.name, deletion.validate_finalizers(stored.object, prepared))
             prepared = kind.definition.without_decided(prepared, stored.object)
             wished = self._wishes(kind, stored, resource, prepared, caller)
             new = defaults.updated(prepared, stored.object, wished=bool(wished))
@@ -213,8 +233,12 @@ class Writer:
                 version=stored.version + 1,
                 wishes=taint_edits.merged(stored.wishes, wished, applied),
             )
-            if dry_run:
-                return self._as_if(kind, object_id, declared, shown)
+            goes = deletion.is_marked(new) and not deletion.is_held(new, kind.definition)
+            if dry_run or goes:
+                last = self._as_if(kind, object_id, declared, shown)
+                if not dry_run:
+                    await self._remove(object_id, declared, verb, caller)
+                return last
             is_audited = not kind.definition.is_heartbeat(stored.object, new)
             return await self._write(kind, object_id, declared, verb, caller, is_audited=is_audited)
 
@@ -225,9 +249,10 @@ class Writer:
         preconditions: Preconditions,
         caller: Caller,
         *,
+        options: DeleteOptions = DeleteOptions(),  # noqa: B008 - it is frozen
         dry_run: bool = False,
-    ) -> Mapping[str, Any]:
-        """Delete an object and return it as it was. With `dry_run`, everything is checked and nothing is deleted.
+    ) -> Deleted:
+        """Delete an object, or mark it if finalizers hold it. With `dry_run`, nothing is written.
 
         Raises:
             StatusError: 404 if it does not exist, 409 if a precondition fails, 403 if it must not be deleted, 503 if
@@ -239,24 +264,88 @@ class Writer:
             self._check_preconditions(kind, object_id, shown, preconditions)
             _check_not_refused(kind, object_id, "deleted")
             stored = self._declared(kind, object_id)
-            if dry_run:
-                return shown.document
-            if kind.definition.deleted_with_content:
-                await self._empty(object_id.name, caller)
-            await self._remove(object_id, stored, "delete", caller)
-            return shown.document
+            return await self._delete(kind, object_id, stored, options, caller, dry_run=dry_run)
 
-    async def _empty(self, namespace: str, caller: Caller) -> None:
-        """Delete all declared objects of a namespace."""
-        inside = [ObjectId.of(key) for key in self._store.tables.resources]
-        inside = [object_id for object_id in inside if object_id.namespace == namespace]
-        await asyncio.gather(*(self._delete_inside(object_id, caller) for object_id in inside))
+    async def collect(self, object_id: ObjectId, uid: str, caller: Caller, options: DeleteOptions) -> None:
+        """Delete a declared object that goes with another one, if it still has that uid.
 
-    async def _delete_inside(self, object_id: ObjectId, caller: Caller) -> None:
+        Raises:
+            StatusError: nothing can be written now.
+        """
+        definition = named(object_id.kind)
         async with self._locks.held(object_id):
             stored = self._store.tables.resources.get(object_id.key)
-            if stored is not None:
+            if definition is not None and stored is not None and stored.uid == uid:
+                self._ensure_writable()
+                kind = ServedKind(definition, definition.versions[0])
+                await self._delete(kind, object_id, stored, options, caller, dry_run=False)
+
+    async def _delete(
+        self,
+        kind: ServedKind,
+        object_id: ObjectId,
+        stored: ResourceDeclared,
+        options: DeleteOptions,
+        caller: Caller,
+        *,
+        dry_run: bool,
+    ) -> Deleted:
+        marked = deletion.marked(stored.object, options, self._clock.now())
+        shown = self._store.get(object_id) or unkept(0, stored.object)  # an evicted pod is not shown any more
+        if not deletion.is_held(marked, kind.definition):
+            if not dry_run:
                 await self._remove(object_id, stored, "delete", caller)
+            return Deleted(shown.document, gone=True)
+        if marked != stored.object:
+            declared = stored.model_copy(update={"object": marked, "version": stored.version + 1})
+            if dry_run:
+                shown = self._as_if(kind, object_id, declared, shown)
+            else:
+                shown = await self._write(kind, object_id, declared, "delete", caller)
+        return Deleted(shown.document, gone=False)
+
+    async def finish(self, object_id: ObjectId, uid: str, caller: Caller) -> bool:
+        """Let a namespace go that is being deleted and has no content, as far as its other finalizers allow.
+
+        Returns:
+            Whether it has none. False if an object is being created there.
+
+        Raises:
+            StatusError: nothing can be written now.
+        """
+        async with self._locks.held(object_id):
+            stored = self._store.tables.resources.get(object_id.key)
+            if stored is None or stored.uid != uid or not deletion.is_marked(stored.object):
+                return True
+            if self._creating[object_id.name] or object_id.name in self._store.tables.index(NamespaceIndex).sizes:
+                return False
+            self._ensure_writable()
+            empty = {**stored.object, "spec": {**(stored.object.get("spec") or {}), "finalizers": []}}
+            if not deletion.finalizers_of(empty):
+                await self._remove(object_id, stored, "finalize", caller)
+            elif empty != stored.object:
+                definition = NAMESPACE_KIND
+                declared = stored.model_copy(update={"object": empty, "version": stored.version + 1})
+                await self._write(
+                    ServedKind(definition, definition.versions[0]), object_id, declared, "finalize", caller
+                )
+            return True
+
+    @contextmanager
+    def _created_in(self, kind: ServedKind, namespace: str, name: str) -> Iterator[None]:
+        """Count an object that is being created, so that its namespace does not go meanwhile.
+
+        Raises:
+            StatusError: its namespace does not exist, or is being deleted.
+        """
+        check_namespace(kind, namespace, name, self._store.tables)
+        self._creating[namespace] += 1
+        try:
+            yield
+        finally:
+            self._creating[namespace] -= 1
+            if not self._creating[namespace]:
+                del self._creating[namespace]
 
     async def sweep(self, object_id: ObjectId, uid: str) -> None:
         """Delete the resource of a bare pod that was evicted, if it still has that uid.
@@ -267,7 +356,13 @@ class Writer:
         async with self._locks.held(object_id):
             stored = self._store.tables.resources.get(object_id.key)
             if stored is not None and stored.uid == uid == evicted_uid(object_id, self._store.tables):
-                await self._remove(object_id, stored, "evict", Caller("moorage/eviction"))
+                kind = ServedKind(POD_KIND, POD_KIND.versions[0])
+                marked = deletion.marked(stored.object, DeleteOptions(), self._clock.now())
+                if not deletion.is_held(marked, POD_KIND):
+                    await self._remove(object_id, stored, "evict", _EVICTION)
+                elif marked != stored.object:
+                    declared = stored.model_copy(update={"object": marked, "version": stored.version + 1})
+                    await self._write(kind, object_id, declared, "evict", _EVICTION)
 
     def _ensure_writable(self) -> None:
         if not self._store.ready:
@@ -296,12 +391,16 @@ class Writer:
             f'{kind.plural} "{object_id.name}" is made from the template of {owner}: change or delete that instead',
         )
 
+    def _may_be_declared(self, kind: ServedKind, object_id: ObjectId) -> bool:
+        """Whether an object that is shown may be created, because it is only there while others imply it."""
+        return object_id.name not in kind.definition.built_in and self._implied(kind, object_id) is not None
+
     def _implied(self, kind: ServedKind, object_id: ObjectId) -> Document | None:
-        """A built-in object that nobody has declared yet and that may be declared. None for any other object."""
-        definition, name = kind.definition, object_id.name
-        if name not in definition.built_in or definition.refusal(name, "changed"):
+        """An object that exists although nobody has declared it, and that may be declared. None for any other."""
+        definition, name, tables = kind.definition, object_id.name, self._store.tables
+        if object_id.key in tables.resources or definition.refusal(name, "changed"):
             return None
-        if object_id.key in self._store.tables.resources:
+        if name not in definition.built_in and name not in definition.implied(tables):
             return None
         shown = self._store.get(object_id)
         return shown.document if shown is not None else None

@@ -236,6 +236,14 @@ class Kind(ABC, Generic[ResourceT]):
         """
         return ""
 
+    def is_held(self, document: Mapping[str, Any]) -> bool:
+        """Whether an object that is being deleted has to stay, apart from its finalizers.
+
+        Args:
+            document: the object as it is declared.
+        """
+        return False
+
     def is_heartbeat(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
         """Whether a change only says that somebody is alive. Such a change is not audited.
 
@@ -266,6 +274,10 @@ class Kind(ABC, Generic[ResourceT]):
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
         """The status of a declared object that is derived from other records. None if there is none."""
         return None
+
+    def implied(self, records: Records) -> Iterable[str]:
+        """The names of objects without a namespace that exist because of others, apart from those of `built_in`."""
+        return ()
 
     def built_in_object(self, name: str, records: Records) -> Document:
         """An object of `built_in`, as long as nobody has declared it. Every kind that has one says what it is."""

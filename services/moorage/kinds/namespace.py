@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from moorage.kinds.kind import Untyped
 from moorage.kinds.printing.columns import AGE, TableColumn, text
 
 if TYPE_CHECKING:
     from moorage.core.apimachinery.field_errors import FieldError
-    from moorage.kinds.status.records import Document, Records
+    from moorage.kinds.status.index import Index
+    from moorage.kinds.status.records import Document, ObjectId, Records
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.dedicated import DedicatedNodes
     from moorage_schemas.resources.meta import ObjectMeta
 
+_BUILT_IN: Final = ("default", "kube-node-lease", "kube-public", "kube-system")  # those of every Kubernetes API
+_FINALIZERS: Final = ("kubernetes",)  # who empties a namespace that is deleted
+
 
 class NamespaceKind(Untyped):
-    """A namespace. When it is deleted, its objects are deleted, too."""
+    """A namespace. Its objects can only be created while it exists, and are deleted with it."""
 
     kind = "Namespace"
     plural = "namespaces"
@@ -27,8 +31,15 @@ class NamespaceKind(Untyped):
     order = 10
     apply_order = 10
     columns = (TableColumn("STATUS", text("status", "phase", default="Active")), AGE)
-    built_in = ("default",)
+    built_in = _BUILT_IN
     deleted_with_content = True
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """See `Kind`."""
+        from moorage.kinds.status.namespaces import NamespaceIndex
+
+        return (NamespaceIndex,)
 
     def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
         """See `Kind`."""
@@ -42,17 +53,44 @@ class NamespaceKind(Untyped):
         labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
         return {**document, "metadata": {**metadata, "labels": labels}}
 
+    def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Kind`. Only the gateway itself changes the finalizers of its spec, when the namespace is empty."""
+        return {**wanted, "spec": shown["spec"]}
+
+    def is_held(self, document: Mapping[str, Any]) -> bool:
+        """See `Kind`."""
+        return bool((document.get("spec") or {}).get("finalizers", _FINALIZERS))
+
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
         """See `Kind`."""
-        return {"phase": "Active"}
+        return {"phase": "Terminating" if resource.object["metadata"].get("deletionTimestamp") else "Active"}
+
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """See `Kind`. A namespace that nobody has declared is shown while others imply it."""
+        from moorage.kinds.status.namespaces import NamespaceIndex
+
+        name = object_id.name
+        if object_id.key not in records.resources and records.index(NamespaceIndex).implies(name):
+            return self.built_in_object(name, records)
+        found = super().shown(object_id, records)
+        return {**found, "spec": {"finalizers": list(_FINALIZERS), **(found.get("spec") or {})}} if found else None
+
+    def implied(self, records: Records) -> Iterable[str]:
+        """See `Kind`."""
+        from moorage.kinds.status.namespaces import NamespaceIndex
+
+        return records.index(NamespaceIndex).implied()
 
     def built_in_object(self, name: str, records: Records) -> Document:
         """See `Kind`."""
+        from moorage.core.apimachinery.hashes import uid_of
+
+        labels = {"kubernetes.io/metadata.name": name}
         return {
             "apiVersion": "v1",
             "kind": self.kind,
-            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
-            "spec": {"finalizers": ["kubernetes"]},
+            "metadata": {"name": name, "uid": uid_of(self.kind, name), "labels": labels},
+            "spec": {"finalizers": list(_FINALIZERS)},
             "status": {"phase": "Active"},
         }
 

@@ -38,6 +38,12 @@ class FakeGateway:
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
         self.requests: list[tuple[str, str, Any]] = []
+        self.queries: list[dict[str, str]] = []
+        """The query parameters of each request."""
+
+        self.in_parts = 0
+        """The number of objects in one part of a list. 0 if lists come as a whole."""
+
         self.events: list[Any] = []
         self.before_patch: Callable[[str], None] = lambda _path: None
         self.refuse: dict[str, httpx.Response] = {}
@@ -67,6 +73,7 @@ class FakeGateway:
         path = request.url.path
         body: Any = json.loads(request.content) if request.content else None
         self.requests.append((request.method, path, body))
+        self.queries.append(dict(request.url.params))
         if answer := self.refuse.get(f"{request.method} {path}"):
             return answer
         if path.endswith("/scale"):
@@ -102,7 +109,13 @@ class FakeGateway:
         ]
         version = str(self._version)
         if below or path.rpartition("/")[2].endswith("s"):
-            return httpx.Response(200, json={"kind": "List", "metadata": {"resourceVersion": version}, "items": below})
+            metadata = {"resourceVersion": version}
+            if self.in_parts:
+                start = int(self.queries[-1].get("continue") or 0)
+                end = start + self.in_parts
+                metadata |= {"continue": str(end)} if end < len(below) else {}
+                below = below[start:end]
+            return httpx.Response(200, json={"kind": "List", "metadata": metadata, "items": below})
         return self._missing(path)
 
     def _scale(self, method: str, path: str, body: Object | None) -> httpx.Response:

@@ -59,16 +59,18 @@ class Gateway(Client):
         self.versions: list[str] = []
         self._script = list(script)
 
-    def list(self, kind: ServedKind, namespace: str | None, selector: str = "", *, name: str = "") -> dict[str, Any]:
-        assert (kind, namespace, selector, name) == (NODES, None, "", "")
+    def list(
+        self, kind: ServedKind, namespace: str | None, selector: str = "", *, name: str = "", **more: Any
+    ) -> dict[str, Any]:
+        assert (kind, namespace, selector, name, more) == (NODES, None, "", "", {"fields": ""})
         self.lists += 1
         version = max(int(item["metadata"]["resourceVersion"]) for item in self.there)
         return {"metadata": {"resourceVersion": str(version)}, "items": self.there}
 
     def watch(
-        self, kind: ServedKind, namespace: str | None, version: str, *, selector: str = "", name: str = ""
+        self, kind: ServedKind, namespace: str | None, version: str, *, selector: str = "", name: str = "", **more: Any
     ) -> Iterator[tuple[str, Any]]:
-        assert (kind, namespace, selector, name) == (NODES, None, "", "")
+        assert (kind, namespace, selector, name, more) == (NODES, None, "", "", {"fields": ""})
         self.versions.append(version)
         return self._script.pop(0)(version)
 

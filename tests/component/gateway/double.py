@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 import httpx
+from tests.support.waiting import until
 
 from moorage.gateway.durable_log import Place, Write
 from moorage.gateway.errors import unavailable
@@ -22,12 +24,15 @@ from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.keys import binding_key, workload_condition_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
 from moorage_schemas.topics import BINDINGS, PARTITIONS, RESOURCES, TAINTS, WORKLOAD_CONDITIONS, Topic, partition_of
 
 Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MERGE = "application/merge-patch+json"
+NAMESPACES = ("c1", "pool", "shop")
+"""The namespaces that are declared in a gateway, beside those that are built in."""
 
 
 class SetClock:
@@ -92,6 +97,7 @@ class Fixture:
         ready: bool = True,
         settings: Settings | None = None,
         explanations: Explanations | None = None,
+        namespaces: Sequence[str] = NAMESPACES,
     ) -> None:
         self.store = Store(kept=kept)
         self.log = MemoryLog(self.store)
@@ -103,11 +109,34 @@ class Fixture:
             settings=settings or Settings(),
             explanations=explanations or Explanations(),
         )
+        for name in namespaces:
+            self.namespace(name)
         if ready:
             self.store.begin()
         self.app = create_app(self.gateway)
         transport = httpx.ASGITransport(app=self.app)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://localhost")
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[Self]:
+        """Let the gateway's controllers work within the context."""
+        async with self.app.router.lifespan_context(self.app):
+            yield self
+
+    async def settled(self) -> None:
+        """Return when the controllers have nothing to do."""
+        await until(lambda: not self.app.state.controllers.busy)
+
+    async def status(self, path: str) -> int:
+        """The status code of a GET."""
+        return (await self.call("GET", path)).status_code
+
+    def namespace(self, name: str) -> None:
+        """Declare a namespace, as an earlier gateway has written it."""
+        metadata = {"name": name, "uid": f"uid-of-{name}", "labels": {"kubernetes.io/metadata.name": name}}
+        document = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+        key = f"Namespace//{name}"
+        self.log.append(RESOURCES, key, key, ResourceDeclared(object=document, version=1))
 
     async def ok(self, method: str, path: str, body: Json | None = None, **options: Any) -> Json:
         """Send a request that must succeed."""
@@ -123,6 +152,10 @@ class Fixture:
         if body is not None:
             options["json"] = body
         return await self.http.request(method, path, headers=headers, **options)
+
+    def start(self, method: str, path: str, body: Any = None) -> asyncio.Task[httpx.Response]:
+        """Send a request without waiting for its answer."""
+        return asyncio.create_task(self.call(method, path, body))
 
     def tainted(
         self, name: str, taints: Sequence[tuple[str, str, str]], *, uid: str, generation: int, applied: int = 0

@@ -38,7 +38,6 @@ async def test_a_change_or_deletion_leaves_everything_as_it_was(method: str, pat
     gateway = Fixture()
     await gateway.ok("POST", NODES, node())
     await gateway.ok("POST", DEPLOYMENTS, deployment())
-    await gateway.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
     await gateway.ok("POST", "/api/v1/namespaces/shop/pods", pod())
     written, before = len(gateway.log.written), await gateway.ok("GET", NODES)
     query = "" if body and "dryRun" in body else "?dryRun=All"

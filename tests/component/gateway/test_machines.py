@@ -150,7 +150,6 @@ async def test_a_deleted_machine_set_takes_its_nodes_with_it_and_no_others() -> 
 
 async def test_a_deleted_namespace_takes_machine_sets_and_their_nodes_with_it() -> None:
     async with keeping(Fixture()) as gateway:
-        await gateway.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "pool"}})
         await gateway.ok("POST", SETS, machine_set(2))
         await until(gateway, number(gateway, 2))
         await gateway.ok("DELETE", "/api/v1/namespaces/pool")

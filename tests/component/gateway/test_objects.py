@@ -82,7 +82,7 @@ async def test_every_write_is_one_record_of_the_resource_and_one_of_the_audit() 
         ("GET", f"{NODES}?watch=1&resourceVersion=abc", None, 400, "BadRequest"),
         ("POST", NODES, {"metadata": {}}, 422, "Invalid"),
         ("POST", NODES, node("UPPER"), 422, "Invalid"),
-        ("POST", "/api/v1/namespaces/Bad_Name/pods", pod(), 422, "Invalid"),
+        ("POST", "/api/v1/namespaces/Bad_Name/pods", pod(), 404, "NotFound"),
         ("DELETE", "/api/v1/namespaces/default", None, 403, "Forbidden"),
     ],
 )
@@ -405,15 +405,6 @@ async def test_a_controller_is_counted_once_for_records_that_come_together() -> 
     assert versions == sorted(versions)
 
 
-async def test_the_default_namespace_is_always_there() -> None:
-    gateway = Fixture()
-    items = (await gateway.ok("GET", "/api/v1/namespaces"))["items"]
-    assert [item["metadata"]["name"] for item in items] == ["default"]
-    await gateway.ok("PATCH", "/api/v1/namespaces/default", {"metadata": {"labels": {"team": "a"}}})
-    shown = await gateway.ok("GET", "/api/v1/namespaces/default")
-    assert shown["metadata"]["labels"]["team"] == "a"
-
-
 @pytest.mark.parametrize(
     ("selector", "names"),
     [
@@ -483,19 +474,8 @@ async def test_pages_of_other_sites_are_refused(origin: str, code: int) -> None:
     assert (await gateway.call("GET", NODES, headers={"origin": origin})).status_code == code
 
 
-async def test_what_is_in_a_namespace_goes_with_it() -> None:
-    gateway = Fixture()
-    await gateway.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "team"}})
-    await gateway.ok("POST", "/api/v1/namespaces/team/pods", pod())
-    await gateway.ok("POST", PODS, pod())
-    await gateway.ok("DELETE", "/api/v1/namespaces/team")
-    left = [item["metadata"]["namespace"] for item in (await gateway.ok("GET", "/api/v1/pods"))["items"]]
-    assert left == ["default"]
-    assert (await gateway.call("GET", "/api/v1/namespaces/team")).status_code == 404
-
-
 async def test_metrics_count_requests_and_records() -> None:
-    gateway = Fixture()
+    gateway = Fixture(namespaces=())
     await gateway.ok("POST", NODES, node())
     text = (await gateway.call("GET", "/metrics")).text
     assert 'moorage_gateway_table_records{topic="resources"} 1.0' in text

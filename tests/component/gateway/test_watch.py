@@ -117,7 +117,7 @@ async def test_a_watch_that_falls_behind_ends_with_an_error() -> None:
 
 
 async def test_a_version_from_the_future_is_refused() -> None:
-    gateway = Fixture()
+    gateway = Fixture(namespaces=())
     answer = await gateway.call("GET", f"{NODES}?watch=true&resourceVersion=999999")
     assert (answer.status_code, answer.json()["reason"]) == (504, "Timeout")
 

@@ -164,6 +164,13 @@ class World:
         }
         return self.write(key)
 
+    def mark(self, kind: str, name: str, *finalizers: str, namespace: str = "default") -> Record:
+        """Delete an object that finalizers hold: it is marked, and stays."""
+        key = self._key(kind, name, namespace)
+        mark = {"deletionTimestamp": format_time(self.flow.now), "finalizers": list(finalizers)}
+        self.objects[key] = {**self.objects[key], "metadata": {**self.objects[key]["metadata"], **mark}}
+        return self.write(key)
+
     def delete(self, kind: str, name: str, *, namespace: str = "default") -> Record:
         """Delete an object if it exists. A later object with the same name is a different one."""
         key = self._key(kind, name, namespace)

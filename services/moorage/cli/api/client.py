@@ -26,7 +26,13 @@ OWN_VERSION = "+moorage-"
 SILENCE = 120.0
 """Seconds without a byte after which a watch counts as interrupted. The gateway sends a bookmark every 30 s."""
 
+CHUNK = 500
+"""How many objects of a list are requested at a time, as kubectl does."""
+
 MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
 EVENT = "application/cloudevents+json"
 EVENTS_BATCH = "application/cloudevents-batch+json"
 
@@ -73,24 +79,104 @@ class Client:
         """Return one object. `namespace` is ignored for cluster-scoped kinds."""
         return self._call("GET", object_path(kind, namespace, name, subresource))
 
-    def list(self, kind: ServedKind, namespace: str | None, selector: str = "", *, name: str = "") -> JsonObject:
-        """Return the list of all or the selected objects of a kind. `namespace` None means all namespaces."""
-        return self._call("GET", list_path(kind, namespace), params=_chosen(selector, name))
+    def list(
+        self,
+        kind: ServedKind,
+        namespace: str | None,
+        selector: str = "",
+        *,
+        name: str = "",
+        fields: str = "",
+        chunk: int = CHUNK,
+    ) -> JsonObject:
+        """Return the list of all or the selected objects of a kind.
 
-    def create(self, kind: ServedKind, namespace: str, document: Mapping[str, Any]) -> JsonObject:
+        Args:
+            kind: the kind.
+            namespace: None means all namespaces.
+            selector: a label selector.
+            name: the name of the one object. Empty for all.
+            fields: a field selector.
+            chunk: how many objects to request at a time. 0 for all at once.
+        """
+        params = _chosen(selector, name, fields) | ({"limit": str(chunk)} if chunk else {})
+        path = list_path(kind, namespace)
+        listed = self._call("GET", path, params=params)
+        while more := (listed.get("metadata") or {}).get("continue"):
+            part = self._call("GET", path, params={**params, "continue": str(more)})
+            listed = {**part, "items": [*(listed.get("items") or []), *(part.get("items") or [])]}
+        return listed
+
+    def create(
+        self, kind: ServedKind, namespace: str, document: Mapping[str, Any], *, options: Mapping[str, str] | None = None
+    ) -> JsonObject:
         """Create an object, and return it as the server has stored it."""
-        return self._call("POST", list_path(kind, namespace), json_body=document)
+        return self._call("POST", list_path(kind, namespace), params=options, json_body=document)
+
+    def replace(
+        self, kind: ServedKind, namespace: str, document: Mapping[str, Any], *, options: Mapping[str, str] | None = None
+    ) -> JsonObject:
+        """Replace an object by another of its name."""
+        path = object_path(kind, namespace, str(document["metadata"]["name"]))
+        return self._call("PUT", path, params=options, json_body=document)
 
     def patch(
-        self, kind: ServedKind, namespace: str, name: str, change: Mapping[str, Any], *, subresource: str = ""
+        self,
+        kind: ServedKind,
+        namespace: str,
+        name: str,
+        change: Any,
+        *,
+        subresource: str = "",
+        content_type: str = MERGE_PATCH,
+        options: Mapping[str, str] | None = None,
     ) -> JsonObject:
-        """Change an object by JSON merge patch (RFC 7386)."""
-        path = object_path(kind, namespace, name, subresource)
-        return self._call("PATCH", path, json_body=change, content_type=MERGE_PATCH)
+        """Change an object.
 
-    def delete(self, kind: ServedKind, namespace: str, name: str) -> JsonObject:
-        """Delete an object."""
-        return self._call("DELETE", object_path(kind, namespace, name))
+        Args:
+            kind: its kind.
+            namespace: its namespace. Ignored for cluster-scoped kinds.
+            name: its name.
+            change: the patch.
+            subresource: such as `status`.
+            content_type: the kind of patch. The default is a JSON merge patch (RFC 7386).
+            options: further query parameters.
+        """
+        path = object_path(kind, namespace, name, subresource)
+        return self._call("PATCH", path, params=options, json_body=change, content_type=content_type)
+
+    def delete(
+        self,
+        kind: ServedKind,
+        namespace: str,
+        name: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> JsonObject:
+        """Delete an object. `body` are DeleteOptions of the Kubernetes API."""
+        return self._call("DELETE", object_path(kind, namespace, name), params=options, json_body=body)
+
+    def post(
+        self, path: str, document: Mapping[str, Any], *, options: Mapping[str, str] | None = None, reading: bool = False
+    ) -> JsonObject:
+        """Send an object to any path, such as a subresource, and return the answer.
+
+        Args:
+            path: the path.
+            document: the object.
+            options: query parameters.
+            reading: whether it is a question that changes nothing, such as an access review.
+        """
+        return self._call("POST", path, params=options, json_body=document, reading=reading)
+
+    def read(self, path: str) -> JsonObject:
+        """Return the answer to any path that is JSON."""
+        return self._call("GET", path)
+
+    def raw(self, path: str) -> bytes:
+        """Return the answer to any path as it is."""
+        return self._send("GET", path, None, _HEADERS).content
 
     def report(self, events: Sequence[Mapping[str, Any]]) -> JsonObject:
         """Send condition reports as CloudEvents in structured mode. `refused` returns those that were not accepted."""
@@ -107,7 +193,14 @@ class Client:
         return found
 
     def watch(
-        self, kind: ServedKind, namespace: str | None, version: str, *, selector: str = "", name: str = ""
+        self,
+        kind: ServedKind,
+        namespace: str | None,
+        version: str,
+        *,
+        selector: str = "",
+        name: str = "",
+        fields: str = "",
     ) -> Iterator[tuple[str, JsonObject]]:
         """Return the changes after a resourceVersion: (ADDED | MODIFIED | DELETED | BOOKMARK | ERROR, object).
 
@@ -116,7 +209,7 @@ class Client:
         """
         self.claim(writing=False)
         params = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
-        path = _with(list_path(kind, namespace), {**params, **_chosen(selector, name)})
+        path = _with(list_path(kind, namespace), {**params, **_chosen(selector, name, fields)})
         try:
             lines = self._http.lines(Request("GET", path, _HEADERS), silence=SILENCE)
         except RefusedError as error:
@@ -197,17 +290,12 @@ class Client:
         params: Mapping[str, str] | None = None,
         json_body: Any = None,
         content_type: str = "application/json",
+        reading: bool = False,
     ) -> JsonObject:
-        self.claim(writing=method != "GET")
         content = None if json_body is None else json.dumps(json_body).encode()
         headers = _HEADERS if content is None else {**_HEADERS, "content-type": content_type}
-        try:
-            answer = self._http.send(Request(method, _with(path, params or {}), headers, content))
-        except HttpError as error:
-            raise UnreachableError(self.server, str(error)) from None
-        self._tell(warnings(answer))
-        if answer.is_error:
-            raise _failure(answer)
+        changing = method != "GET" and not reading and "dryRun" not in (params or {})
+        answer = self._send(method, _with(path, params or {}), content, headers, changing=changing)
         if not answer.content:
             return {}
         try:
@@ -217,6 +305,19 @@ class Client:
                 f"{self.server} is not a gateway of Moorage: its answer to {method} {path} is not JSON"
             ) from None
         return document if isinstance(document, dict) else {"items": document}
+
+    def _send(
+        self, method: str, path: str, content: bytes | None, headers: Mapping[str, str], *, changing: bool = False
+    ) -> Response:
+        self.claim(writing=changing)
+        try:
+            answer = self._http.send(Request(method, path, headers, content))
+        except HttpError as error:
+            raise UnreachableError(self.server, str(error)) from None
+        self._tell(warnings(answer))
+        if answer.is_error:
+            raise _failure(answer)
+        return answer
 
 
 def list_path(kind: ServedKind, namespace: str | None) -> str:
@@ -244,9 +345,10 @@ def warnings(answer: Response) -> list[str]:
     return found
 
 
-def _chosen(selector: str, name: str) -> dict[str, str]:
-    """Return the query parameters that select objects by labels, by name or by both."""
-    chosen = {"labelSelector": selector, "fieldSelector": f"metadata.name={name}" if name else ""}
+def _chosen(selector: str, name: str, fields: str = "") -> dict[str, str]:
+    """Return the query parameters that select objects by labels, by name and by fields."""
+    both = ",".join(part for part in (f"metadata.name={name}" if name else "", fields) if part)
+    chosen = {"labelSelector": selector, "fieldSelector": both}
     return {key: value for key, value in chosen.items() if value}
 
 

@@ -18,6 +18,8 @@ class Named:
 
     kind: ServedKind
     names: tuple[str, ...] = ()
+    namespace: str = ""
+    """The namespace of the objects, if a file names it. Otherwise that of the command."""
 
 
 def parse(words: Sequence[str]) -> list[Named]:

@@ -45,6 +45,7 @@ class Watching:
         namespace: None means all namespaces.
         selector: a label selector.
         name: the name of the one object. Empty for all.
+        fields: a field selector.
         tell: prints a line about an interruption.
         wait: waits for some seconds. The default sleeps.
         clock: a monotonic clock in seconds.
@@ -58,6 +59,7 @@ class Watching:
         *,
         selector: str = "",
         name: str = "",
+        fields: str = "",
         tell: Callable[[str], None],
         wait: Callable[[float], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -67,6 +69,7 @@ class Watching:
         self._namespace = namespace
         self._selector = selector
         self._name = name
+        self._fields = fields
         self._tell = tell
         self._wait = wait or time.sleep
         self._clock = clock
@@ -81,7 +84,7 @@ class Watching:
 
     def start(self) -> list[JsonObject]:
         """List the objects. `changes` begins after them."""
-        listed = self._client.list(self._kind, self._namespace, self._selector, name=self._name)
+        listed = self._client.list(self._kind, self._namespace, self._selector, name=self._name, fields=self._fields)
         head = {"apiVersion": self._kind.api_version, "kind": self._kind.kind}
         items = [{**head, **item} for item in listed.get("items") or []]
         self._version = _version(listed)
@@ -106,7 +109,12 @@ class Watching:
         if not self._version:
             yield from self._differences()
         stream = self._client.watch(
-            self._kind, self._namespace, self._version, selector=self._selector, name=self._name
+            self._kind,
+            self._namespace,
+            self._version,
+            selector=self._selector,
+            name=self._name,
+            fields=self._fields,
         )
         if self._broken is not None:
             self._tell("The watch goes on.")

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from moorage.cli import completion
-from moorage.cli.api import object_names, resource_arguments
-from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.api import object_names
+from moorage.cli.api.client import CHUNK, Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.resource_arguments import Named
 from moorage.cli.api.watching import Watching
+from moorage.cli.commands import options
 from moorage.cli.errors import FAILED, ServerError, UsageError, warn
-from moorage.cli.render import output, tables
-from moorage.cli.render.output import Format
+from moorage.cli.render import output, printing, tables
+from moorage.cli.render.printing import OutputForm
 from moorage.kinds.kind import ServedKind
-from moorage.kinds.printing.columns import TableColumn, of, text
+from moorage.kinds.printing.columns import LABELS, TableColumn, of, text
 
 
 def get(
@@ -29,37 +32,83 @@ def get(
         ),
     ] = None,
     *,
-    namespace: Annotated[
-        str, typer.Option("-n", "--namespace", help="Namespace of the objects.", autocompletion=completion.namespaces)
-    ] = "default",
+    files: options.Files = None,
+    recursive: options.Recursive = False,
+    namespace: options.Namespace = "default",
     all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Objects of all namespaces.")] = False,
-    selector: Annotated[
-        str, typer.Option("-l", "--selector", help="Objects with these labels, such as app=web,tier!=test.")
-    ] = "",
+    selector: options.Selector = "",
+    fields: options.FieldSelector = "",
     watch: Annotated[bool, typer.Option("-w", "--watch", help="After listing, show changes as they happen.")] = False,
+    watch_only: Annotated[
+        bool, typer.Option("--watch-only", help="Show changes as they happen, without a list.")
+    ] = False,
+    watch_events: Annotated[
+        bool, typer.Option("--output-watch-events", help="Show the kind of each change: ADDED, MODIFIED or DELETED.")
+    ] = False,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="Omit the line with the column names.")] = False,
-    form: output.FormatOption = Format.TABLE,
+    show_labels: Annotated[bool, typer.Option("--show-labels", help="Show all labels as the last column.")] = False,
+    label_columns: Annotated[
+        list[str] | None,
+        typer.Option("-L", "--label-columns", help="Show these labels as columns.", show_default=False),
+    ] = None,
+    show_kind: Annotated[bool, typer.Option("--show-kind", help="Show the kind before each name.")] = False,
+    sort_by: Annotated[
+        str, typer.Option("--sort-by", help="Sort by the value at this path, such as .metadata.creationTimestamp.")
+    ] = "",
+    ignore_not_found: Annotated[
+        bool, typer.Option("--ignore-not-found", help="Succeed if an object does not exist.")
+    ] = False,
+    chunk: Annotated[
+        int, typer.Option("--chunk-size", help="Objects of a list in one request. 0 for all.", min=0)
+    ] = CHUNK,
+    raw: Annotated[str, typer.Option(help="Show the answer of the server to this path.", metavar="PATH")] = "",
+    form: options.FormOption = printing.TABLE,
 ) -> None:
     """List objects, or show one.
 
     For example: `moorage get pods -A`, `moorage get nodes -l disk=ssd -o wide`, or
-    `moorage get deployment/web -o yaml`. Without a kind, the command lists the kinds.
+    `moorage get deployment/web -o jsonpath='{.spec.replicas}'`. Without a kind, the command lists the kinds.
     """
-    asked = resource_arguments.parse(what or [])
-    if watch and (len(asked) > 1 or len(asked[0].names) > 1):
+    if raw:
+        if what or files:
+            raise UsageError("arguments may not be passed when --raw is specified")
+        with connect(ctx) as client:
+            sys.stdout.write(client.raw(raw).decode("utf-8", "replace"))
+        return
+    asked = options.named(what, files, recursive=recursive)
+    named = any(one.names for one in asked)
+    follow = watch or watch_only
+    if follow and (len(asked) > 1 or len(asked[0].names) > 1):
         raise UsageError("you may only specify a single resource type, or a single object, with --watch")
-    if selector and any(one.names for one in asked):
+    if (selector or fields) and named:
         raise UsageError("name cannot be provided when a selector is specified")
     place = None if all_namespaces else namespace
-    if place is None and any(one.names for one in asked):
+    if place is None and any(one.names and not one.namespace for one in asked):
         raise UsageError("a resource cannot be retrieved by name across all namespaces")
+    want = _Want(place, selector, fields, chunk, sort_by, ignore_not_found)
     with connect(ctx) as client:
         watching = None
-        if watch:
-            name = asked[0].names[0] if asked[0].names else ""
-            watching = Watching(client, asked[0].kind, place, selector=selector, name=name, tell=warn)
-        view = _View(client, place, selector, form, no_headers=no_headers, several=len(asked) > 1)
-        failed = view.show(asked, watching)
+        if follow:
+            one = asked[0]
+            watching = Watching(
+                client,
+                one.kind,
+                one.namespace or place,
+                selector=selector,
+                fields=fields,
+                name=one.names[0] if one.names else "",
+                tell=warn,
+            )
+        columns = _Columns(
+            form,
+            several=show_kind or len(asked) > 1,
+            everywhere=place is None,
+            labels=printing.label_columns(label_columns or []),
+            all_labels=show_labels,
+            events=watch_events and follow,
+        )
+        view = _View(client, want, columns, no_headers=no_headers)
+        failed = view.show(asked, watching, silently=watch_only)
         if watching is not None and not failed:
             with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the way to stop it
                 view.follow(asked[0].kind, watching)
@@ -67,33 +116,73 @@ def get(
         raise typer.Exit(FAILED)
 
 
-class _View:
-    """Fetches objects and writes them in one format."""
+@dataclass(frozen=True, slots=True)
+class _Want:
+    """Which objects are shown, and in which order."""
+
+    namespace: str | None
+    selector: str
+    fields: str
+    chunk: int
+    sort_by: str
+    ignore_not_found: bool
+
+
+class _Columns:
+    """The columns of a table."""
 
     def __init__(
         self,
-        client: Client,
-        namespace: str | None,
-        selector: str,
-        form: Format,
+        form: OutputForm,
         *,
-        no_headers: bool,
         several: bool,
+        everywhere: bool,
+        labels: list[TableColumn],
+        all_labels: bool,
+        events: bool,
     ) -> None:
-        self._client = client
-        self._namespace = namespace
-        self._selector = selector
-        self._form = form
-        self._no_headers = no_headers
+        self.form = form
+        self.events = events
         self._several = several
-        self._widths: list[int] = []
+        self._everywhere = everywhere
+        self._labels = [*labels, *([LABELS] if all_labels else [])]
+        self._custom = printing.custom_columns(form) if form.is_custom else []
 
-    def show(self, asked: list[Named], watching: Watching | None) -> bool:
+    def of(self, kind: ServedKind) -> list[TableColumn]:
+        """Return the columns of the objects of a kind."""
+        head = [TableColumn("EVENT", text("event"))] if self.events else []
+        if self._custom:
+            return [*head, *self._custom]
+        name = TableColumn("NAME", of(lambda item: object_names.shown(kind, item)))
+        if self._several:
+            name = TableColumn("NAME", of(lambda item: kind.called(object_names.shown(kind, item))))
+        if self._everywhere and kind.namespaced:
+            head.append(TableColumn("NAMESPACE", text("metadata", "namespace")))
+        own = [column for column in tables.columns(kind, wide=self.form.word == "wide") if column != LABELS]
+        return [*head, name, *own, *self._labels]
+
+
+class _View:
+    """Fetches objects and writes them in one form."""
+
+    def __init__(self, client: Client, want: _Want, columns: _Columns, *, no_headers: bool) -> None:
+        self._client = client
+        self._want = want
+        self._columns = columns
+        self._form = columns.form
+        self._no_headers = no_headers
+        self._tabular = self._form.is_table or self._form.is_custom
+        self._render = None if self._tabular or self._form.word == "name" else printing.renderer(self._form)
+        self._widths: list[int] = []
+        self._headed = False
+
+    def show(self, asked: list[Named], watching: Watching | None, *, silently: bool) -> bool:
         """Write the objects, then the errors of those that are missing, and return whether one is missing.
 
         Args:
             asked: the objects.
             watching: what is to be watched from then on.
+            silently: whether to write none.
         """
         missing: list[str] = []
         groups: list[tuple[ServedKind, list[JsonObject]]] = []
@@ -104,28 +193,35 @@ class _View:
                 groups[-1][1].extend(found)
             else:
                 groups.append((one.kind, found))
+        if silently:
+            return False
         single = len(asked) == 1 and len(asked[0].names) == 1
-        self._write_groups(groups, single=single, missing=bool(missing))
+        self._write_groups(groups, single=single, quiet=bool(missing) or self._want.ignore_not_found)
         for error in missing:  # after the table, as kubectl does
             warn(error)
         return bool(missing)
 
-    def _write_groups(self, groups: list[tuple[ServedKind, list[JsonObject]]], *, single: bool, missing: bool) -> None:
+    def _write_groups(self, groups: list[tuple[ServedKind, list[JsonObject]]], *, single: bool, quiet: bool) -> None:
+        if self._want.sort_by:
+            from moorage.cli.render.sorting import sorted_by  # noqa: PLC0415 - few commands sort
+
+            groups = [(kind, sorted_by(found, self._want.sort_by)) for kind, found in groups]
         everything = [item for _, found in groups for item in found]
-        if self._form in {Format.JSON, Format.YAML}:
+        if self._render is not None:
             if single and not everything:
                 return
-            whole = (
-                everything[0] if single else {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": everything}
-            )
-            output.write(output.document(whole, self._form))
-        elif not everything and not missing:
-            warn(tables.nothing(self._namespace, [kind for kind, _ in groups]))
+            head = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}}
+            output.write(self._render(everything[0] if single else {**head, "items": everything}))
+        elif not everything and not quiet:
+            warn(tables.nothing(self._want.namespace, [kind for kind, _ in groups]))
+        elif self._form.is_custom:
+            # All kinds have the same columns, so there is one table.
+            self._write(groups[0][0], everything)
         else:
             first = True
             for kind, found in groups:
                 if found:
-                    if not first and self._form is not Format.NAME:
+                    if not first and self._form.word != "name":
                         output.line("")
                     self._write(kind, found)
                     first = False
@@ -136,56 +232,50 @@ class _View:
         Raises:
             CliError: the watch cannot go on.
         """
-        for _, found in watching.changes():
-            if self._form in {Format.JSON, Format.YAML}:
-                output.write(output.document(found, self._form))
+        for event, found in watching.changes():
+            if self._render is not None:
+                output.write(self._render({"type": event, "object": found} if self._columns.events else found))
             else:
-                self._write(kind, [found], head=not self._widths)
+                self._write(kind, [found], event=event, head=not self._headed)
 
     def _fetch(self, one: Named) -> tuple[list[JsonObject], list[str]]:
         """Return the objects, and an error for each that is missing."""
+        want = self._want
         if not one.names:
-            items = tables.listed(one.kind, self._client.list(one.kind, self._namespace, self._selector))
+            listed = self._client.list(one.kind, want.namespace, want.selector, fields=want.fields, chunk=want.chunk)
             head = {"apiVersion": one.kind.api_version, "kind": one.kind.kind}
-            return [{**head, **item} for item in items], []
+            return [{**head, **item} for item in tables.listed(one.kind, listed)], []
         found: list[JsonObject] = []
         missing: list[str] = []
         for name in one.names:
             try:
-                found.append(self._client.get(one.kind, self._namespace or "default", name))
+                found.append(self._client.get(one.kind, one.namespace or want.namespace or "default", name))
             except ServerError as error:
                 if error.reason != "NotFound":
                     raise
                 missing.append(str(error))
-        return found, missing
+        return found, [] if want.ignore_not_found else missing
 
-    @staticmethod
-    def _fetch_to_watch(one: Named, watching: Watching) -> tuple[list[JsonObject], list[str]]:
+    def _fetch_to_watch(self, one: Named, watching: Watching) -> tuple[list[JsonObject], list[str]]:
         items = watching.start()
-        gone = one.names and not items
+        gone = one.names and not items and not self._want.ignore_not_found
         missing = [f'Error from server (NotFound): {one.kind.plural} "{one.names[0]}" not found'] if gone else []
         return tables.listed(one.kind, {"items": items}), missing
 
-    def _write(self, kind: ServedKind, found: list[JsonObject], *, head: bool = True) -> None:
-        if self._form is Format.NAME:
+    def _write(self, kind: ServedKind, found: list[JsonObject], *, event: str = "ADDED", head: bool = True) -> None:
+        if self._form.word == "name":
             for item in found:
                 output.line(kind.called(object_names.shown(kind, item)))
             return
-        columns = self._columns(kind)
+        columns = self._columns.of(kind)
+        if self._columns.events:
+            found = [{**item, "event": event} for item in found]
         rows = [tables.row(item, columns) for item in found]
         title = [column.title for column in columns]
         if head:
-            self._widths = output.widths([title, *rows])
+            self._headed = True
+            self._widths = output.widths([title, *rows] if not self._no_headers else rows)
             if not self._no_headers:
                 output.line(output.columns(title, self._widths))
         for row in rows:
             output.line(output.columns(row, self._widths or output.widths([title, row]), title))
-
-    def _columns(self, kind: ServedKind) -> list[TableColumn]:
-        name = TableColumn("NAME", of(lambda item: object_names.shown(kind, item)))
-        if self._several:
-            name = TableColumn("NAME", of(lambda item: kind.called(object_names.shown(kind, item))))
-        head = [name]
-        if self._namespace is None and kind.namespaced:
-            head = [TableColumn("NAMESPACE", text("metadata", "namespace")), name]
-        return [*head, *tables.columns(kind, wide=self._form is Format.WIDE)]

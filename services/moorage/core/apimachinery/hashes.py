@@ -25,3 +25,9 @@ def letters_of(data: bytes, length: int) -> str:
         number, place = divmod(number, len(_ALPHABET))
         letters.append(_ALPHABET[place])
     return "".join(letters)
+
+
+def uid_of(*parts: object) -> str:
+    """A uid that follows from what it belongs to, in the form of a UUID. Different parts give different uids."""
+    text = hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

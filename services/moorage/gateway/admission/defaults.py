@@ -12,8 +12,9 @@ from moorage_schemas.times import format_time
 
 Document = dict[str, Any]
 
-_NOT_KEPT = frozenset({"resourceVersion", "managedFields", "selfLink", "deletionTimestamp"})
-_SYSTEM = ("uid", "creationTimestamp", "generation")
+_MARKS = ("deletionTimestamp", "deletionGracePeriodSeconds")
+_NOT_KEPT = frozenset({"resourceVersion", "managedFields", "selfLink", *_MARKS})
+_SYSTEM = ("uid", "creationTimestamp", "generation", *_MARKS)
 
 
 def prepared(document: Mapping[str, Any], kind: Kind[Any], rules: Iterable[DedicatedNodes]) -> Document:

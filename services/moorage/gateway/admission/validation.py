@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from moorage.core.admission.feature_gates import FeatureGates
-from moorage.core.apimachinery.field_errors import ErrorKind, invalid
+from moorage.core.admission.validation.ties import validate_ties
+from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, invalid
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
 from moorage.gateway.admission.unknown_fields import unknown_fields
@@ -45,12 +46,20 @@ def check(resource: Resource, kind: ServedKind, switches: FeatureGates) -> None:
         StatusError: 422, with a cause for each broken rule.
     """
     definition = kind.definition
-    found = definition.validate_metadata(resource.metadata)
+    found = definition.validate_metadata(resource.metadata) + validate_ties(resource.metadata)
     if definition.unknown_fields is UnknownFields.REFUSED:
         found = found + unknown_fields(resource, definition)
-    found = found + definition.validate(resource, switches)
+    refuse(kind, resource.metadata.name, found + definition.validate(resource, switches))
+
+
+def refuse(kind: ServedKind, name: str, found: Sequence[FieldError]) -> None:
+    """Refuse an object that has errors.
+
+    Raises:
+        StatusError: 422, with a cause for each error.
+    """
     if found:
-        raise errors.invalid(kind.group, kind.kind, resource.metadata.name, found)
+        raise errors.invalid(kind.group, kind.kind, name, found)
 
 
 def quantity_error(error: QuantityError, kind: ServedKind, name: str) -> errors.StatusError:
@@ -69,5 +78,4 @@ def check_update(before: Mapping[str, Any], after: Mapping[str, Any], kind: Serv
     Raises:
         StatusError: 422 if an immutable field changes.
     """
-    if found := kind.definition.validate_update(before, after):
-        raise errors.invalid(kind.group, kind.kind, str(after["metadata"]["name"]), found)
+    refuse(kind, str(after["metadata"]["name"]), kind.definition.validate_update(before, after))

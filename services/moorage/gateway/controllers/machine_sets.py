@@ -13,6 +13,7 @@ import structlog
 
 from moorage.core.admission import machine_sets
 from moorage.core.admission.machine_sets import Machine, marked
+from moorage.gateway.admission.deletion import is_marked
 from moorage.gateway.errors import StatusError
 from moorage.gateway.store import Store
 from moorage.gateway.tables import Tables
@@ -48,6 +49,11 @@ class MachineKeeper:
         self._wake = asyncio.Event()
         self._seen: dict[str, set[str]] = {}
         """The names that the nodes of each machine set have had while this process ran. New nodes get other names."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to do."""
+        return bool(self._index.unsettled)
 
     def applied(self) -> None:
         """Note that records have been applied. Machine sets that they have changed are reconciled."""
@@ -142,8 +148,9 @@ def _worst(outcomes: Iterable[object]) -> str:
 
 
 def _machines_of(uid: str, tables: Tables) -> list[Machine]:
-    """The nodes of a machine set, by name."""
+    """The nodes of a machine set, by name. Those that are being deleted do not count."""
     nodes = [tables.resources[key] for key in sorted(tables.index(MachineIndex).machines.get(uid, ()))]
+    nodes = [node for node in nodes if not is_marked(node.object)]
     return [
         Machine(
             name=node.name,

@@ -24,6 +24,11 @@ class Sweeper:
         self._found: dict[ObjectId, str] = {}
         self._wake = asyncio.Event()
 
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to do."""
+        return bool(self._found)
+
     def found(self, object_id: ObjectId, uid: str) -> None:
         """Note that the bare pod with this uid was evicted."""
         self._found[object_id] = uid

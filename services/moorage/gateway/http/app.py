@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,8 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from moorage.gateway.configuration import Configured, FirstContent
-from moorage.gateway.controllers.machine_sets import MachineKeeper
-from moorage.gateway.controllers.pod_gc import Sweeper
+from moorage.gateway.controllers.controllers import Controllers
 from moorage.gateway.durable_log import Log
 from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.http import discovery, paths
@@ -30,7 +28,6 @@ from moorage.gateway.store import Store
 from moorage.gateway.writer import Writer
 from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.settings import Settings
-from moorage.runtime.tasks import restarted
 
 _log = structlog.get_logger(__name__)
 
@@ -65,13 +62,13 @@ class Gateway:
 
 
 def create_app(gateway: Gateway) -> Starlette:
-    """Create the application of a gateway. Its state has `first_content`, which writes the first configuration."""
+    """Create the application of a gateway. Its state has `first_content`, which writes the first configuration.
+
+    Its state also has the `controllers`.
+    """
     in_force = Configured(gateway.store, gateway.settings)
     writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates)
-    sweeper = Sweeper(writer)
-    gateway.store.evicted = sweeper.found
-    keeper = MachineKeeper(gateway.store, writer)
-    gateway.store.applied = keeper.applied
+    controllers = Controllers(gateway.store, writer)
     endpoints = _Endpoints(gateway, writer, in_force)
     intake = Intake(gateway.store, gateway.log, gateway.clock, lambda: in_force.limits)
 
@@ -80,17 +77,9 @@ def create_app(gateway: Gateway) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        tasks = [
-            asyncio.create_task(restarted("sweeper", sweeper.run), name="sweeper"),
-            asyncio.create_task(restarted("machine-keeper", keeper.run), name="machine-keeper"),
-        ]
-        try:
+        async with controllers.running():
             yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await gateway.explanations.close()
+        await gateway.explanations.close()
 
     app = Starlette(
         routes=[
@@ -109,6 +98,7 @@ def create_app(gateway: Gateway) -> Starlette:
         ],
         lifespan=lifespan,
     )
+    app.state.controllers = controllers
     app.state.first_content = FirstContent(gateway.store, writer, gateway.settings)
     return app
 

@@ -14,7 +14,7 @@ from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway import errors
 from moorage.gateway.admission.feature_gates import warning_header, warnings
 from moorage.gateway.errors import bad_request, shorten
-from moorage.gateway.http import answers, bodies, paths, placement_decisions, scale, watch
+from moorage.gateway.http import answers, bodies, deletion, paths, placement_decisions, scale, watch
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.selectors import selector
 from moorage.gateway.metrics import Metrics
@@ -192,12 +192,7 @@ class ResourcesApi:
         body = await bodies.read_body(request)
         options = bodies.parse_object(body) if body.strip() else {}
         dry_run = _is_all(options.get("dryRun") or request.query_params.getlist("dryRun"))
-        policy = options.get("propagationPolicy") or request.query_params.get("propagationPolicy")
-        if policy == "Orphan" or options.get("orphanDependents"):
-            raise bad_request(
-                "propagationPolicy: invalid value 'Orphan': must be Background or Foreground; "
-                "objects that a controller has made are deleted with it"
-            )
+        chosen = deletion.options_of(options, request.query_params)
         wanted = options.get("preconditions") or {}
         if not isinstance(wanted, dict) or not all(isinstance(value, str) for value in wanted.values()):
             raise bad_request(
@@ -205,12 +200,16 @@ class ResourcesApi:
                 "uid and resourceVersion"
             )
         preconditions = Preconditions(wanted.get("uid", ""), wanted.get("resourceVersion", ""))
-        gone = await self._writer.delete(path.kind, _object_id(path), preconditions, caller(request), dry_run=dry_run)
+        deleted = await self._writer.delete(
+            path.kind, _object_id(path), preconditions, caller(request), options=chosen, dry_run=dry_run
+        )
+        if not deleted.gone:
+            return answer(200, path.kind.converted(deleted.document))
         details = {
             "name": path.name,
             "group": path.kind.group,
             "kind": path.kind.plural,
-            "uid": gone["metadata"].get("uid", ""),
+            "uid": deleted.document["metadata"].get("uid", ""),
         }
         return answer(
             200,

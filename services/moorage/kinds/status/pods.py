@@ -44,7 +44,11 @@ def evicted_uid(object_id: ObjectId, records: Records) -> str:
     if resource is None or placed is None:
         return ""
     gone = placed.state is PlacementState.EVICTED and placed.uid == resource.uid
-    return resource.uid if gone else ""
+    return resource.uid if gone and not _is_marked(resource) else ""
+
+
+def _is_marked(resource: ResourceDeclared) -> bool:
+    return bool(resource.object["metadata"].get("deletionTimestamp"))
 
 
 def _bare_or_made(object_id: ObjectId, records: Records) -> Document | None:
@@ -57,11 +61,11 @@ def _bare_or_made(object_id: ObjectId, records: Records) -> Document | None:
 
 
 def _declared(resource: ResourceDeclared, placed: WorkloadPlaced | None) -> Document | None:
-    """A bare pod with its placement. None if it was evicted, because it is gone then."""
+    """A bare pod with its placement. None if it was evicted, because it is gone then, unless finalizers hold it."""
     if placed is None or placed.uid != resource.uid:
         return {**resource.object, "status": {"phase": "Pending"}}
     if placed.state is PlacementState.EVICTED:
-        return None
+        return {**resource.object, "status": {"phase": "Pending"}} if _is_marked(resource) else None
     return with_placement(resource.object, placed)
 
 

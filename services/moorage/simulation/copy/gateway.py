@@ -19,7 +19,6 @@ from moorage.gateway.durable_log import Place, Write
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.shown_objects import ShownObject
 from moorage.gateway.store import Store
-from moorage.kinds.status.machines import MachineIndex
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
@@ -145,7 +144,7 @@ class Edge:
         self._loop.close()
 
     def settle(self) -> None:
-        """Let the gateway's own controllers finish: machine sets create and delete nodes."""
+        """Let the gateway's own controllers finish: machine sets create nodes, and what has lost its owners goes."""
         self._wait(self._settled())
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
@@ -156,7 +155,7 @@ class Edge:
     async def _settled(self) -> None:
         for _ in range(_ROUNDS):
             await asyncio.sleep(0)
-            if not self._store.tables.index(MachineIndex).unsettled:
+            if not self._app.state.controllers.busy:
                 return
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:

@@ -19,7 +19,7 @@ _POD = "Pod/"
 
 @dataclass(slots=True)
 class Pods:
-    """The uids of the declared pods of one partition."""
+    """The uids of the declared pods of one partition that no finalizer holds."""
 
     uids: dict[str, str] = field(default_factory=dict)
 
@@ -42,7 +42,7 @@ class Sweep(Service[Pods]):
     def apply(self, state: Pods, topic: Topic, key: str, event: Model | None) -> None:
         """Apply a declared pod."""
         if topic is RESOURCES and key.startswith(_POD):
-            if isinstance(event, ResourceDeclared):
+            if isinstance(event, ResourceDeclared) and not event.object["metadata"].get("finalizers"):
                 state.uids[key] = event.uid
             else:
                 state.uids.pop(key, None)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from moorage.core.admission.defaults import admit_pod, qos_class
-from moorage.core.apimachinery.hashes import document_hash, letters_of
+from moorage.core.apimachinery.hashes import document_hash, letters_of, uid_of
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.workload_kinds import CONTROLLERS, POD
@@ -120,8 +120,7 @@ def pod_name(controller: WorkloadController, index: int, *salt: object) -> str:
 
 def pod_uid(controller: WorkloadController, name: str, *salt: object) -> str:
     """The uid of a pod, in the form of a UUID. A different `salt` gives a different uid."""
-    text = hashlib.blake2b(repr((controller.uid, name, *salt)).encode(), digest_size=16).hexdigest()
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    return uid_of(controller.uid, name, *salt)
 
 
 @lru_cache(maxsize=65_536)

@@ -29,6 +29,7 @@ OWNERS: Final = tuple(f"{kind}/" for kind in (POD, *CONTROLLERS))
 """The prefixes of the resource keys of owners."""
 
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
+_FOREGROUND: Final = "foregroundDeletion"
 
 
 class Owner:
@@ -48,13 +49,17 @@ class Owner:
 
         self._shape: tuple[int, PodShape] | None = None
         self._labels: tuple[str, dict[str, str]] = ("", {})
-        self.finished = False
+        metadata: Mapping[str, Any] = event.object.get("metadata") or {}
+        marked = bool(metadata.get("deletionTimestamp"))
+        self.finished = marked and (event.kind == POD or _FOREGROUND in (metadata.get("finalizers") or ()))
+        """Whether it has no pods any more: it has ended, or it is being deleted and its pods go before it does."""
+
         try:
             if event.kind == POD:
                 self._shape = (-1, self._read(event.object.get("spec") or {}))
-                self._labels = ("", text_labels((event.object.get("metadata") or {}).get("labels")))
+                self._labels = ("", text_labels(metadata.get("labels")))
                 status: Mapping[str, Any] = event.object.get("status") or {}
-                self.finished = status.get("phase") in _FINISHED
+                self.finished |= status.get("phase") in _FINISHED
             else:
                 self.controller = controller_of(event.object)
                 self._read_template(())

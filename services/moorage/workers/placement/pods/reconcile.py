@@ -30,6 +30,8 @@ def owner_steps(binder: Binder, work: Work, *, claimed: bool) -> Iterator[None]:
     """
     state = binder.state
     owner = state.owners.get(work.key) if not claimed else None
+    if owner is not None and owner.controller is not None and owner.finished:
+        owner = None
     if owner is not None and owner.controller is not None and owner.controller.daemon and work.nodes:
         if not owner.error:
             yield from _steps_at_nodes(binder, owner, owner.controller, work)
@@ -57,6 +59,7 @@ def pod_steps(binder: Binder, work: Work, *, claimed: bool) -> Iterator[None]:
         or last is None
         or owner is None
         or owner.error
+        or owner.finished
         or last.owner_uid != owner.uid
         or owner.controller is None
     ):

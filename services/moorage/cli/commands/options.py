@@ -1,0 +1,113 @@
+"""Options that many commands share, with kubectl's names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import typer
+
+from moorage.cli import completion
+from moorage.cli.api import resource_arguments
+from moorage.cli.api.resource_arguments import Named
+from moorage.cli.errors import CliError, UsageError
+from moorage.cli.render import printing
+
+Namespace = Annotated[
+    str, typer.Option("-n", "--namespace", help="Namespace of the objects.", autocompletion=completion.namespaces)
+]
+Selector = Annotated[
+    str,
+    typer.Option("-l", "--selector", help="Objects with these labels, such as app=web,tier!=test or 'zone in (a, b)'."),
+]
+FieldSelector = Annotated[
+    str, typer.Option("--field-selector", help="Objects with these fields, such as spec.nodeName=n1.")
+]
+Files = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-f",
+        "--filename",
+        help="A file, a folder, or - for standard input. Repeatable.",
+        show_default=False,
+        autocompletion=completion.manifests,
+    ),
+]
+Recursive = Annotated[bool, typer.Option("-R", "--recursive", help="Read subfolders, too.")]
+Every = Annotated[bool, typer.Option("--all", help="All objects of the kind in the namespace.")]
+DryRun = Annotated[
+    str,
+    typer.Option(
+        "--dry-run",
+        help="client: send nothing. server: the server checks everything and stores nothing.",
+        metavar="none|client|server",
+        autocompletion=completion.words("none", "client", "server"),
+    ),
+]
+FieldManager = Annotated[
+    str, typer.Option("--field-manager", help="Name of the manager of the fields that are set.", show_default=False)
+]
+FormOption = Annotated[
+    printing.OutputForm,
+    typer.Option(
+        "-o",
+        "--output",
+        parser=printing.parse,
+        metavar="FORM",
+        autocompletion=completion.words(*printing.WORDS),
+        show_default=False,
+        help="json, yaml, name, wide (more columns), jsonpath=TEMPLATE, custom-columns=HEAD:PATH,… or "
+        "go-template=TEMPLATE; or the last three from a file, such as jsonpath-file=FILE.",
+    ),
+]
+
+NONE: Final = "none"
+CLIENT: Final = "client"
+SERVER: Final = "server"
+
+
+def parameters(dry_run: str, field_manager: str = "", validate: str = "") -> dict[str, str]:
+    """Return the query parameters of a write.
+
+    Args:
+        dry_run: the value of `--dry-run`.
+        field_manager: the manager of the fields.
+        validate: the value of `--validate`.
+
+    Raises:
+        UsageError: a value is not one of those that the option has.
+    """
+    if dry_run not in {NONE, CLIENT, SERVER}:
+        raise UsageError(f'invalid dry-run value ({dry_run}). Must be "none", "server", or "client"')
+    known = {"": "", "true": "Strict", "strict": "Strict", "warn": "Warn", "false": "Ignore", "ignore": "Ignore"}
+    if validate.lower() not in known:
+        raise UsageError(
+            f'invalid - validate option "{validate}"; must be one of: strict (or true), warn, ignore (or false)'
+        )
+    found = {
+        "dryRun": "All" if dry_run == SERVER else "",
+        "fieldManager": field_manager,
+        "fieldValidation": known[validate.lower()],
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def named(words: Sequence[str] | None, files: Sequence[str] | None, *, recursive: bool) -> list[Named]:
+    """Return the objects that the words of a command or its files name.
+
+    Raises:
+        UsageError: both are given.
+        CliError: a file cannot be used.
+    """
+    if not files:
+        return resource_arguments.parse(words or [])
+    if words:
+        raise UsageError(
+            "when paths, URLs, or stdin is provided as resource input, you may not specify resource arguments as well"
+        )
+    from moorage.cli.api import manifests  # noqa: PLC0415 - YAML loads slowly
+
+    good, refused = manifests.read(files, recursive=recursive)
+    if refused:
+        raise CliError("\n".join(str(one) for one in refused), prefix="")
+    return [Named(item.kind, (item.name,), item.namespace("")) for item in good if item.kind]

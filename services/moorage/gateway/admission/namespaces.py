@@ -1,0 +1,45 @@
+"""Whether an object may be created in a namespace."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moorage.gateway import errors
+from moorage.gateway.errors import Cause
+from moorage.gateway.tables import Tables
+from moorage.kinds.kind import ServedKind, named
+from moorage.kinds.status.namespaces import NAMESPACE, NamespaceIndex
+from moorage_schemas.resource import resource_key
+
+TERMINATING: Final = "NamespaceTerminating"
+"""The reason of the cause when a namespace is being deleted."""
+
+
+def check_namespace(kind: ServedKind, namespace: str, name: str, tables: Tables) -> None:
+    """Check that an object's namespace exists and is not being deleted.
+
+    Args:
+        kind: of the object.
+        namespace: of the object. Empty for a kind without namespaces.
+        name: of the object.
+        tables: the latest records.
+
+    Raises:
+        StatusError: 404 if there is no such namespace, 403 if it is being deleted.
+    """
+    if not kind.namespaced or not namespace:
+        return
+    definition = named(NAMESPACE)
+    declared = tables.resources.get(resource_key(NAMESPACE, "", namespace))
+    if declared is None:
+        built_in = definition is not None and namespace in definition.built_in
+        if not built_in and not tables.index(NamespaceIndex).implies(namespace):
+            raise errors.not_found("", "namespaces", namespace)
+    elif declared.object["metadata"].get("deletionTimestamp"):
+        raise errors.StatusError(
+            403,
+            f'{kind.resource} "{name}" is forbidden: unable to create new content in namespace {namespace} '
+            "because it is being terminated",
+            details={"name": name, "kind": kind.plural, **({"group": kind.group} if kind.group else {})},
+            causes=[Cause(TERMINATING, f"namespace {namespace} is being terminated", "metadata.namespace")],
+        )

@@ -1,0 +1,52 @@
+"""All controllers of a gateway: what they are told, and their tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from moorage.gateway.controllers.garbage_collector import GarbageCollector
+from moorage.gateway.controllers.machine_sets import MachineKeeper
+from moorage.gateway.controllers.namespaces import NamespaceKeeper
+from moorage.gateway.controllers.pod_gc import Sweeper
+from moorage.gateway.store import Store
+from moorage.gateway.writer import Writer
+from moorage.runtime.tasks import restarted
+
+
+class Controllers:
+    """What the gateway does by itself about objects that change.
+
+    Args:
+        store: the present objects. The controllers are told of its changes.
+        writer: changes objects in the same way as people's writes.
+    """
+
+    def __init__(self, store: Store, writer: Writer) -> None:
+        sweeper = Sweeper(writer)
+        followers = (MachineKeeper(store, writer), NamespaceKeeper(store, writer), GarbageCollector(store, writer))
+        self._followers = followers
+        self._all = (sweeper, *followers)
+        store.evicted = sweeper.found
+        store.applied = self._applied
+
+    @property
+    def busy(self) -> bool:
+        """Whether one of them has something to do."""
+        return any(one.busy for one in self._all)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Let them work within the context."""
+        tasks = [asyncio.create_task(restarted(type(one).__name__, one.run)) for one in self._all]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _applied(self) -> None:
+        for one in self._followers:
+            one.applied()
