@@ -125,14 +125,17 @@ class Writer:
     namespace: str
     name: str
     objects: int
-    dice: random.Random
+    seed: int
     writes: int = 0
     retries: int = 0
+
+    def __post_init__(self) -> None:
+        self._dice = random.Random(self.seed)  # noqa: S311 - seeded on purpose
 
     async def run(self, until: Callable[[], bool]) -> None:
         """Write until told to end. A write whose answer was lost is looked after before it is sent again."""
         while not until():
-            name = f"{self.name}-{self.dice.randrange(self.objects)}"
+            name = f"{self.name}-{self._dice.randrange(self.objects)}"
             while True:
                 try:
                     async with self.connect() as client:
@@ -153,7 +156,7 @@ class Writer:
             response = await client.post(path, json=body)
         elif found.status_code >= _ERROR:
             raise ValueError(found.text)
-        elif self.dice.random() < 0.05:
+        elif self._dice.random() < 0.05:
             response = await client.delete(f"{path}/{name}")
         else:
             now = found.json()

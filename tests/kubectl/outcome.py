@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 from tests.kubectl.cases import ROOM, Case
-from tests.kubectl.driver import Answer, Run
+from tests.kubectl.driver import Answer, Driver, Run
 
 ANSWERS = ROOM / "answers"
 
@@ -72,4 +72,19 @@ def differences(case: Case, expected: Sequence[Answer], run: Run) -> list[Differ
             for part in wanted
             if wanted[part] != answer.get(part)
         ]
+    return found
+
+
+async def again(driver: Driver, cases: Sequence[Case], runs: Mapping[str, Run]) -> dict[str, Run]:
+    """The runs, with a second one of each case that is on no list and differs.
+
+    On a machine that is busy with other tests a deadline of a case may pass. What differs twice differs.
+    """
+    expected = recorded(driver.kubectl.version)
+    listed = {**reasons("not_yet"), **reasons("differs")}
+    found = dict(runs)
+    for case in cases:
+        known = reason(listed, case.name, driver.kubectl.version)
+        if case.name in expected and not known and differences(case, expected[case.name], runs[case.name]):
+            found[case.name] = await driver.run(case)
     return found

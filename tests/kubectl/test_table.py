@@ -44,7 +44,7 @@ async def runs(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Asyn
         server = kubeconfig(live.server, folder / "kubeconfig")
         for kubectl in programs.found():
             async with driven(server, kubectl) as driver:
-                found[kubectl.version] = await driver.all(table())
+                found[kubectl.version] = await outcome.again(driver, table(), await driver.all(table()))
     yield found
 
 
