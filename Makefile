@@ -80,7 +80,7 @@ schemas: $(READY) ## write schemas/generated from the models
 OPENAPI := services/moorage/kinds/openapi
 .PHONY: kubernetes-schema
 kubernetes-schema: ## write the structure of upstream's kinds from its own types and manifests (needs Go)
-	@cd ops/kubernetes-schema && go run . -out ../../$(OPENAPI)
+	@cd ops/kubernetes-schema && go run . -out ../../$(OPENAPI) -vectors ../../tests/unit/openapi/vectors/protobuf.jsonl
 
 RECORD ?=
 .PHONY: bench

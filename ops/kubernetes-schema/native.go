@@ -238,6 +238,11 @@ func (r *reader) value(goType reflect.Type, said openapi) node {
 	default:
 		panic(fmt.Sprintf("%s has no form in JSON", goType))
 	}
+	if _, isMessage := reflect.New(goType).Interface().(interface{ Marshal() ([]byte, error) }); isMessage !=
+		(goType.Kind() == reflect.Slice && goType.PkgPath() != "") {
+		// The codec takes it as a rule that lists with a name, and nothing else that has no fields, are messages.
+		panic(fmt.Sprintf("%s breaks the rule of what is a message in protobuf", goType))
+	}
 	if goType.PkgPath() != "" {
 		made["type_name"] = goType.String()
 	}

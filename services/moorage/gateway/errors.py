@@ -16,10 +16,13 @@ _REASONS = {
     404: "NotFound",
     405: "MethodNotAllowed",
     406: "NotAcceptable",
+    410: "Gone",
     413: "RequestEntityTooLarge",
     415: "UnsupportedMediaType",
     421: "MisdirectedRequest",
+    429: "TooManyRequests",
     500: "InternalError",
+    501: "NotImplemented",
     503: "ServiceUnavailable",
     504: "Timeout",
 }
@@ -52,6 +55,7 @@ class StatusError(Exception):
         details: Mapping[str, Any] | None = None,
         causes: Iterable[Cause] = (),
         retry_after: int = 0,
+        token: str = "",
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -60,6 +64,8 @@ class StatusError(Exception):
         self.details = dict(details or {})
         self.causes = tuple(causes)
         self.retry_after = retry_after
+        self.token = token
+        """What a client may go on with instead (`continue`), of a list that it cannot continue."""
 
     def document(self) -> dict[str, Any]:
         """The `Status` object."""
@@ -71,7 +77,7 @@ class StatusError(Exception):
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": {"continue": self.token} if self.token else {},
             "status": "Failure",
             "message": self.message,
             "reason": self.reason,

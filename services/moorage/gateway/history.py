@@ -10,8 +10,9 @@ from typing import Any
 
 import orjson
 
-from moorage.core.apimachinery.unstructured import part
+from moorage.core.apimachinery.unstructured import at
 from moorage.gateway.shown_objects import ShownObject
+from moorage.kinds import kind
 from moorage.kinds.status.records import ObjectId
 
 KEPT = 10_000
@@ -44,17 +45,23 @@ class ObjectChange:
 def selectable(document: Mapping[str, Any]) -> bytes:
     """The part of an object that label and field selectors read, as JSON."""
     metadata = document["metadata"]
-    return orjson.dumps(
-        {
-            "metadata": {
-                "name": metadata.get("name", ""),
-                "namespace": metadata.get("namespace", ""),
-                "labels": metadata.get("labels"),
-            },
-            "spec": {"nodeName": part(document, "spec").get("nodeName")},
-            "status": {"phase": part(document, "status").get("phase")},
-        }
-    )
+    found: dict[str, Any] = {
+        "metadata": {
+            "name": metadata.get("name", ""),
+            "namespace": metadata.get("namespace", ""),
+            "labels": metadata.get("labels"),
+        },
+    }
+    definition = kind.named(str(document.get("kind", "")))
+    for path in definition.field_selectors if definition is not None else ():
+        *within, last = path.split(".")
+        value = at(document, *within, last)
+        if value is not None:
+            place = found
+            for name in within:
+                place = place.setdefault(name, {})
+            place[last] = value
+    return orjson.dumps(found)
 
 
 class TooOldError(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.controllers import ControllerKind, controller_columns
@@ -34,6 +34,7 @@ class JobKind(ControllerKind["Job"]):
     plural = "jobs"
     singular = "job"
     order = 80
+    field_selectors: ClassVar[Mapping[str, str]] = {"status.successful": "0"}
     columns = controller_columns(_ready, _scheduled)
 
     @property

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from moorage.kinds.printing.columns import AGE, Object, TableColumn
@@ -96,10 +97,17 @@ class Kind(ABC, Generic[ResourceT]):
     status_declared: ClassVar[bool] = False
     """Whether people declare (a part of) its `status`, which is then a subresource."""
 
+    container_subresources: ClassVar[tuple[str, ...]] = ()
+    """Kubernetes' subresources that reach into running containers. Moorage runs none, and says so."""
+
     in_all: ClassVar[bool] = False
     """Whether `get all` shows it: kubectl's category of that name."""
 
     unknown_fields: ClassVar[UnknownFields] = UnknownFields.KEPT
+    field_selectors: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """The paths of fields that a `fieldSelector` may name beside the name and the namespace, each with the text that it
+    selects by where the field is missing. As in Kubernetes for Kubernetes' kinds."""
+
     fields_elsewhere: ClassVar[frozenset[str]] = frozenset({"status"})
     """Paths of fields that are used although the model does not have them."""
 
@@ -117,6 +125,9 @@ class Kind(ABC, Generic[ResourceT]):
 
     columns: ClassVar[tuple[TableColumn, ...]] = (AGE,)
     """The columns of a table of its objects, after the name."""
+
+    name_comes_last: ClassVar[bool] = False
+    """Whether a table shows the name as its last column, and only if it is wide: people know such objects by others."""
 
     @property
     def api_versions(self) -> tuple[str, ...]:
@@ -371,7 +382,10 @@ class ServedKind:
     def verbs(self) -> list[str]:
         """The verbs that discovery lists."""
         reading = ["get", "list", "watch"]
-        return reading if self.read_only else sorted(["create", "delete", "patch", "update", *reading])
+        if self.read_only:
+            return reading
+        together = [] if self.definition.deleted_with_content else ["deletecollection"]
+        return sorted(["create", "delete", *together, "patch", "update", *reading])
 
     @property
     def singular(self) -> str:

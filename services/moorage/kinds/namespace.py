@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moorage.kinds.kind import Untyped
 from moorage.kinds.printing.columns import AGE, TableColumn, text
@@ -29,6 +29,7 @@ class NamespaceKind(Untyped):
     short_names = ("ns",)
     namespaced = False
     order = 10
+    field_selectors: ClassVar[Mapping[str, str]] = {"status.phase": "Active"}
     apply_order = 10
     columns = (TableColumn("STATUS", text("status", "phase", default="Active")), AGE)
     built_in = _BUILT_IN

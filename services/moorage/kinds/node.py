@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.targets import UNREPORTED, Target, leaving, offered, tainted, unreported
@@ -64,6 +64,8 @@ class NodeKind(Target["Node"]):
     plural = "nodes"
     singular = "node"
     short_names = ("no",)
+    container_subresources = ("proxy",)
+    field_selectors: ClassVar[Mapping[str, str]] = {"spec.unschedulable": "false"}
     namespaced = False
     order = 20
     apply_order = 80

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
@@ -80,6 +80,17 @@ class PodKind(Kind["Pod"]):
     namespaced = True
     order = 30
     in_all = True
+    container_subresources = ("attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize")
+    field_selectors: ClassVar[Mapping[str, str]] = {
+        "spec.hostNetwork": "false",
+        "spec.nodeName": "",
+        "spec.restartPolicy": "",
+        "spec.schedulerName": "",
+        "spec.serviceAccountName": "",
+        "status.nominatedNodeName": "",
+        "status.phase": "",
+        "status.podIP": "",
+    }
     columns = (
         TableColumn("READY", of(pod_ready)),
         TableColumn("STATUS", of(pod_status)),

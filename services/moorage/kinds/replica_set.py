@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from moorage.kinds.families.controllers import ControllerKind
 
@@ -18,6 +19,7 @@ class ReplicaSetKind(ControllerKind["ReplicaSet"]):
     singular = "replicaset"
     short_names = ("rs",)
     order = 50
+    field_selectors: ClassVar[Mapping[str, str]] = {"status.replicas": "0"}
     scaled = True
 
     @property

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from moorage.kinds.kind import Untyped
 from moorage.kinds.printing.columns import AGE, TableColumn, text
 
@@ -15,6 +18,8 @@ class ServiceKind(Untyped):
     short_names = ("svc",)
     namespaced = True
     order = 110
+    container_subresources = ("proxy",)
+    field_selectors: ClassVar[Mapping[str, str]] = {"spec.clusterIP": "", "spec.type": "ClusterIP"}
     columns = (TableColumn("TYPE", text("spec", "type", default="ClusterIP")), AGE)
 
 

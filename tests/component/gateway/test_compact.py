@@ -20,8 +20,9 @@ from tests.component.gateway.double import Fixture, node, node_ref
 
 from moorage.core.apimachinery.packing import Packer
 from moorage.gateway.history import selectable
-from moorage.gateway.http.selectors import FIELDS, selector
+from moorage.gateway.http.selectors import selector
 from moorage.gateway.tables import Tables
+from moorage.kinds.pod import KIND as POD
 from moorage.kinds.status.controllers import counts
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
@@ -139,12 +140,15 @@ def test_the_records_of_a_group_are_told_apart() -> None:
     assert not tables.conditions
 
 
-OBJECTS = (
+OBJECTS: tuple[dict[str, Any], ...] = (
     {"metadata": {"name": "a", "namespace": "n", "labels": {"tier": "x"}}, "spec": {"nodeName": "n1"}, "status": {}},
     {"metadata": {"name": "b", "labels": None}, "status": {"phase": "Running"}, "spec": None},
     {"metadata": {"name": "c", "labels": {"tier": ""}}, "data": {"k": "v"}},
-    {"metadata": {"name": "x", "labels": {"other": "x"}}, "spec": {"nodeName": "tier"}},
+    {"metadata": {"name": "x", "labels": {"other": "x"}}, "spec": {"nodeName": "tier", "hostNetwork": True}},
 )
+PODS: tuple[dict[str, Any], ...] = tuple({"kind": "Pod", **document} for document in OBJECTS)
+FIELDS = ("metadata.name", "metadata.namespace", *POD.field_selectors)
+VALUES = ("a", "n1", "", "true", "false")
 
 
 @pytest.mark.parametrize(
@@ -152,15 +156,29 @@ OBJECTS = (
     [
         *((text, "") for text in ("tier", "!tier", "tier=x", "tier==x", "tier!=x", "tier=", "tier in (x,y)")),
         *((text, "") for text in ("tier notin (x)", "tier=x,other!=x", "other=x")),
-        *(("", f"{name}{operator}{value}") for name in FIELDS for operator in ("=", "!=") for value in ("a", "n1", "")),
+        *(("", f"{name}{operator}{value}") for name in FIELDS for operator in ("=", "!=") for value in VALUES),
         ("tier=x", "metadata.name=a"),
     ],
 )
 def test_a_selector_says_the_same_of_an_object_its_json_and_what_the_history_keeps(labels: str, fields: str) -> None:
-    chosen = selector(labels, fields)
-    by_object = [chosen(document) for document in OBJECTS]
-    assert [chosen.selects(orjson.dumps(document)) for document in OBJECTS] == by_object
-    assert [chosen.selects(selectable(document)) for document in OBJECTS] == by_object
+    chosen = selector(labels, fields, POD)
+    by_object = [chosen(document) for document in PODS]
+    assert [chosen.selects(orjson.dumps(document)) for document in PODS] == by_object
+    assert [chosen.selects(selectable(document)) for document in PODS] == by_object
+
+
+@pytest.mark.parametrize(
+    ("fields", "names"),
+    [
+        ("spec.hostNetwork=true", ["x"]),
+        ("spec.hostNetwork=false", ["a", "b", "c"]),
+        ("spec.nodeName!=", ["a", "x"]),
+        ("status.phase=Running,metadata.name=b", ["b"]),
+    ],
+)
+def test_a_field_that_is_missing_has_a_text(fields: str, names: list[str]) -> None:
+    chosen = selector("", fields, POD)
+    assert [document["metadata"]["name"] for document in PODS if chosen(document)] == names
 
 
 async def test_a_record_with_its_fields_in_another_order_is_no_change() -> None:

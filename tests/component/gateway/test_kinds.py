@@ -377,7 +377,7 @@ async def test_scale_reads_and_changes_the_number_alone() -> None:
         ("GET", "none/scale", None, 404, "not found"),
         ("DELETE", "web/scale", None, 405, "does not allow"),
         ("GET", "web/status", None, 404, "could not find"),
-        ("PATCH", "web/scale?dryRun=Some", {"spec": {"replicas": 1}}, 400, "dryRun"),
+        ("PATCH", "web/scale?dryRun=Some", {"spec": {"replicas": 1}}, 422, "dryRun"),
     ],
 )
 async def test_bad_scales(method: str, path: str, body: Any, code: int, message: str) -> None:

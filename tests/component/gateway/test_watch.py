@@ -125,7 +125,9 @@ async def test_a_version_from_the_future_is_refused() -> None:
 async def test_a_watch_ends_with_its_timeout_and_a_bookmark() -> None:
     gateway = Fixture()
     await gateway.ok("POST", NODES, node())
-    query = "watch=true&timeoutSeconds=1&allowWatchBookmarks=true&sendInitialEvents=true"
+    query = (
+        "watch=true&timeoutSeconds=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+    )
     answer = await gateway.call("GET", f"{NODES}?{query}")
     lines = [orjson.loads(line) for line in answer.content.splitlines()]
     assert [line["type"] for line in lines] == ["ADDED", "BOOKMARK", "BOOKMARK"]
@@ -137,7 +139,7 @@ async def test_one_object_can_be_watched_by_its_path() -> None:
     gateway = Fixture()
     await gateway.ok("POST", NODES, node())
     await gateway.ok("POST", NODES, node("n2"))
-    answer = await gateway.call("GET", f"{NODES}/n2?watch=true&timeoutSeconds=1")
+    answer = await gateway.call("GET", "/api/v1/watch/nodes/n2?timeoutSeconds=1")
     assert [orjson.loads(line)["object"]["metadata"]["name"] for line in answer.content.splitlines()] == ["n2"]
 
 

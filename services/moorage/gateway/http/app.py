@@ -11,18 +11,20 @@ import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from moorage.gateway.configuration import Configured, FirstContent
 from moorage.gateway.controllers.controllers import Controllers
 from moorage.gateway.durable_log import Log
 from moorage.gateway.errors import StatusError, no_such_path
-from moorage.gateway.http import discovery, paths
+from moorage.gateway.http import answers, discovery, health, paths, reviews
+from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.hosts import check_host
+from moorage.gateway.http.negotiation import AnswerForm, form_of_errors
 from moorage.gateway.http.reports import Intake
-from moorage.gateway.http.resources import ResourcesApi, answer
+from moorage.gateway.http.resources import ResourcesApi
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store
 from moorage.gateway.writer import Writer
@@ -83,19 +85,23 @@ def create_app(gateway: Gateway) -> Starlette:
 
     app = Starlette(
         routes=[
-            route("/healthz", "health", endpoints.healthz, _READING),
-            route("/livez", "health", endpoints.healthz, _READING),
-            route("/readyz", "health", endpoints.readyz, _READING),
+            route("/", "discovery", endpoints.root, _READING),
+            *(
+                route(f"/{name}{rest}", "health", endpoints.health, _READING)
+                for name in ("healthz", "livez", "readyz")
+                for rest in ("", "/{check:path}")
+            ),
             route("/metrics", "metrics", endpoints.metrics, _READING),
-            route("/version", "discovery", endpoints.version, _READING),
+            route("/version", "discovery", endpoints.version, _METHODS),
             route("/v1/conditions", "conditions", intake.handle, _METHODS),
             route("/v1/explain", "explain", gateway.explanations.handle, _METHODS),
-            route("/api", "discovery", endpoints.core, _READING),
-            route("/apis", "discovery", endpoints.groups, _READING),
+            route("/api", "discovery", endpoints.core, _METHODS),
+            route("/apis", "discovery", endpoints.groups, _METHODS),
             route("/api/{path:path}", "resources", endpoints.core, _METHODS),
             route("/apis/{path:path}", "resources", endpoints.groups, _METHODS),
             route("/{path:path}", "unknown", endpoints.unknown, _METHODS),
         ],
+        exception_handlers={405: _method_not_allowed},
         lifespan=lifespan,
     )
     app.state.controllers = controllers
@@ -108,46 +114,64 @@ class _Endpoints:
 
     def __init__(self, gateway: Gateway, writer: Writer, in_force: Configured) -> None:
         self._gateway = gateway
-        self._api = ResourcesApi(gateway.store, writer, gateway.metrics, lambda: in_force.gates)
+        self._checks = {
+            "healthz": {"ping": _always},
+            "livez": {"ping": _always},
+            "readyz": {"ping": _always, "tables": self._tables, "log": self._log},
+        }
+        self._api = ResourcesApi(Backend(gateway.store, writer, gateway.metrics, gateway.clock, lambda: in_force.gates))
 
     async def core(self, request: Request) -> Response:
         """`/api/…`: the core group."""
-        parts = request.path_params.get("path", "").rstrip("/").split("/")
-        if parts == [""]:
-            return answer(200, discovery.api_versions())
+        parts = _parts(request)
+        if not parts:
+            first = discovery.api_versions(request.headers.get("host", ""))
+            return discovery.answer_groups(_read(request), first, is_core=True)
         return await self._resource("", parts[0], parts[1:], request)
 
     async def groups(self, request: Request) -> Response:
         """`/apis/…`: the named groups."""
-        parts = request.path_params.get("path", "").rstrip("/").split("/")
-        if parts == [""]:
-            return answer(200, discovery.api_groups())
+        parts = _parts(request)
+        if not parts:
+            return discovery.answer_groups(_read(request), discovery.api_groups(), is_core=False)
         if len(parts) == 1:
-            return answer(200, discovery.api_group(parts[0]))
+            document = discovery.api_group(parts[0])
+            return answers.in_form(200, document, discovery.plain_form(_read(request)))
         return await self._resource(parts[0], parts[1], parts[2:], request)
 
     async def _resource(self, group: str, version: str, parts: list[str], request: Request) -> Response:
         if not parts:
-            return answer(200, discovery.resources(group, version))
+            document = discovery.resources(group, version)
+            return answers.in_form(200, document, discovery.plain_form(_read(request)))
+        if version == reviews.VERSION and (review := reviews.answered(request, group, parts)) is not None:
+            return await reviews.answer(request, review, self._gateway.clock)
         return await self._api.handle(request, paths.parse(group, version, parts))
 
-    async def version(self, _: Request) -> Response:
+    async def root(self, _: Request) -> Response:
+        """`/`: the paths of everything."""
+        return answers.answer(200, discovery.root_paths())
+
+    async def version(self, request: Request) -> Response:
         """`/version`."""
-        return answer(200, discovery.server_version())
+        form = AnswerForm(is_pretty=form_of_errors(_read(request)).is_pretty)
+        return answers.in_form(200, discovery.server_version(), form)
 
-    async def healthz(self, _: Request) -> Response:
-        """`/healthz`: the process answers."""
-        return PlainTextResponse("ok")
+    async def health(self, request: Request) -> Response:
+        """`/healthz`, `/livez`, `/readyz`, and the single checks below them."""
+        name = request.url.path.split("/")[1]
+        return health.health(request, name, self._checks[name], request.path_params.get("check", ""))
 
-    async def readyz(self, _: Request) -> Response:
-        """`/readyz`: reads and writes are served. Otherwise the reason why not."""
-        obstacle = _obstacle(self._gateway)
-        return PlainTextResponse(obstacle or "ok", 503 if obstacle else 200)
+    def _tables(self) -> str:
+        return "" if self._gateway.store.ready else f"not ready: {self._gateway.progress()}"
+
+    def _log(self) -> str:
+        obstacle = self._gateway.log.obstacle or self._gateway.behind()
+        return f"not ready: {obstacle}" if obstacle else ""
 
     async def metrics(self, _: Request) -> Response:
         """`/metrics`: the metrics of the gateway and of the process."""
         own = self._gateway.metrics
-        own.ready.set(0 if _obstacle(self._gateway) else 1)
+        own.ready.set(0 if self._tables() or self._log() else 1)
         for topic, size in self._gateway.store.tables.sizes().items():
             own.records.labels(topic).set(size)
         return Response(generate_latest(REGISTRY) + generate_latest(own.registry), media_type=CONTENT_TYPE_LATEST)
@@ -157,11 +181,29 @@ class _Endpoints:
         raise no_such_path()
 
 
-def _obstacle(gateway: Gateway) -> str:
-    if not gateway.store.ready:
-        return f"not ready: {gateway.progress()}"
-    obstacle = gateway.log.obstacle or gateway.behind()
-    return f"not ready: {obstacle}" if obstacle else ""
+def _parts(request: Request) -> list[str]:
+    """The parts of a path after its first one. A slash at the end means nothing."""
+    path = str(request.path_params.get("path", "")).removesuffix("/")
+    return path.split("/") if path else []
+
+
+def _read(request: Request) -> Request:
+    """The request, if it only reads.
+
+    Raises:
+        StatusError: 405 if it does not.
+    """
+    if request.method not in _READING:
+        raise paths.not_allowed()
+    return request
+
+
+def _always() -> str:
+    return ""
+
+
+async def _method_not_allowed(request: Request, _: Exception) -> Response:
+    return answers.failure(request, paths.not_allowed())
 
 
 def _guarded(gateway: Gateway, verb: str, handler: Handler) -> Handler:
@@ -173,19 +215,12 @@ def _guarded(gateway: Gateway, verb: str, handler: Handler) -> Handler:
             check_host(request, gateway.hosts)
             response = await handler(request)
         except StatusError as error:
-            response = _failure(error)
+            response = answers.failure(request, error)
         except Exception:  # noqa: BLE001 - after any error the caller gets an answer, and the log gets the trace
             _log.exception("gateway.request_failed", method=request.method, path=request.url.path)
-            response = _failure(StatusError(500, "the gateway failed on this request; see its log"))
+            response = answers.failure(request, StatusError(500, "the gateway failed on this request; see its log"))
         gateway.metrics.requests.labels(request.method, verb, str(response.status_code)).inc()
         gateway.metrics.seconds.labels(f"{verb} {request.method}").observe(time.monotonic() - began)
         return response
 
     return guard
-
-
-def _failure(error: StatusError) -> Response:
-    response = answer(error.code, error.document())
-    if error.retry_after:
-        response.headers["retry-after"] = str(error.retry_after)
-    return response

@@ -7,17 +7,22 @@ from typing import Any
 import orjson
 from starlette.requests import ClientDisconnect, Request
 
-from moorage.core.apimachinery.patching import merge_patch
+from moorage.core.apimachinery.field_errors import quote
 from moorage.gateway.errors import StatusError, bad_request, shorten, too_large
+from moorage.gateway.http import yaml_bodies
+from moorage.gateway.http.negotiation import JSON, YAML, body_media
 from moorage.kinds.kind import ServedKind
 
 BODY_LIMIT = 1_000_000
 """The maximum size of a body in bytes. With what the gateway adds, it must fit into a Kafka record of 1 MiB."""
 
-_DEEPEST = 100  # levels of nesting; deeper documents are not resources and would cost recursion
+DEEPEST = 100
+"""Levels of nesting. Deeper documents are not resources, and would cost recursion."""
 
-JSON = "application/json"
-MERGE_PATCH = "application/merge-patch+json"
+READ = (JSON, YAML)
+"""The media types of objects that can be read."""
+
+_SHOWN = 32  # bytes of an unreadable body that are shown
 
 Document = dict[str, Any]
 
@@ -43,25 +48,21 @@ async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
     return b"".join(parts)
 
 
-def media_type(request: Request) -> str:
-    """The content type without parameters, in lower case. JSON if there is none."""
-    return request.headers.get("content-type", JSON).partition(";")[0].strip().lower() or JSON
+async def read_object(request: Request, kind: str) -> Document:
+    """Read an object, in JSON or YAML.
 
-
-def check_media_type(request: Request, *allowed: str) -> str:
-    """The content type of a request.
+    Args:
+        request: has the object.
+        kind: of the object, for messages.
 
     Raises:
-        StatusError: 415 if it is not one of the allowed ones.
+        StatusError: 400 if it cannot be read, 413 if it is too large, 415 if it has another form.
     """
-    found = media_type(request)
-    if found not in allowed:
-        raise StatusError(
-            415,
-            "the body of the request was in an unknown format - accepted media types include: "
-            f"{', '.join(allowed)} (content-type: invalid value {shorten(found)!r})",
-        )
-    return found
+    media = body_media(request, READ)
+    body = await read_body(request)
+    if media == YAML:
+        return yaml_bodies.parse_object(body, kind)
+    return parse_object(body, kind)
 
 
 def parse_json(body: bytes) -> Any:
@@ -73,9 +74,19 @@ def parse_json(body: bytes) -> Any:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise bad_request(f"the body is not JSON: {error}") from None
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+    check_depth(document)
+    return document
+
+
+def check_depth(document: Any) -> None:
+    """Check that a document is not nested too deeply.
+
+    Raises:
+        StatusError: 400 if it is.
+    """
     level = [document]
-    for _ in range(_DEEPEST):
+    for _ in range(DEEPEST):
         level = [
             inner
             for outer in level
@@ -84,19 +95,42 @@ def parse_json(body: bytes) -> Any:
             if isinstance(inner, (dict, list))
         ]
         if not level:
-            return document
-    raise bad_request(f"the body is nested too deeply: at most {_DEEPEST} levels are allowed")
+            return
+    raise bad_request(f"the body is nested too deeply: at most {DEEPEST} levels are allowed")
 
 
-def parse_object(body: bytes) -> Document:
+def parse_object(body: bytes, kind: str) -> Document:
     """Parse a JSON object.
 
     Raises:
         StatusError: 400 if it is not a JSON object.
     """
+    try:
+        document = parse_json(body)
+    except StatusError as error:
+        shown = quote(body[:_SHOWN].decode("utf-8", "replace")) if body else "<empty>"
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {kind}): {error.message} ({shown})"
+        ) from None
+    if not isinstance(document, dict):
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
+            f"it must be a JSON object, not {shorten(document)!r}"
+        )
+    return document
+
+
+def parse_delete_options(body: bytes, *, is_yaml: bool) -> Document:
+    """Parse the options of a deletion.
+
+    Raises:
+        StatusError: 400 if they cannot be read.
+    """
+    if is_yaml:
+        return yaml_bodies.parse_object(body, "DeleteOptions")
     document = parse_json(body)
     if not isinstance(document, dict):
-        raise bad_request(f"the body must be a JSON object, not {shorten(document)!r}")
+        raise bad_request("couldn't get version/kind; json parse error: it must be a JSON object")
     return document
 
 
@@ -112,42 +146,32 @@ def check_identity(document: Document, kind: ServedKind, namespace: str, name: s
     Raises:
         StatusError: 400 if the object contradicts the path.
     """
-    for field, expected, words in (
-        ("apiVersion", kind.api_version, "API version"),
-        ("kind", kind.kind, "kind"),
-    ):
-        found = document.get(field, expected)
-        if found != expected:
-            raise bad_request(
-                f"the {words} in the data ({shorten(found)}) does not match the expected {words} ({expected})"
-            )
+    said = str(document.get("apiVersion") or kind.api_version), str(document.get("kind") or kind.kind)
+    if said != (kind.api_version, kind.kind):
+        version = said[0].rpartition("/")[2]
+        raise bad_request(
+            f"{kind.kind} in version {quote(str(shorten(version)))} cannot be handled as a {kind.kind}: the path is of "
+            f"{kind.api_version}, Kind={kind.kind}, and the object is of {shorten(said[0])}, Kind={shorten(said[1])}"
+        )
     metadata = document.get("metadata")
     if metadata is None:
         metadata = {}
     if not isinstance(metadata, dict):
-        raise bad_request(f"metadata: invalid value {shorten(metadata)!r}: must be an object")
+        raise bad_request(
+            f"{kind.kind} in version {quote(kind.version)} cannot be handled as a {kind.kind}: "
+            f"metadata: invalid value {shorten(metadata)!r}: must be an object"
+        )
     metadata = dict(metadata)
     found = metadata.get("namespace") or ""
     if kind.namespaced:
         if found not in {"", namespace}:
-            raise bad_request(
-                f"the namespace of the provided object does not match the namespace sent on the request "
-                f"({shorten(found)} and {namespace})"
-            )
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
         metadata["namespace"] = namespace
     if name:
-        found = metadata.get("name") or name
+        found = metadata.get("name") or ""
+        if not found:
+            raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
         if found != name:
             raise bad_request(f"the name of the object ({shorten(found)}) does not match the name on the URL ({name})")
         metadata["name"] = name
     return {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
-
-
-def patched(shown: Document, patch: Document) -> Document:
-    """Apply a merge patch to an object as it is shown. The result requires a version only if the patch names one."""
-    merged: Document = merge_patch.applied(shown, patch)
-    metadata, named = merged.get("metadata"), patch.get("metadata")
-    if isinstance(metadata, dict) and "resourceVersion" not in (named if isinstance(named, dict) else {}):
-        # The one that remains is the present one.
-        merged["metadata"] = {key: value for key, value in metadata.items() if key != "resourceVersion"}
-    return merged

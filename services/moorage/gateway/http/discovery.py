@@ -1,30 +1,65 @@
-"""Discovery in its first form, without aggregation: the groups, versions and resources that are served."""
+"""Discovery: the groups, versions and resources that are served, in its first form and in the aggregated one."""
 
 from __future__ import annotations
 
+import hashlib
 import platform
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, Final
 
-from moorage.gateway.errors import no_such_path
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moorage.gateway.errors import StatusError, no_such_path
+from moorage.gateway.http import answers, reviews
+from moorage.gateway.http.negotiation import JSON, PROTOBUF, YAML, AnswerForm, accepted, clauses
 from moorage.gateway.served_kinds import served
 from moorage.kinds.kind import ServedKind
 
 Document = dict[str, Any]
 
-KUBERNETES_MINOR = "34"
+KUBERNETES_MINOR = "37"
 """The minor version of the Kubernetes API whose formats are used."""
 
+_AGGREGATED: Final = "APIGroupDiscoveryList"
+_AGGREGATED_GROUP: Final = "apidiscovery.k8s.io"
+_AGGREGATED_VERSIONS: Final = ("v2", "v2beta1")
 
-def api_versions() -> Document:
-    """`/api`: the versions of the core group."""
-    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredResource:
+    """One resource as discovery lists it: a kind, or a subresource of one."""
+
+    name: str
+    """The plural, followed by `/` and the subresource of one."""
+
+    kind: str
+    namespaced: bool
+    verbs: tuple[str, ...]
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    answers: tuple[str, str] | None = None
+    """Group and version of what it answers with, if they are others than its own."""
+
+
+def api_versions(address: str) -> Document:
+    """`/api`: the versions of the core group.
+
+    Args:
+        address: the host and port under which the request came.
+    """
+    addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}] if address else []
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
 def api_groups() -> Document:
     """`/apis`: the named groups."""
-    names = dict.fromkeys(kind.group for kind in served() if kind.group)
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in names]}
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in _groups() if name]}
 
 
 def api_group(name: str) -> Document:
@@ -33,7 +68,7 @@ def api_group(name: str) -> Document:
     Raises:
         StatusError: 404 if there is no group of that name.
     """
-    if name not in {kind.group for kind in served() if kind.group}:
+    if not name or name not in _groups():
         raise no_such_path()
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name)}
 
@@ -44,14 +79,13 @@ def resources(group: str, api_version: str) -> Document:
     Raises:
         StatusError: 404 if the version is not served.
     """
-    found = [kind for kind in served() if (kind.group, kind.version) == (group, api_version)]
-    if not found:
+    if api_version not in _groups().get(group, ()):
         raise no_such_path()
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
-        "groupVersion": found[0].api_version,
-        "resources": [shown for kind in found for shown in (_resource(kind), *_subresources(kind))],
+        "groupVersion": f"{group}/{api_version}" if group else api_version,
+        "resources": [_listed(one) for one in _resources(group, api_version)],
     }
 
 
@@ -65,37 +99,200 @@ def server_version() -> Document:
         "major": "1",
         "minor": KUBERNETES_MINOR,
         "gitVersion": f"v1.{KUBERNETES_MINOR}.0+moorage-{own}",
+        "gitCommit": "",
         "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
         "platform": f"{platform.system().lower()}/{platform.machine()}",
     }
 
 
+def root_paths() -> Document:
+    """`/`: the paths of everything else."""
+    groups = [
+        path
+        for group, versions in _groups().items()
+        if group
+        for path in (f"/apis/{group}", *(f"/apis/{group}/{one}" for one in versions))
+    ]
+    other = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/v1/conditions", "/v1/explain")
+    return {"paths": ["/api", "/api/v1", "/apis", *sorted(groups), *other, "/version"]}
+
+
+def answer_groups(request: Request, first: Document, *, is_core: bool) -> Response:
+    """Answer `/api` or `/apis`, in the aggregated form if the request prefers it.
+
+    Args:
+        request: says what it accepts.
+        first: the answer in the first form.
+        is_core: whether it is `/api`.
+
+    Raises:
+        StatusError: 406 if none of the accepted forms can be sent.
+    """
+    header = ",".join(request.headers.getlist("accept"))
+    for clause in clauses(header):
+        parameters = clause.parameters
+        asked = parameters.get("as") == _AGGREGATED and parameters.get("g") == _AGGREGATED_GROUP
+        if asked and clause.media == JSON and parameters.get("v") in _AGGREGATED_VERSIONS:
+            return _aggregated(request, parameters["v"], is_core=is_core)
+        if not asked and clause.media in {JSON, YAML, PROTOBUF, "*/*"}:
+            break
+    response = answers.in_form(200, first, plain_form(request))
+    response.headers["vary"] = "Accept"
+    return response
+
+
+def plain_form(request: Request) -> AnswerForm:
+    """Return the form of an answer of discovery. One of many alternatives is enough, however it is to be shown.
+
+    Raises:
+        StatusError: 406 if none of the accepted forms can be sent.
+    """
+    try:
+        return accepted(request, (JSON, YAML))
+    except StatusError:
+        if any(clause.media == PROTOBUF and "as" not in clause.parameters for clause in _clauses_of(request)):
+            return AnswerForm()  # a client that prefers protobuf reads JSON by the content type of the answer
+        raise
+
+
+def _clauses_of(request: Request) -> list[Any]:
+    return list(clauses(",".join(request.headers.getlist("accept"))))
+
+
+def _aggregated(request: Request, version: str, *, is_core: bool) -> Response:
+    content, tag = _aggregated_content(version, is_core, served())
+    headers = {"etag": tag, "vary": "Accept", "cache-control": "public"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    media = f"{JSON};g={_AGGREGATED_GROUP};v={version};as={_AGGREGATED}"
+    return Response(content, 200, {**headers, "content-type": media})
+
+
+@cache
+def _aggregated_content(version: str, is_core: bool, _: tuple[ServedKind, ...]) -> tuple[bytes, str]:  # noqa: FBT001 - a key of the cache
+    items = []
+    for group, versions in _groups().items():
+        if bool(group) is is_core:
+            continue
+        metadata = {"name": group} if group else {}
+        found = [
+            {
+                "version": one,
+                "resources": list(_discovered(_resources(group, one))),
+                "freshness": "Current",
+            }
+            for one in versions
+        ]
+        items.append({"metadata": metadata, "versions": found})
+    content = orjson.dumps(
+        {
+            "kind": _AGGREGATED,
+            "apiVersion": f"{_AGGREGATED_GROUP}/{version}",
+            "metadata": {},
+            "items": items,
+        },
+        option=orjson.OPT_APPEND_NEWLINE,
+    )
+    return content, f'"{hashlib.sha256(content).hexdigest().upper()}"'
+
+
+def _groups() -> dict[str, list[str]]:
+    """The groups with their versions, the preferred one first."""
+    found: dict[str, list[str]] = {}
+    for group, one in (*((kind.group, kind.version) for kind in served()), *reviews.VERSIONS):
+        versions = found.setdefault(group, [])
+        if one not in versions:
+            versions.append(one)
+    return found
+
+
 def _group(name: str) -> Document:
-    versions = dict.fromkeys(kind.version for kind in served() if kind.group == name)
-    shown = [{"groupVersion": f"{name}/{each}", "version": each} for each in versions]
+    shown = [{"groupVersion": f"{name}/{one}", "version": one} for one in _groups()[name]]
     return {"name": name, "versions": shown, "preferredVersion": shown[0]}
 
 
-def _subresources(kind: ServedKind) -> list[Document]:
-    return [
-        {
-            "name": f"{kind.plural}/{name}",
-            "singularName": "",
-            "namespaced": kind.namespaced,
-            **({"group": "autoscaling", "version": "v1", "kind": "Scale"} if name == "scale" else {"kind": kind.kind}),
-            "verbs": ["get", "patch", "update"],
+def _resources(group: str, api_version: str) -> list[DiscoveredResource]:
+    """The resources of one version, each followed by its subresources."""
+    found: list[DiscoveredResource] = []
+    for kind in served():
+        if (kind.group, kind.version) == (group, api_version):
+            found += (_resource(kind), *_subresources(kind))
+    for review in reviews.REVIEWS:
+        if review.group == group and api_version == reviews.VERSION:
+            found.append(
+                DiscoveredResource(review.plural, review.kind, review.namespaced, ("create",), review.kind.lower())
+            )
+    return found
+
+
+def _resource(kind: ServedKind) -> DiscoveredResource:
+    definition = kind.definition
+    return DiscoveredResource(
+        kind.plural,
+        kind.kind,
+        kind.namespaced,
+        tuple(kind.verbs),
+        definition.singular,
+        definition.short_names,
+        ("all",) if definition.in_all else (),
+    )
+
+
+def _subresources(kind: ServedKind) -> Iterable[DiscoveredResource]:
+    for name in kind.definition.subresources:
+        is_scale = name == "scale"
+        shown, belongs = ("Scale", ("autoscaling", "v1")) if is_scale else (kind.kind, None)
+        yield DiscoveredResource(
+            f"{kind.plural}/{name}", shown, kind.namespaced, ("get", "patch", "update"), answers=belongs
+        )
+
+
+def _listed(one: DiscoveredResource) -> Document:
+    """A resource in the first form."""
+    shown: Document = {"name": one.name, "singularName": one.singular, "namespaced": one.namespaced}
+    if one.answers is not None:
+        shown["group"], shown["version"] = one.answers
+    shown |= {"kind": one.kind, "verbs": list(one.verbs)}
+    if one.short_names:
+        shown["shortNames"] = list(one.short_names)
+    if one.categories:
+        shown["categories"] = list(one.categories)
+    return shown
+
+
+def _discovered(found: list[DiscoveredResource]) -> Iterable[Document]:
+    """Resources in the aggregated form, with their subresources inside."""
+    for one in found:
+        if "/" in one.name:
+            continue
+        shown: Document = {
+            "resource": one.name,
+            "responseKind": _response_kind(one),
+            "scope": "Namespaced" if one.namespaced else "Cluster",
+            "singularResource": one.singular,
+            "verbs": list(one.verbs),
         }
-        for name in kind.definition.subresources
-    ]
+        if one.short_names:
+            shown["shortNames"] = list(one.short_names)
+        if one.categories:
+            shown["categories"] = list(one.categories)
+        below = [
+            {
+                "subresource": other.name.partition("/")[2],
+                "responseKind": _response_kind(other),
+                "verbs": list(other.verbs),
+            }
+            for other in found
+            if other.name.startswith(f"{one.name}/")
+        ]
+        if below:
+            shown["subresources"] = below
+        yield shown
 
 
-def _resource(kind: ServedKind) -> Document:
-    short = kind.definition.short_names
-    shown = {
-        "name": kind.plural,
-        "singularName": kind.definition.singular,
-        "namespaced": kind.namespaced,
-        "kind": kind.kind,
-        "verbs": kind.verbs,
-    }
-    return {**shown, "shortNames": list(short)} if short else shown
+def _response_kind(one: DiscoveredResource) -> Document:
+    group, api_version = one.answers or ("", "")
+    return {"group": group, "version": api_version, "kind": one.kind}

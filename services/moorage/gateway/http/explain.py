@@ -47,7 +47,7 @@ class Explanations:
             StatusError: 405 for other methods; 503 if there is no query worker, or it does not answer.
         """
         if request.method not in {"GET", "HEAD"}:
-            raise paths.not_allowed(request.method)
+            raise paths.not_allowed()
         if not self._server:
             raise unavailable("the gateway has no query worker: MOORAGE_QUERY_SERVER is not set")
         http = self._http = self._http or httpx.AsyncClient(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.served_kinds import served_at
 from moorage.kinds.kind import ServedKind
+from moorage.kinds.status.records import ObjectId
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,14 @@ class ResourcePath:
     subresource: str = ""
     """`scale` or `status`. Empty for the object itself."""
 
+    is_watched: bool = False
+    """Whether the path itself asks for changes: `/api/v1/watch/…`."""
+
+    @property
+    def object_id(self) -> ObjectId:
+        """The object that it names."""
+        return ObjectId(self.kind.kind, self.namespace, self.name)
+
 
 def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
     """Parse the parts of a path after its group and version.
@@ -31,6 +40,9 @@ def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
         StatusError: 404 if nothing is served there.
     """
     namespace = ""
+    is_watched = parts[:1] == ["watch"] and len(parts) > 1
+    if is_watched:
+        parts = parts[1:]
     if parts[:1] == ["namespaces"] and len(parts) > 2:  # noqa: PLR2004 - namespaces/{ns}/{plural}…
         namespace, parts = parts[1], parts[2:]
     plural, *rest = parts
@@ -38,13 +50,17 @@ def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
     if kind is None or (namespace and not kind.namespaced) or len(rest) > 2 or "" in (*parts[1:],):  # noqa: PLR2004 - name, subresource
         raise no_such_path()
     name, subresource = (*rest, "", "")[:2]
-    if subresource and subresource not in kind.definition.subresources:
+    if subresource and (is_watched or subresource not in _subresources(kind)):
         raise no_such_path()
     if name and kind.namespaced and not namespace:
         raise no_such_path()
-    return ResourcePath(kind, namespace, name, subresource)
+    return ResourcePath(kind, namespace, name, subresource, is_watched)
 
 
-def not_allowed(method: str) -> StatusError:
+def _subresources(kind: ServedKind) -> tuple[str, ...]:
+    return (*kind.definition.subresources, *kind.definition.container_subresources)
+
+
+def not_allowed() -> StatusError:
     """405: the method is not supported there."""
-    return StatusError(405, f"the server does not allow this method on the requested resource ({method})")
+    return StatusError(405, "the server does not allow this method on the requested resource")

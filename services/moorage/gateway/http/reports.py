@@ -26,6 +26,7 @@ from moorage.core.conditions.reports import Refusal, check_size, check_time, che
 from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.errors import Cause, StatusError, bad_request, field_errors, unavailable
 from moorage.gateway.http import bodies, paths
+from moorage.gateway.http.negotiation import JSON, body_media
 from moorage.gateway.store import Store
 from moorage.runtime.clock import Clock
 from moorage_schemas.condition import ConditionReported
@@ -74,8 +75,8 @@ class Intake:
                 now.
         """
         if request.method != "POST":
-            raise paths.not_allowed(request.method)
-        media = bodies.check_media_type(request, bodies.JSON, STRUCTURED, BATCH)
+            raise paths.not_allowed()
+        media = body_media(request, (JSON, STRUCTURED, BATCH))
         if not self._store.ready:
             raise unavailable("the gateway is not ready: it is still reading its tables")
         body = await bodies.read_body(request)
@@ -177,4 +178,4 @@ def _invalid_envelope(error: EnvelopeError) -> StatusError:
 
 
 def _answer(code: int, document: Mapping[str, Any]) -> Response:
-    return Response(orjson.dumps(document), code, media_type=bodies.JSON)
+    return Response(orjson.dumps(document), code, media_type=JSON)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
-from moorage.gateway.errors import bad_request
+from moorage.core.apimachinery.field_errors import quote
+from moorage.core.apimachinery.unstructured import at
+from moorage.gateway.errors import bad_request, shorten
+from moorage.kinds.kind import Kind
 
 Document = Mapping[str, Any]
 Predicate = Callable[[Document], bool]
@@ -18,13 +21,8 @@ _PAIR = re.compile(r"\s*(?P<key>[^\s!=(),]+)\s*(?P<operator>==|=|!=)\s*(?P<value
 _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")  # characters that JSON writes as they are
 _HAS = re.compile(r"\s*(?P<not>!?)\s*(?P<key>[^\s!=(),]+)\s*")
 
-FIELDS: dict[str, Callable[[Document], str]] = {
-    "metadata.name": lambda document: str(document["metadata"].get("name", "")),
-    "metadata.namespace": lambda document: str(document["metadata"].get("namespace", "")),
-    "spec.nodeName": lambda document: str((document.get("spec") or {}).get("nodeName") or ""),
-    "status.phase": lambda document: str((document.get("status") or {}).get("phase") or ""),
-}
-"""The fields that a `fieldSelector` may name."""
+_EVERYWHERE: Final = ("metadata.name", "metadata.namespace")
+"""The fields that a `fieldSelector` may name for every kind."""
 
 
 class Selector:
@@ -39,6 +37,11 @@ class Selector:
         self._tests = tests
         self._texts = texts
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it selects every object."""
+        return not self._tests
+
     def __call__(self, document: Document) -> bool:
         """Whether it selects an object."""
         return all(test(document) for test in self._tests)
@@ -51,8 +54,13 @@ class Selector:
         return not self._tests or self(orjson.loads(json))
 
 
-def selector(labels: str, fields: str) -> Selector:
+def selector(labels: str, fields: str, kind: Kind[Any] | None = None) -> Selector:
     """Returns what selects by both selectors. Empty selectors select everything.
+
+    Args:
+        labels: the label selector.
+        fields: the field selector.
+        kind: of the objects, which says what fields may be named beside the name and the namespace.
 
     Raises:
         StatusError: a selector is invalid, or names a field that is not supported.
@@ -60,8 +68,16 @@ def selector(labels: str, fields: str) -> Selector:
     label_parts = split(labels) if labels.strip() else []
     field_parts = split(fields) if fields.strip() else []
     tests = [_label_test(part, labels) for part in label_parts]
-    tests += [_field_test(part, fields) for part in field_parts]
-    return Selector(tests, [text for part in (*label_parts, *field_parts) if (text := _text_of(part))])
+    known = kind.field_selectors if kind is not None else {}
+    tests += [_field_test(part, known) for part in field_parts]
+    sure = (*label_parts, *(part for part in field_parts if not _may_be_missing(part, known)))
+    return Selector(tests, [text for part in sure if (text := _text_of(part))])
+
+
+def _may_be_missing(part: str, known: Mapping[str, str]) -> bool:
+    """Whether a requirement may be true of an object without the field, or with a value that is no string."""
+    found = _PAIR.fullmatch(part)
+    return found is not None and (found["value"] == known.get(found["key"], "") or found["value"] in {"true", "false"})
 
 
 def _text_of(part: str) -> bytes:
@@ -69,6 +85,8 @@ def _text_of(part: str) -> bytes:
     found = _PAIR.fullmatch(part)
     if found is None or found["operator"] == "!=" or _PLAIN.fullmatch(found["value"]) is None:
         return b""
+    if found["value"].isdecimal():
+        return found["value"].encode()  # it may be a number
     return f'"{found["value"]}"'.encode()
 
 
@@ -98,17 +116,26 @@ def _label_test(part: str, whole: str) -> Predicate:
     )
 
 
-def _field_test(part: str, whole: str) -> Predicate:
+def _field_test(part: str, known: Mapping[str, str]) -> Predicate:
     found = _PAIR.fullmatch(part)
     if found is None:
-        raise bad_request(
-            f"fieldSelector: invalid value {whole!r}: {part.strip()!r} is not a requirement such as metadata.name=n1"
-        )
-    read = FIELDS.get(found["key"])
-    if read is None:
-        raise bad_request(f"field label not supported: {found['key']} (supported: {', '.join(sorted(FIELDS))})")
-    value, same = found["value"], found["operator"] != "!="
-    return lambda document: (read(document) == value) is same
+        raise bad_request(f"invalid selector: '{shorten(part)}'; can't understand '{shorten(part)}'")
+    path, value, same = found["key"], found["value"], found["operator"] != "!="
+    if path not in _EVERYWHERE and path not in known:
+        if known:
+            raise bad_request(f"field label not supported: {shorten(path)}")
+        supported = ", ".join(map(quote, _EVERYWHERE))
+        raise bad_request(f"{quote(str(shorten(path)))} is not a known field selector: only {supported}")
+    names, missing = path.split("."), known.get(path, "")
+    return lambda document: (_text_at(document, names, missing) == value) is same
+
+
+def _text_at(document: Document, names: Sequence[str], missing: str) -> str:
+    """The value of a field as text."""
+    value = at(document, *names)
+    if value is None or value == "":
+        return missing
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _labels(document: Document) -> Mapping[str, Any]:

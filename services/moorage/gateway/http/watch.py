@@ -1,17 +1,15 @@
-"""Watches: the changes of a kind after a resource version, as JSON lines."""
+"""Watches: the changes of a kind after a resource version, one event after the other."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
-from moorage.gateway.errors import StatusError
+from moorage.gateway.errors import Cause, StatusError
 from moorage.gateway.history import ObjectChange, TooOldError
-from moorage.gateway.http import answers
+from moorage.gateway.http.representations import EventEncoder, JsonEvents
 from moorage.gateway.http.selectors import Selector
 from moorage.gateway.store import Store
 from moorage.kinds.kind import ServedKind
@@ -39,6 +37,9 @@ class Watch:
     timeout: float | None = None
     """Seconds after which the watch ends. None means never."""
 
+    encoder: EventEncoder = field(default_factory=JsonEvents)
+    """Makes the bytes of the events."""
+
 
 def expired(version: int, floor: int) -> StatusError:
     """410: the version is older than the history."""
@@ -56,7 +57,8 @@ def start(store: Store, watch: Watch) -> int:
     if watch.version > store.version:
         raise StatusError(
             504,
-            f"Too large resource version: {watch.version}, current: {store.version}",
+            f"Timeout: Too large resource version: {watch.version}, current: {store.version}",
+            causes=[Cause("ResourceVersionTooLarge", "Too large resource version")],
             retry_after=1,
         )
     try:
@@ -77,7 +79,7 @@ async def events(store: Store, watch: Watch, number: int) -> AsyncIterator[bytes
         try:
             changes = store.history.since(number)
         except TooOldError:
-            yield _line("ERROR", expired(store.version, store.history.floor).document())
+            yield watch.encoder.error(expired(store.version, store.history.floor).document())
             return
         number, reached = store.history.count, store.version
         if lines := b"".join(line for change in changes for line in _lines(watch, change)):
@@ -100,11 +102,7 @@ async def events(store: Store, watch: Watch, number: int) -> AsyncIterator[bytes
 def _present(store: Store, watch: Watch) -> bytes:
     """The present objects, as if they had just been added."""
     objects = store.all(watch.kind.kind, watch.namespace)
-    lines = [
-        _event("ADDED", found)
-        for shown in objects
-        if (found := answers.selected(watch.kind, shown, watch.selected)) is not None
-    ]
+    lines = [watch.encoder.event("ADDED", watch.kind, shown) for shown in objects if watch.selected.selects(shown.json)]
     if watch.initial_end:
         lines.append(_bookmark(store.version, watch, _INITIAL_END))
     return b"".join(lines)
@@ -117,7 +115,7 @@ def _lines(watch: Watch, change: ObjectChange) -> Iterator[bytes]:
     before, after = _selects(watch, change.before), _selects(watch, change.after)
     if before or after:
         word = "MODIFIED" if before and after else "ADDED" if after else "DELETED"
-        yield _event(word, answers.shown(watch.kind, change.last))
+        yield watch.encoder.event(word, watch.kind, change.last)
 
 
 def _selects(watch: Watch, state: bytes | None) -> bool:
@@ -128,12 +126,4 @@ def _bookmark(version: int, watch: Watch, annotations: Mapping[str, str] | None 
     metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
     if annotations:
         metadata["annotations"] = dict(annotations)
-    return _line("BOOKMARK", {"kind": watch.kind.kind, "apiVersion": watch.kind.api_version, "metadata": metadata})
-
-
-def _event(change: str, document: bytes) -> bytes:
-    return b'{"type":"%s","object":%s}\n' % (change.encode(), document)
-
-
-def _line(change: str, document: Mapping[str, Any]) -> bytes:
-    return orjson.dumps({"type": change, "object": document}, option=orjson.OPT_APPEND_NEWLINE)
+    return watch.encoder.bookmark(watch.kind, metadata)

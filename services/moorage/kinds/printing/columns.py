@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
 from moorage.core.apimachinery.durations import age, human
@@ -21,13 +22,38 @@ Cell = Callable[[Object, datetime], str]
 NONE: Final = "<none>"
 
 
+class Audience(Enum):
+    """Who is shown a column."""
+
+    EVERYONE = auto()
+    KUBECTL = auto()
+    """Only the tables of the API, which kubectl prints: it is Kubernetes' own column."""
+
+    MOORAGE = auto()
+    """Only Moorage's command line: Kubernetes' table has no such column."""
+
+
 class TableColumn(NamedTuple):
     """One column of a table."""
 
     title: str
+    """In capitals, or as Kubernetes spells it."""
+
     cell: Cell
     wide: bool = False
     """Whether only wide tables have it (`-o wide`)."""
+
+    audience: Audience = Audience.EVERYONE
+    type: str = "string"
+    """The type of its cells in the API: `string` or `integer`."""
+
+    description: str = ""
+    """What it means, for the API. Empty if the title says it."""
+
+    @property
+    def api_name(self) -> str:
+        """The title as the tables of the API have it: `Up-to-date`, `Hub Accepted`."""
+        return " ".join(word.capitalize() for word in self.title.split()) if self.title.isupper() else self.title
 
 
 def of(make: Callable[[Object], str]) -> Cell:

@@ -1,0 +1,61 @@
+"""What the verbs work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.requests import Request
+
+from moorage.core.admission.feature_gates import FeatureGates
+from moorage.gateway import errors
+from moorage.gateway.http import tables
+from moorage.gateway.http.negotiation import JSON, YAML, ObjectView, accepted
+from moorage.gateway.http.paths import ResourcePath
+from moorage.gateway.http.representations import Representation
+from moorage.gateway.metrics import Metrics
+from moorage.gateway.shown_objects import ShownObject
+from moorage.gateway.store import Store
+from moorage.gateway.writer import Writer
+from moorage.kinds.kind import ServedKind
+from moorage.runtime.clock import Clock
+
+ONE: Final = (ObjectView.WHOLE, ObjectView.TABLE, ObjectView.METADATA, ObjectView.METADATA_LIST)
+"""The views that a request may name. One that does not fit the answer is refused with words of its own."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """The present objects, the way to write them, and what is switched on."""
+
+    store: Store
+    writer: Writer
+    metrics: Metrics
+    clock: Clock
+    switches: Callable[[], FeatureGates]
+
+    def representation(self, request: Request, kind: ServedKind, views: Iterable[ObjectView] = ONE) -> Representation:
+        """Return the form in which a request gets objects of a kind.
+
+        Raises:
+            StatusError: 406 if none of the accepted forms can be sent.
+        """
+        form = accepted(request, media_of(kind), views)
+        return Representation(form, tables.included(request.query_params.get("includeObject", "")), self.clock.now)
+
+    def present(self, path: ResourcePath) -> ShownObject:
+        """Return the object that a path names.
+
+        Raises:
+            StatusError: 404 if there is none.
+        """
+        shown = self.store.get(path.object_id)
+        if shown is None:
+            raise errors.not_found(path.kind.group, path.kind.plural, path.name)
+        return shown
+
+
+def media_of(_: ServedKind) -> tuple[str, ...]:
+    """Return the media types in which objects of a kind can be sent, the default first."""
+    return (JSON, YAML)

@@ -1,0 +1,38 @@
+"""`/healthz`, `/livez` and `/readyz`: whether the process answers, and whether reads and writes are served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+Check = Callable[[], str]
+"""Returns why a check has failed. Empty if it has not."""
+
+
+def health(request: Request, name: str, checks: Mapping[str, Check], one: str) -> Response:
+    """Answer a health check.
+
+    Args:
+        request: with `?verbose` it gets a line for each check; `?exclude=` leaves one out.
+        name: the first part of the path.
+        checks: the checks by name.
+        one: the only check that is asked for. Empty for all.
+    """
+    if one and one not in checks:
+        return PlainTextResponse("404 page not found\n", 404)
+    query = request.query_params
+    excluded = frozenset(query.getlist("exclude"))
+    chosen = {one: checks[one]} if one else checks
+    lines, obstacle = [], ""
+    for title, check in chosen.items():
+        why = "" if title in excluded else check()
+        if title in excluded:
+            lines.append(f"[+]{title} excluded: ok\n")
+        else:
+            lines.append(f"[-]{title} failed: {why}\n" if why else f"[+]{title} ok\n")
+        obstacle = obstacle or why
+    if obstacle:
+        return PlainTextResponse("".join((*lines, f"{name} check failed\n")) if "verbose" in query else obstacle, 503)
+    return PlainTextResponse("".join((*lines, f"{name} check passed\n")) if "verbose" in query else "ok")

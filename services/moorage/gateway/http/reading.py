@@ -1,0 +1,176 @@
+"""The verbs `get`, `list` and `watch`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from moorage.gateway.errors import Cause, StatusError, bad_request
+from moorage.gateway.http import answers, paging, tables, watch
+from moorage.gateway.http.backend import ONE, Backend
+from moorage.gateway.http.negotiation import JSON, AnswerForm, accepted
+from moorage.gateway.http.options import LONGEST_WATCH, ListOptions, list_options, resource_version
+from moorage.gateway.http.paging import ListSnapshot, Snapshots
+from moorage.gateway.http.paths import ResourcePath
+from moorage.gateway.http.representations import PIECE, JsonEvents, ListHead
+from moorage.gateway.http.selectors import Selector, selector
+from moorage.gateway.shown_objects import ShownObject
+from moorage.kinds.kind import ServedKind
+
+_FRESH_WITHIN: Final = 3.0
+"""Seconds that a request waits for a resource version which another gateway has shown already."""
+
+
+class ReadVerbs:
+    """Answers requests that only read.
+
+    Args:
+        backend: the objects.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._snapshots = Snapshots(backend.store)
+
+    async def get(self, request: Request, path: ResourcePath) -> Response:
+        """Return one object.
+
+        Raises:
+            StatusError: 404 if there is none, 406 if the accepted forms cannot be sent.
+        """
+        await self._reach(resource_version(request.query_params.get("resourceVersion", "")))
+        representation = self._backend.representation(request, path.kind)
+        shown = self._backend.present(path)
+        return answers.answer(200, representation.one(path.kind, shown), representation.media_type)
+
+    async def listed(self, request: Request, path: ResourcePath) -> Response:
+        """Return a list, or the changes of one if the request is a watch.
+
+        Raises:
+            StatusError: the options are not allowed, or what they ask for cannot be had.
+        """
+        options = list_options(request.query_params, is_watch=path.is_watched)
+        fields = ",".join(filter(None, (options.fields, f"metadata.name={path.name}" if path.name else "")))
+        selects = selector(options.labels, fields, path.kind.definition)
+        if options.is_watch:
+            return await self._watch(request, path, options, selects)
+        representation = self._backend.representation(request, path.kind)
+        snapshot = await self._snapshot(path, options)
+        page, head = await self._page(path, options, snapshot, selects)
+        pieces = representation.listed(path.kind, head, page)
+        return await answers.in_pieces(request, pieces, representation.media_type)
+
+    def chosen(self, path: ResourcePath, options: ListOptions) -> Iterator[ShownObject]:
+        """Yield the present objects that a request selects.
+
+        Raises:
+            StatusError: 400 if a selector cannot be read.
+        """
+        selects = selector(options.labels, options.fields, path.kind.definition)
+        snapshot = self._snapshots.present(path.kind.kind, path.namespace)
+        return (shown for shown in snapshot.objects if selects.selects(shown.json))
+
+    async def _snapshot(self, path: ResourcePath, options: ListOptions) -> ListSnapshot:
+        kind, namespace = path.kind.kind, path.namespace
+        if options.token:
+            if options.version not in {"", "0"}:
+                raise bad_request("specifying resource version is not allowed when using continue")
+            return self._snapshots.rest(kind, namespace, paging.parse(options.token))
+        version = resource_version(options.version, "invalid resource version: ")
+        await self._reach(version)
+        if options.match == "Exact" or (options.limit and version and not options.match):
+            found = self._snapshots.at(kind, namespace, version)
+            if found is None:
+                raise StatusError(410, "The resourceVersion for the provided list is too old.", reason="Expired")
+            return found
+        return self._snapshots.present(kind, namespace)
+
+    async def _page(
+        self, path: ResourcePath, options: ListOptions, snapshot: ListSnapshot, selects: Selector
+    ) -> tuple[Iterator[bytes | None], ListHead]:
+        """The objects of one part of a list, and what the part says of itself."""
+        objects, start, limit = snapshot.objects, snapshot.start, options.limit
+        if not limit:
+            return _selected(objects, range(start, len(objects)), selects), ListHead(snapshot.version)
+        numbers: list[int] = []
+        for place in range(start, len(objects)):
+            if len(numbers) > limit:
+                break
+            if selects.is_empty or selects.selects(objects[place].json):
+                numbers.append(place)
+            if place % PIECE == 0:
+                await asyncio.sleep(0)
+        page = _selected(objects, numbers[:limit], Selector())
+        if len(numbers) <= limit:
+            return page, ListHead(snapshot.version)
+        self._snapshots.keep(path.kind.kind, path.namespace, snapshot, time.monotonic())
+        remaining = len(objects) - start - limit if selects.is_empty else 0
+        return page, ListHead(snapshot.version, paging.token_for(snapshot.version, objects[numbers[limit]]), remaining)
+
+    async def _watch(
+        self, request: Request, path: ResourcePath, options: ListOptions, selects: Selector
+    ) -> StreamingResponse:
+        form = accepted(request, watched_media_of(path.kind), ONE)
+        version = resource_version(options.version)
+        await self._reach(version)
+        begins = version or None
+        if options.initial_events is not None:
+            # No present object is older than any version, so all of them are shown, or none.
+            begins = None if options.initial_events else version or self._backend.store.version
+        asked = watch.Watch(
+            kind=path.kind,
+            namespace=path.namespace,
+            selected=selects,
+            version=begins,
+            bookmarks=options.bookmarks,
+            initial_end=bool(options.initial_events),
+            timeout=min(options.timeout or LONGEST_WATCH, LONGEST_WATCH),
+            encoder=self._events(request, form),
+        )
+        number = watch.start(self._backend.store, asked)
+
+        async def events() -> AsyncIterator[bytes]:
+            with self._backend.metrics.watches.track_inprogress():
+                async for event in watch.events(self._backend.store, asked, number):
+                    yield event
+
+        return StreamingResponse(events(), media_type=form.media)
+
+    def _events(self, request: Request, form: AnswerForm) -> JsonEvents:
+        include = tables.included(request.query_params.get("includeObject", ""))
+        return JsonEvents(form, include, self._backend.clock.now)
+
+    async def _reach(self, version: int) -> None:
+        """Wait until a resource version is shown here.
+
+        Raises:
+            StatusError: 504 if that takes too long, most likely because no gateway has ever given it.
+        """
+        store = self._backend.store
+        try:
+            async with asyncio.timeout(_FRESH_WITHIN):
+                while store.version < version:
+                    await store.history.wait()
+        except TimeoutError:
+            raise StatusError(
+                504,
+                f"Timeout: Too large resource version: {version}, current: {store.version}",
+                causes=[Cause("ResourceVersionTooLarge", "Too large resource version")],
+                retry_after=1,
+            ) from None
+
+
+def watched_media_of(_: ServedKind) -> tuple[str, ...]:
+    """Return the media types in which changes of objects of a kind can be sent, the default first."""
+    return (JSON,)
+
+
+def _selected(objects: Sequence[ShownObject], numbers: Sequence[int], selects: Selector) -> Iterator[bytes | None]:
+    for number in numbers:
+        json = objects[number].json
+        yield json if selects.selects(json) else None

@@ -1,0 +1,164 @@
+"""Access reviews: what the caller may do, and who the caller is.
+
+There is no authentication yet. Whoever reaches the gateway is its one administrator, who may do everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moorage.core.apimachinery.field_errors import FieldError, invalid
+from moorage.core.apimachinery.unstructured import part
+from moorage.gateway import errors
+from moorage.gateway.errors import bad_request
+from moorage.gateway.http import answers, bodies, paths
+from moorage.gateway.http.negotiation import JSON, YAML, accepted
+from moorage.gateway.http.options import write_options
+from moorage.runtime.clock import Clock
+from moorage_schemas.times import format_time
+
+Document = dict[str, Any]
+
+VERSION: Final = "v1"
+AUTHORIZATION: Final = "authorization.k8s.io"
+AUTHENTICATION: Final = "authentication.k8s.io"
+VERSIONS: Final = ((AUTHENTICATION, VERSION), (AUTHORIZATION, VERSION))
+"""The groups and versions that only reviews are in."""
+
+USER: Final = "moorage:admin"
+"""The name of the one administrator."""
+
+GROUPS: Final = ("system:masters", "system:authenticated")
+"""The administrator's groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """One kind of review. It is created, answered, and kept nowhere."""
+
+    group: str
+    plural: str
+    kind: str
+    status: Callable[[Document], Document]
+    """Returns the answer to a review, from its `spec`."""
+
+    namespaced: bool = False
+
+    check: Callable[[Document], list[FieldError]] = lambda _: []
+    """Returns the errors in its `spec`."""
+
+
+def answered(request: Request, group: str, parts: Sequence[str]) -> Review | None:
+    """Return the review that a path names. None if it names none.
+
+    Raises:
+        StatusError: 405 if it is not being created.
+    """
+    *before, plural = parts or ("",)
+    found = next((one for one in REVIEWS if (one.group, one.plural) == (group, plural)), None)
+    if found is None or len(before) != (2 if found.namespaced else 0) or (before and before[0] != "namespaces"):
+        return None
+    if request.method != "POST":
+        raise paths.not_allowed()
+    return found
+
+
+async def answer(request: Request, review: Review, clock: Clock) -> Response:
+    """Answer a review.
+
+    Raises:
+        StatusError: 400 if it cannot be read, 422 if it asks for nothing.
+    """
+    write_options(request.query_params, "CreateOptions")
+    form = accepted(request, (JSON, YAML))
+    sent = await bodies.read_object(request, review.kind)
+    api_version = f"{review.group}/{VERSION}"
+    said = (sent.get("apiVersion") or api_version, sent.get("kind") or review.kind)
+    if said != (api_version, review.kind):
+        raise bad_request(f"the path is of {api_version}, Kind={review.kind}, and the object is of another one")
+    spec = sent.get("spec")
+    if spec is not None and not isinstance(spec, dict):
+        raise bad_request(
+            f'{review.kind} in version "{VERSION}" cannot be handled as a {review.kind}: spec: must be an object'
+        )
+    if found := review.check(spec or {}):
+        raise errors.invalid(review.group, "", "", found)
+    metadata = dict(part(sent, "metadata"))
+    if review.group == AUTHENTICATION:
+        metadata["creationTimestamp"] = format_time(clock.now().replace(microsecond=0))
+    shown: Document = {"kind": review.kind, "apiVersion": api_version, "metadata": metadata}
+    if review.group == AUTHORIZATION:
+        shown["spec"] = spec or {}
+    shown["status"] = review.status(spec or {})
+    return answers.in_form(201, shown, form)
+
+
+def _of_caller(_: Document) -> Document:
+    return {"allowed": True}
+
+
+def _of_anyone(spec: Document) -> Document:
+    """What somebody may do. Only the administrator exists."""
+    groups = spec.get("groups")
+    is_admin = spec.get("user") == USER or (isinstance(groups, list) and GROUPS[0] in groups)
+    return {"allowed": True} if is_admin else {"allowed": False, "reason": "there is no other user than moorage:admin"}
+
+
+def _rules(_: Document) -> Document:
+    return {
+        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "incomplete": False,
+    }
+
+
+def _caller(_: Document) -> Document:
+    return {"userInfo": {"username": USER, "groups": list(GROUPS)}}
+
+
+def _check_attributes(spec: Mapping[str, Any]) -> list[FieldError]:
+    if bool(spec.get("resourceAttributes")) is bool(spec.get("nonResourceAttributes")):
+        rule = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        return [invalid("spec", None, rule)]
+    return []
+
+
+def _check_user(spec: Mapping[str, Any]) -> list[FieldError]:
+    found = _check_attributes(spec)
+    if not spec.get("user") and not spec.get("groups"):
+        found.append(invalid("spec.user", "", "at least one of user or group must be specified"))
+    return found
+
+
+REVIEWS: Final = (
+    Review(
+        group=AUTHORIZATION,
+        plural="localsubjectaccessreviews",
+        kind="LocalSubjectAccessReview",
+        namespaced=True,
+        status=_of_anyone,
+        check=_check_user,
+    ),
+    Review(
+        group=AUTHORIZATION,
+        plural="selfsubjectaccessreviews",
+        kind="SelfSubjectAccessReview",
+        status=_of_caller,
+        check=_check_attributes,
+    ),
+    Review(group=AUTHORIZATION, plural="selfsubjectrulesreviews", kind="SelfSubjectRulesReview", status=_rules),
+    Review(
+        group=AUTHORIZATION,
+        plural="subjectaccessreviews",
+        kind="SubjectAccessReview",
+        status=_of_anyone,
+        check=_check_user,
+    ),
+    Review(group=AUTHENTICATION, plural="selfsubjectreviews", kind="SelfSubjectReview", status=_caller),
+)
+"""The kinds of reviews that are answered."""

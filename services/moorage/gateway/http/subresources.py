@@ -1,0 +1,84 @@
+"""The subresources of objects: `scale` and `status`, and those that need running containers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moorage.gateway.errors import StatusError
+from moorage.gateway.http import answers, bodies, patches, paths, scale
+from moorage.gateway.http.backend import Backend
+from moorage.gateway.http.options import write_options
+from moorage.gateway.http.paths import ResourcePath
+from moorage.gateway.http.writing import caller
+
+Document = dict[str, Any]
+Part = Callable[[Mapping[str, Any]], Document]
+"""Returns the part of an object that a subresource shows."""
+
+
+class Subresources:
+    """Answers requests about parts of objects that are read and changed separately.
+
+    Args:
+        backend: the objects.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def handle(self, request: Request, path: ResourcePath) -> Response:
+        """Answer one request.
+
+        Raises:
+            StatusError: the request fails.
+        """
+        if path.subresource in path.kind.definition.container_subresources:
+            raise _no_containers(path)
+        method = request.method
+        show: Part = scale.scale_of if path.subresource == "scale" else dict
+        representation = self._backend.representation(request, path.kind)
+        if method == "GET":
+            shown = self._backend.present(path)
+            document = show(path.kind.converted(shown.document))
+            return answers.answer(200, representation.document(document), representation.media_type)
+        if method not in {"PUT", "PATCH"}:
+            raise paths.not_allowed()
+        options = write_options(request.query_params, "UpdateOptions" if method == "PUT" else "PatchOptions")
+        if method == "PUT":
+            body = await bodies.read_object(request, scale.KIND if path.subresource == "scale" else path.kind.kind)
+        else:
+            body = await patches.read_patch(request)
+
+        def changed(shown: Document) -> Document:
+            shown = dict(path.kind.converted(shown))
+            part = body if method == "PUT" else patches.merged_with(show(shown), body)
+            if path.subresource == "scale":
+                return scale.scaled(shown, part, path.name)
+            return self._with_status(path, shown, part)
+
+        verb = f"{'update' if method == 'PUT' else 'patch'}/{path.subresource}"
+        after = await self._backend.writer.change(
+            path.kind, path.object_id, changed, verb, caller(request), dry_run=options.dry_run
+        )
+        document = show(path.kind.converted(after.document))
+        return answers.answer(200, representation.document(document), representation.media_type)
+
+    @staticmethod
+    def _with_status(path: ResourcePath, shown: Document, part: Document) -> Document:
+        wanted = bodies.check_identity(part, path.kind, path.namespace, path.name)
+        metadata = {**shown["metadata"], "resourceVersion": wanted["metadata"].get("resourceVersion", "")}
+        metadata["uid"] = wanted["metadata"].get("uid") or metadata.get("uid", "")
+        return {**shown, "metadata": metadata, "status": wanted.get("status") or {}}
+
+
+def _no_containers(path: ResourcePath) -> StatusError:
+    """501: what was asked for needs a container that runs."""
+    return StatusError(
+        501,
+        f"{path.kind.plural}/{path.subresource} is not possible: Moorage decides where work may run, and runs no "
+        "containers itself",
+    )

@@ -1,0 +1,125 @@
+"""The verbs `create` and `update`, and what all writes share: who writes, and how a written object is answered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moorage.gateway import errors
+from moorage.gateway.admission.feature_gates import warning_header, warnings
+from moorage.gateway.http import answers, bodies, placement_decisions
+from moorage.gateway.http.backend import Backend
+from moorage.gateway.http.options import write_options
+from moorage.gateway.http.paths import ResourcePath
+from moorage.gateway.http.representations import Representation
+from moorage.gateway.shown_objects import ShownObject
+from moorage.gateway.writer import Caller
+from moorage.kinds.kind import ServedKind
+
+_TRACE: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_LONGEST_ACTOR: Final = 128
+
+
+class WriteVerbs:
+    """Answers requests that create or replace an object.
+
+    Args:
+        backend: the objects.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def create(self, request: Request, path: ResourcePath) -> Response:
+        """Create an object.
+
+        Raises:
+            StatusError: it cannot be read, breaks a rule, or cannot be written.
+        """
+        options = write_options(request.query_params, "CreateOptions")
+        representation = self._backend.representation(request, path.kind)
+        body = await bodies.read_object(request, path.kind.kind)
+        document = bodies.check_identity(body, path.kind, path.namespace, "")
+        shown = await self._backend.writer.create(path.kind, document, caller(request), dry_run=options.dry_run)
+        return written(self._backend, path.kind, shown, representation, sent=document, code=201)
+
+    async def update(self, request: Request, path: ResourcePath) -> Response:
+        """Replace an object.
+
+        Raises:
+            StatusError: it cannot be read, is not there, breaks a rule, or cannot be written.
+        """
+        options = write_options(request.query_params, "UpdateOptions")
+        representation = self._backend.representation(request, path.kind)
+        body = await bodies.read_object(request, path.kind.kind)
+        document = bodies.check_identity(body, path.kind, path.namespace, path.name)
+        shown = await self._backend.writer.change(
+            path.kind, path.object_id, lambda _: document, "update", caller(request), dry_run=options.dry_run
+        )
+        return written(self._backend, path.kind, shown, representation, sent=document)
+
+    async def repeat(self, request: Request, path: ResourcePath) -> Response:
+        """Answer a write of an object that only the system writes. It is never stored, but accepted if nothing differs.
+
+        Raises:
+            StatusError: 422 if it differs, 405 if no write is possible at all.
+        """
+        definition = path.kind.definition
+        if not definition.repeatable or request.method != "POST" or path.name or not path.namespace:
+            raise errors.StatusError(
+                405, f"{path.kind.resource} are written by Moorage's services and can only be read"
+            )
+        representation = self._backend.representation(request, path.kind)
+        body = await bodies.read_object(request, path.kind.kind)
+        wanted = bodies.check_identity(body, path.kind, path.namespace, "")
+        shown = placement_decisions.already_decided(
+            wanted, path.kind, list(self._backend.store.all(path.kind.kind, path.namespace))
+        )
+        response = answers.answer(200, representation.one(path.kind, shown), representation.media_type)
+        warn(response, [placement_decisions.NOT_STORED])
+        return response
+
+
+def written(
+    backend: Backend,
+    served: ServedKind,
+    shown: ShownObject,
+    representation: Representation,
+    *,
+    sent: Mapping[str, Any],
+    code: int = 200,
+) -> Response:
+    """Return the answer of a write: the object, and warnings about what of it has no effect.
+
+    Args:
+        backend: the objects.
+        served: the kind of the object.
+        shown: the object.
+        representation: the form of the answer.
+        sent: the object or the patch that was sent.
+        code: of the answer.
+    """
+    response = answers.answer(code, representation.one(served, shown), representation.media_type)
+    kind, document = served.definition, shown.document
+    warn(response, warnings(document, kind, backend.switches()))
+    warn(response, kind.notes(document, sent, backend.store.tables))
+    return response
+
+
+def warn(response: Response, texts: Iterable[str]) -> None:
+    """Add warnings to an answer, which kubectl shows."""
+    for text in texts:
+        response.headers.append("warning", warning_header(text))
+
+
+def caller(request: Request) -> Caller:
+    """The caller as the request names it: its `fieldManager`, otherwise the first word of its user agent."""
+    agent = request.headers.get("user-agent", "").partition(" ")[0].partition("/")[0]
+    actor = request.query_params.get("fieldManager", "") or agent or "anonymous"
+    trace = request.headers.get("traceparent", "")
+    shown = "".join(char if char.isprintable() else "?" for char in actor)[:_LONGEST_ACTOR]
+    return Caller(shown, trace if _TRACE.fullmatch(trace) else "")
