@@ -32,6 +32,25 @@ class TaintWish(Model):
     actor: str = ""
 
 
+class PodOrder(Model):
+    """An order about one of the pods that a controller's template makes. Such a pod has no record of its own.
+
+    It is in the record of the controller, because that determines the partition in which its pods are decided on. It
+    counts for the pod with this uid alone, and is left out of later records when that pod has ended or is bound.
+    """
+
+    pod: str
+    """The key of the pod."""
+
+    uid: str
+    node: str = ""
+    """The node that a scheduler has chosen for a pod that waits for one. Empty: the pod is to be ended, and made
+    again."""
+
+    time: Timestamp
+    actor: str = ""
+
+
 class ResourceDeclared(Model):
     """One resource as admitted. Topic `resources`, keyed by kind, namespace and name.
 
@@ -48,6 +67,9 @@ class ResourceDeclared(Model):
 
     wishes: tuple[TaintWish, ...] = ()
     """For a target: the latest edit of each (key, effect) that still has an effect."""
+
+    pods: tuple[PodOrder, ...] = ()
+    """For a controller: the orders about its pods that may not be carried out yet."""
 
     @property
     def kind(self) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +14,11 @@ from moorage.core.admission.defaults import SYSTEM_ACTOR
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
-from moorage.gateway.admission import defaults, deletion, taint_edits, validation
+from moorage.gateway.admission import defaults, deletion, pod_orders, taint_edits, validation
 from moorage.gateway.admission.deletion import Deleted, DeleteOptions
 from moorage.gateway.admission.namespaces import check_namespace
 from moorage.gateway.durable_log import Log, Write
+from moorage.gateway.locks import ObjectLocks
 from moorage.gateway.shown_objects import ShownObject, unkept
 from moorage.gateway.store import Store, within
 from moorage.kinds.kind import ServedKind, named
@@ -32,7 +32,7 @@ from moorage.runtime.clock import Clock
 from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id
-from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_partition_key
+from moorage_schemas.resource import PodOrder, ResourceDeclared, TaintWish, resource_partition_key
 from moorage_schemas.resources.configuration import CONFIGURATION_KIND, MoorageConfiguration
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.meta import Resource
@@ -94,25 +94,6 @@ def _beside(cause: Meta, topic: Topic, subject: str) -> Meta:
     )
 
 
-class _Locks:
-    """One lock for each object that is being written."""
-
-    def __init__(self) -> None:
-        self._locks: dict[ObjectId, tuple[asyncio.Lock, int]] = {}
-
-    @asynccontextmanager
-    async def held(self, object_id: ObjectId) -> AsyncIterator[None]:
-        lock, users = self._locks.get(object_id, (asyncio.Lock(), 0))
-        self._locks[object_id] = (lock, users + 1)
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, users = self._locks.pop(object_id)
-            if users > 1:
-                self._locks[object_id] = (lock, users - 1)
-
-
 class Writer:
     """Checks and writes objects. Each write of an object sees the result of the write before it.
 
@@ -128,7 +109,7 @@ class Writer:
         self._store = store
         self._log = log
         self._clock = clock
-        self._locks = _Locks()
+        self._locks = ObjectLocks()
         self._creating: Counter[str] = Counter()
         """The number of objects that are being created in each namespace."""
 
@@ -232,6 +213,7 @@ class Writer:
                 object=new,
                 version=stored.version + 1,
                 wishes=taint_edits.merged(stored.wishes, wished, applied),
+                pods=pod_orders.standing(stored.pods, self._store.tables),
             )
             goes = deletion.is_marked(new) and not deletion.is_held(new, kind.definition)
             if dry_run or goes:
@@ -263,6 +245,8 @@ class Writer:
             shown = self._shown(kind, object_id)
             self._check_preconditions(kind, object_id, shown, preconditions)
             _check_not_refused(kind, object_id, "deleted")
+            if pod_orders.is_made(object_id, self._store.tables):
+                return await self._end(object_id, shown, caller, dry_run=dry_run)
             stored = self._declared(kind, object_id)
             return await self._delete(kind, object_id, stored, options, caller, dry_run=dry_run)
 
@@ -303,6 +287,59 @@ class Writer:
             else:
                 shown = await self._write(kind, object_id, declared, "delete", caller)
         return Deleted(shown.document, gone=False)
+
+    async def bind(self, object_id: ObjectId, node: str, uid: str, caller: Caller, *, dry_run: bool = False) -> None:
+        """Set the node of a pod that has none: the choice of another scheduler, or of a person.
+
+        Args:
+            object_id: of the pod.
+            node: the name of the node. It need not exist yet.
+            uid: of the pod that is meant; empty for any of that name.
+            caller: who has chosen.
+            dry_run: whether everything is checked and nothing is written.
+
+        Raises:
+            StatusError: 404 if there is no such pod, 409 if it has a node, is being deleted or has another uid, 503 if
+                nothing can be written.
+        """
+        kind = ServedKind(POD_KIND, POD_KIND.versions[0])
+        async with self._locks.held(object_id):
+            self._ensure_writable()
+            shown = self._shown(kind, object_id)
+            pod_orders.check_unbound(shown.document, uid)
+            if pod_orders.is_made(object_id, self._store.tables):
+                await self._order(object_id, "bind", caller, node=node, dry_run=dry_run)
+            elif not dry_run:
+                stored = self._declared(kind, object_id)
+                bound = {**stored.object, "spec": {**(stored.object.get("spec") or {}), "nodeName": node}}
+                declared = stored.model_copy(update={"object": bound, "version": stored.version + 1})
+                await self._write(kind, object_id, declared, "bind", caller)
+
+    async def _end(self, object_id: ObjectId, shown: ShownObject, caller: Caller, *, dry_run: bool) -> Deleted:
+        """Have a pod ended that a controller makes. The controller makes another one."""
+        if not deletion.is_marked(shown.document):
+            await self._order(object_id, "delete", caller, dry_run=dry_run)
+            shown = self._store.get(object_id) or shown
+        return Deleted(shown.document, gone=False)
+
+    async def _order(
+        self, object_id: ObjectId, verb: str, caller: Caller, *, node: str = "", dry_run: bool = False
+    ) -> None:
+        """Write an order about a pod that a controller makes into the record of the controller."""
+        tables = self._store.tables
+        placed = tables.placements.get(object_id.key)
+        owner_id = ObjectId.of(placed.owner.key) if placed is not None else object_id
+        async with self._locks.held(owner_id):
+            stored, placed = tables.resources.get(owner_id.key), tables.placements.get(object_id.key)
+            if stored is None or placed is None or placed.owner_uid != stored.uid:
+                raise errors.not_found("", POD_KIND.plural, object_id.name)
+            order = PodOrder(pod=object_id.key, uid=placed.uid, node=node, time=self._clock.now(), actor=caller.actor)
+            others = (one for one in pod_orders.standing(stored.pods, tables) if one.uid != placed.uid)
+            declared = stored.model_copy(update={"pods": (*others, order), "version": stored.version + 1})
+            if not dry_run:
+                meta = self._meta(owner_id, event_id(owner_id.key, declared.uid, declared.version), caller)
+                audited = self._audit(object_id, declared, verb, caller).model_copy(update={"uid": placed.uid})
+                await self._commit(owner_id, declared, meta, audited)
 
     async def finish(self, object_id: ObjectId, uid: str, caller: Caller) -> bool:
         """Let a namespace go that is being deleted and has no content, as far as its other finalizers allow.
@@ -388,7 +425,7 @@ class Writer:
         owner = placed.owner.key if placed is not None else "its controller"
         raise errors.StatusError(
             405,
-            f'{kind.plural} "{object_id.name}" is made from the template of {owner}: change or delete that instead',
+            f'{kind.plural} "{object_id.name}" is made from the template of {owner}: change that instead',
         )
 
     def _may_be_declared(self, kind: ServedKind, object_id: ObjectId) -> bool:

@@ -105,9 +105,15 @@ class PodKind(Kind["Pod"]):
         """See `Kind`."""
         from moorage.kinds.status.controllers import OwnerIndex
         from moorage.kinds.status.dedicated import DedicatedIndex
+        from moorage.kinds.status.disruption import DisruptionIndex
         from moorage.kinds.status.reported import ReportIndex
 
-        return (OwnerIndex, DedicatedIndex, ReportIndex)
+        return (OwnerIndex, DedicatedIndex, ReportIndex, DisruptionIndex)
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        """See `Kind`."""
+        return (*super().subresources, "binding", "eviction")
 
     @property
     def model(self) -> type[Pod]:

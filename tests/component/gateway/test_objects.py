@@ -344,7 +344,7 @@ async def test_an_evicted_bare_pod_is_gone_and_its_resource_is_deleted() -> None
     assert again["metadata"]["uid"] != uid
 
 
-async def test_pods_of_a_controller_are_shown_with_its_counts_and_cannot_be_written() -> None:
+async def test_pods_of_a_controller_are_shown_with_its_counts_and_cannot_be_changed() -> None:
     gateway = Fixture()
     path = "/apis/apps/v1/namespaces/default/deployments"
     made = await gateway.ok("POST", path, deployment())
@@ -364,7 +364,7 @@ async def test_pods_of_a_controller_are_shown_with_its_counts_and_cannot_be_writ
     ]
     assert [item["spec"].get("nodeName") for item in pods] == ["n1", None]
     assert pods[0]["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
-    refused = await gateway.call("DELETE", f"{PODS}/web-0")
+    refused = await gateway.call("PATCH", f"{PODS}/web-0", {"metadata": {"labels": {"a": "b"}}})
     assert (refused.status_code, "Deployment/default/web" in refused.json()["message"]) == (405, True)
     views = await gateway.ok("GET", "/apis/moorage.io/v1alpha1/workloadplacements")
     assert [item["metadata"]["name"] for item in views["items"]] == ["web-0", "web-1"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -17,6 +17,7 @@ from starlette.responses import Response
 from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.http import answers, reviews
 from moorage.gateway.http.negotiation import JSON, PROTOBUF, YAML, AnswerForm, accepted, clauses
+from moorage.gateway.http.pod_subresources import BINDING, EVICTION, ORDERS
 from moorage.gateway.served_kinds import served
 from moorage.kinds.kind import ServedKind
 
@@ -28,6 +29,12 @@ KUBERNETES_MINOR = "37"
 _AGGREGATED: Final = "APIGroupDiscoveryList"
 _AGGREGATED_GROUP: Final = "apidiscovery.k8s.io"
 _AGGREGATED_VERSIONS: Final = ("v2", "v2beta1")
+_ANSWERS: Final[Mapping[str, tuple[str, tuple[str, str] | None]]] = {
+    "scale": ("Scale", ("autoscaling", "v1")),
+    EVICTION: ("Eviction", ("policy", "v1")),
+    BINDING: ("Binding", None),
+}
+"""The kind of subresources that are none of the object's own, and its group and version if these are others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +250,9 @@ def _resource(kind: ServedKind) -> DiscoveredResource:
 
 def _subresources(kind: ServedKind) -> Iterable[DiscoveredResource]:
     for name in kind.definition.subresources:
-        is_scale = name == "scale"
-        shown, belongs = ("Scale", ("autoscaling", "v1")) if is_scale else (kind.kind, None)
-        yield DiscoveredResource(
-            f"{kind.plural}/{name}", shown, kind.namespaced, ("get", "patch", "update"), answers=belongs
-        )
+        shown, belongs = _ANSWERS.get(name, (kind.kind, None))
+        verbs = ("create",) if name in ORDERS else ("get", "patch", "update")
+        yield DiscoveredResource(f"{kind.plural}/{name}", shown, kind.namespaced, verbs, answers=belongs)
 
 
 def _listed(one: DiscoveredResource) -> Document:

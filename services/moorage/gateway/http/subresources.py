@@ -13,6 +13,7 @@ from moorage.gateway.http import answers, bodies, patches, paths, scale
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.options import write_options
 from moorage.gateway.http.paths import ResourcePath
+from moorage.gateway.http.pod_subresources import ORDERS, PodOrders
 from moorage.gateway.http.writing import caller
 
 Document = dict[str, Any]
@@ -29,6 +30,7 @@ class Subresources:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self._orders = PodOrders(backend)
 
     async def handle(self, request: Request, path: ResourcePath) -> Response:
         """Answer one request.
@@ -38,6 +40,8 @@ class Subresources:
         """
         if path.subresource in path.kind.definition.container_subresources:
             raise _no_containers(path)
+        if path.subresource in ORDERS:
+            return await self._orders.handle(request, path)
         method = request.method
         show: Part = scale.scale_of if path.subresource == "scale" else dict
         representation = self._backend.representation(request, path.kind)

@@ -74,7 +74,11 @@ class OwnerIndex(Index):
         made = self.made_by.get(key, {})
         if before is None or after is None or before.uid != after.uid:
             made.update(dict.fromkeys(made))
-        return map(ObjectId.of, made)
+            return map(ObjectId.of, made)
+        ordered = {order.pod for order in {*before.pods} ^ {*after.pods}} & made.keys()
+        made.update(dict.fromkeys(ordered))
+        same = before.object == after.object and before.pods != after.pods
+        return map(ObjectId.of, ordered if same else made)
 
     def _placed(self, key: str, before: WorkloadPlaced | None, after: WorkloadPlaced | None) -> Iterable[ObjectId]:
         old, new = (
@@ -105,7 +109,8 @@ def counts(resource: ResourceDeclared, records: Records) -> Counts:
 
 def _counts(placed: WorkloadPlaced, owner: ResourceDeclared, records: Records) -> Counts:
     """What a workload counts for."""
-    if placed.owner_uid != owner.uid or placed.state is PlacementState.EVICTED:
+    ended = any(order.uid == placed.uid and not order.node for order in owner.pods)
+    if placed.owner_uid != owner.uid or placed.state is PlacementState.EVICTED or ended:
         return _equal(0, 0, 0)
     if placed.workload.kind == POD:
         bound = placed.state is PlacementState.PLACED and placed.target is not None

@@ -74,7 +74,13 @@ def _made(placed: WorkloadPlaced, owner: ResourceDeclared | None, rules: Sequenc
     if owner is None or placed.state is PlacementState.EVICTED or placed.owner_uid != owner.uid:
         return None
     pod = _from_template(placed, owner, rules)
-    return None if pod is None else with_placement(pod, placed)
+    if pod is None:
+        return None
+    order = next((order for order in owner.pods if order.uid == placed.uid and not order.node), None)
+    if order is not None:
+        mark = {"deletionTimestamp": format_time(order.time), "deletionGracePeriodSeconds": 0}
+        pod = {**pod, "metadata": {**pod["metadata"], **mark}}
+    return with_placement(pod, placed)
 
 
 def with_placement(pod: Mapping[str, Any], placed: WorkloadPlaced) -> Document:

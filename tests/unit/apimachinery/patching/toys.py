@@ -88,7 +88,7 @@ SPECS = _subset(
     replicas=st.integers(0, 3),
     containers=_named(image=_WORDS, args=st.lists(_WORDS, max_size=2), ports=_PORTS),
     volumes=_named(host=_subset(path=_WORDS), empty=_subset(medium=_WORDS)),
-    addresses=st.lists(_WORDS, max_size=3, unique=True),
+    addresses=st.lists(_WORDS, max_size=3, unique=True).map(sorted),
     tolerations=st.lists(_subset(key=_WORDS, effect=_WORDS), max_size=2),
     selector=_subset(matchLabels=_LABELS),
     strategy=_subset(type=_WORDS, rolling=_subset(most=st.integers(0, 2))),

@@ -26,7 +26,8 @@ _TYPES: Final = {str: "string", bool: "bool", int: "number", float: "number", li
 def applied(document: Mapping[str, Any], patch: Any) -> Any:
     """The document after a patch, as a new one. The result is what the last operation left, of any type.
 
-    Negative indices count from the end of a list, as in Kubernetes.
+    As in Kubernetes, and unlike in RFC 6902, negative indices count from the end of a list, a value that is left out is
+    null, and a field that an object does not have is null to `replace`, `copy` and `test`.
 
     Raises:
         PatchError: 400 if the patch is not a list of operations, 413 if there are too many, 422 if one of them cannot
@@ -45,7 +46,7 @@ def applied(document: Mapping[str, Any], patch: Any) -> Any:
     result: Any = json.loads(json.dumps(document))
     copied = 0
     for operation in patch:
-        operation = _absolute(operation, result)  # noqa: PLW2901 - the operation as it counts
+        operation = _strict(operation, result)  # noqa: PLW2901 - the operation as it counts
         if operation["op"] == "copy":
             copied += len(json.dumps(_found(result, operation["from"]), separators=(",", ":")))
             if copied > MOST_COPIED:
@@ -57,7 +58,9 @@ def applied(document: Mapping[str, Any], patch: Any) -> Any:
 def _done(document: Any, operation: Mapping[str, Any]) -> Any:
     if operation["op"] == "test":
         # The library's comparison is RFC 6902's, too, but the absence of a field is null to Kubernetes.
-        if not same(_found(document, operation["path"], is_required=False), operation.get("value")):
+        path = operation["path"]
+        found = None if _is_missing_field(document, path) else _found(document, path)
+        if not same(found, operation.get("value")):
             raise unprocessable()
         return document
     try:
@@ -80,8 +83,6 @@ def _check(operation: Any) -> None:
     needs = {"move": ("path", "from"), "copy": ("path", "from")}.get(str(operation.get("op")), ("path",))
     if operation.get("op") not in _OPERATIONS or any(operation.get(name) is None for name in needs):
         raise unprocessable()
-    if operation["op"] in {"add", "replace"} and "value" not in operation:
-        raise unprocessable()
     if operation["op"] in {"add", "remove", "copy", "move"} and not operation["path"]:
         raise unprocessable()
 
@@ -89,14 +90,27 @@ def _check(operation: Any) -> None:
 _OPERATIONS: Final = frozenset({"add", "remove", "replace", "move", "copy", "test"})
 
 
-def _absolute(operation: Mapping[str, Any], document: Any) -> dict[str, Any]:
-    """An operation with no index that counts from the end."""
+def _strict(operation: Mapping[str, Any], document: Any) -> dict[str, Any]:
+    """An operation that does by RFC 6902 what this one does in Kubernetes."""
     changed = dict(operation)
+    op = changed["op"]
     for name in ("path", "from"):
-        if (path := operation.get(name)) and "/-" in path:
-            is_added = name == "path" and operation["op"] in {"add", "copy", "move"}
-            changed[name] = _absolute_path(path, document, is_added=is_added)
+        if (path := changed.get(name)) and "/-" in path:
+            changed[name] = _absolute_path(path, document, is_added=name == "path" and op in {"add", "copy", "move"})
+    if op in {"add", "replace"}:
+        changed.setdefault("value", None)
+    if op == "replace" and _is_missing_field(document, changed["path"]):
+        changed["op"] = "add"
+    elif op == "copy" and _is_missing_field(document, changed["from"]):
+        return {"op": "add", "path": changed["path"], "value": None}
     return changed
+
+
+def _is_missing_field(document: Any, path: str) -> bool:
+    """Whether a path leads into an object that does not have its last part."""
+    above, _, name = path.rpartition("/")
+    parent = _found(document, above, is_required=False)
+    return bool(path) and isinstance(parent, dict) and name.replace("~1", "/").replace("~0", "~") not in parent
 
 
 def _absolute_path(path: str, document: Any, *, is_added: bool) -> str:

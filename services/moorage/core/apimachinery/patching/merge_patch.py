@@ -108,6 +108,7 @@ def _nulls_alone(patch: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _both(removed: Any, set_: Any) -> Any:
-    if not (isinstance(removed, Mapping) and isinstance(set_, Mapping)):
-        return set_
-    return {**removed, **{key: _both(removed.get(key), value) for key, value in set_.items()}}
+    if not isinstance(set_, Mapping):
+        return set_ if isinstance(removed, Mapping) else _pruned(set_)
+    before = removed if isinstance(removed, Mapping) else {}
+    return {**before, **{key: _both(before.get(key), value) for key, value in set_.items()}}

@@ -132,7 +132,8 @@ def _lists(
     deleted = list({rules.identity(element): element for element in deleted}.values())
     added = [element for element in after if shown(element) not in known]
     added = rules.in_order(added, modified, "") if wanted.changes else []
-    is_ordered = bool(deleted) or (wanted.changes and not same(original, modified))
+    # Upstream, too, gives the order wherever it is not the sorted one.
+    is_ordered = bool(deleted) or (wanted.changes and not same(before, modified))
     return added, deleted, modified if is_ordered else []
 
 
@@ -143,7 +144,7 @@ def _keyed(
     name = rule.merge_key
     for element in (*original, *modified):
         rules.key_of(element, name)
-    before, after = (sorted(one, key=lambda element: shown(element[name])) for one in (original, modified))
+    before, after = _by_key(original, name), _by_key(modified, name)
     changes: list[Any] = []
     deletions: list[Any] = []
     left = right = 0
@@ -164,3 +165,9 @@ def _keyed(
                 deletions.append({name: before[left][name], DIRECTIVE: "delete"})
             left += 1
     return changes, deletions
+
+
+def _by_key(elements: list[Any], name: str) -> list[Any]:
+    """The elements sorted by the text of their keys. Of those with the same key, upstream takes the last first."""
+    numbered = sorted(enumerate(elements), key=lambda pair: (shown(pair[1][name]), -pair[0]))
+    return [element for _, element in numbered]

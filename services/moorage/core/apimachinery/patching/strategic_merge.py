@@ -134,15 +134,14 @@ def _check_order(change: Sequence[Any], order: Sequence[Any], merge_key: str) ->
         for element in change:
             if not isinstance(element, Mapping):
                 raise bad_patch(f"expected a map[string]interface {{}}, but received a {type_name(element)}")
-    wanted = [element for element in change if not (isinstance(element, Mapping) and DIRECTIVE in element)]
-    found = 0
-    for named in order:
-        if found == len(wanted):
-            break
-        if merge_key:
-            found += same(rules.key_of(wanted[found], merge_key), rules.key_of(named, merge_key))
-        else:
-            found += same(wanted[found], named)
+    wanted = [one for one in change if not (isinstance(one, Mapping) and one.get(DIRECTIVE) == "delete")]
+    found = named = 0
+    while found < len(wanted) and named < len(order):
+        if isinstance(wanted[found], Mapping) and DIRECTIVE in wanted[found]:
+            found += 1
+            continue
+        found += rules.identity_of(wanted[found], merge_key) == rules.identity_of(order[named], merge_key)
+        named += 1
     if found < len(wanted):
         raise bad_patch(
             f"The order in patch list:\n{shown(list(change))}\n doesn't match {ELEMENT_ORDER} list:\n"

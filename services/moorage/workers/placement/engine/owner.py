@@ -20,7 +20,7 @@ from moorage.core.scheduling.nodes.workloads import (
     text_labels,
 )
 from moorage_schemas.refs import WorkloadRef
-from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resource import PodOrder, ResourceDeclared
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.pod import PodSpec
 from moorage_schemas.resources.workload_kinds import CONTROLLERS, POD
@@ -29,6 +29,9 @@ OWNERS: Final = tuple(f"{kind}/" for kind in (POD, *CONTROLLERS))
 """The prefixes of the resource keys of owners."""
 
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
+_OWN_SCHEDULERS: Final = frozenset({"", "default-scheduler", "moorage"})
+"""The values of `spec.schedulerName` for which placement decides."""
+
 _FOREGROUND: Final = "foregroundDeletion"
 
 
@@ -46,6 +49,12 @@ class Owner:
 
         self.node_name = ""
         """The node that `spec.nodeName` names; empty for none."""
+
+        self.scheduler = ""
+        """The name of another scheduler that is to place its pods; empty for none."""
+
+        self.orders: Mapping[str, PodOrder] = {order.uid: order for order in event.pods}
+        """The orders about its pods, by their uids."""
 
         self._shape: tuple[int, PodShape] | None = None
         self._labels: tuple[str, dict[str, str]] = ("", {})
@@ -95,27 +104,28 @@ class Owner:
 
     def _read(self, spec: Mapping[str, Any]) -> PodShape:
         try:
-            self.node_name, shape = _known_spec(orjson.dumps(spec))
+            self.node_name, self.scheduler, shape = _known_spec(orjson.dumps(spec))
         except orjson.JSONEncodeError:  # it has a number of more than 64 bits
-            self.node_name, shape = _read_spec(spec)
+            self.node_name, self.scheduler, shape = _read_spec(spec)
         return shape
 
 
 @lru_cache(maxsize=4096)
-def _known_spec(spec: bytes) -> tuple[str, PodShape]:
+def _known_spec(spec: bytes) -> tuple[str, str, PodShape]:
     """Return `_read_spec` of a spec in JSON. Most pods have the same spec as others, which is read once."""
     return _read_spec(orjson.loads(spec))
 
 
-def _read_spec(spec: Mapping[str, Any]) -> tuple[str, PodShape]:
-    """Return the node that a pod's spec names, and its shape.
+def _read_spec(spec: Mapping[str, Any]) -> tuple[str, str, PodShape]:
+    """Return the node that a pod's spec names, the other scheduler that it names, and its shape.
 
     Raises:
         ValidationError: it is not the spec of a pod.
         QuantityError: a request or limit is not a quantity.
     """
     model = PodSpec.model_validate(spec)
-    return model.node_name, _shared(shape_of(model))
+    scheduler = "" if model.scheduler_name in _OWN_SCHEDULERS else model.scheduler_name
+    return model.node_name, scheduler, _shared(shape_of(model))
 
 
 @lru_cache(maxsize=65_536)

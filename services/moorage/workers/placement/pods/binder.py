@@ -21,6 +21,7 @@ from moorage.workers.placement.pods.view import PodListener
 from moorage_schemas.keys import ResourceKey, binding_key
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.resource import PodOrder
 from moorage_schemas.topics import BINDINGS, PLACEMENTS
 
 SCHEDULED: Final = "Scheduled"
@@ -29,6 +30,8 @@ NODE_NAME_SET: Final = "NodeNameSet"
 NODE_NOT_FOUND: Final = "NodeNotFound"
 TAINT_EVICTION: Final = "TaintEviction"
 TARGET_GONE: Final = "TargetGone"
+DELETED: Final = "Deleted"
+OTHER_SCHEDULER: Final = "OtherScheduler"
 CONFLICT: Final = "Conflict"
 """One-word reasons of decisions."""
 
@@ -105,6 +108,8 @@ class Binder:
     def leaving(self, last: PodDecision, work: Work) -> Leaving | None:
         """Return why a placed pod must leave, and set this as the cause of the next records; None when it may stay."""
         view = self.view
+        if (order := self.ordered_away(last)) is not None:
+            return Leaving(DELETED, f"deleted by {order.actor}" if order.actor else "deleted")
         if last.node not in view.fleet or (work.gone and work.pod == last.workload):
             return Leaving(TARGET_GONE, f'node "{last.node}" was deleted')
         task = view.requested(last.workload, last.uid, last.node, last.binding_generation)
@@ -115,11 +120,22 @@ class Binder:
             return Leaving(CONFLICT, f'node "{last.node}" had no room left: another worker\'s binding came first')
         return None
 
+    def ordered_away(self, last: PodDecision) -> PodOrder | None:
+        """Return the order to end a controller's pod; None when there is none."""
+        owner = self.state.owners.get(last.owner)
+        order = owner.orders.get(last.uid) if owner is not None else None
+        return order if order is not None and not order.node else None
+
     def place(self, owner: Owner, slot: Slot) -> bool:
         """Look for a node, and write the result. Return False when the pod has to wait."""
         shape = owner.shape(self.view.rules, self.view.rules_version)
-        if owner.node_name:
-            return self._place_as_named(owner, slot, shape)
+        order = owner.orders.get(slot.uid)
+        if name := (order.node if order is not None else "") or owner.node_name:
+            return self._place_as_named(owner, slot, shape, name)
+        if owner.scheduler:
+            message = f'spec.schedulerName: it is bound by "{owner.scheduler}"'
+            self._wait(owner, slot, OTHER_SCHEDULER, Decision(None, 0, (), (), message))
+            return False
         decision = self._decide(owner, slot, shape)
         if decision.target is None:
             self._wait(owner, slot, UNSCHEDULABLE, decision)
@@ -218,12 +234,11 @@ class Binder:
                 self.view.release(self._listener, key)
                 self.outbox.put(BINDINGS, key, node_ref(node).key, None)
 
-    def _place_as_named(self, owner: Owner, slot: Slot, shape: PodShape) -> bool:
-        """Bind a pod to the node that `spec.nodeName` names, without the filters.
+    def _place_as_named(self, owner: Owner, slot: Slot, shape: PodShape, name: str) -> bool:
+        """Bind a pod to the node that `spec.nodeName` or another scheduler names, without the filters.
 
         If that node does not exist yet, the pod waits for it, so that every binding has a node.
         """
-        name = owner.node_name
         considered = len(self.view.fleet)
         if name not in self.view.fleet:
             message = f'spec.nodeName: node "{name}" not found'

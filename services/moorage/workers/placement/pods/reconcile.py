@@ -11,7 +11,7 @@ from moorage.core.scheduling.nodes.workloads import WorkloadController, daemon_i
 from moorage.workers.placement.engine.outbox import DECISION
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work
-from moorage.workers.placement.pods.binder import CONFLICT, TAINT_EVICTION, Binder, Leaving, Slot
+from moorage.workers.placement.pods.binder import CONFLICT, DELETED, TAINT_EVICTION, Binder, Leaving, Slot
 from moorage.workers.placement.pods.decision import PodDecision
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.workload_kinds import POD
@@ -112,6 +112,7 @@ def _controller_steps(binder: Binder, owner: Owner, controller: WorkloadControll
                 binder.restore_binding(owner, one)
             binder.add_labels(owner, one)
         yield
+    yield from _end_all(binder, [one for one in mine.values() if one.pending and binder.ordered_away(one)])
     binder.begin(work)
     wanted = _daemon_slots(binder, owner) if controller.daemon else dict.fromkeys(range(controller.replicas))
     yield from _end_all(binder, [one for one in binder.state.pods_of(owner.key).values() if one.index not in wanted])
@@ -230,7 +231,9 @@ def _leave(binder: Binder, owner: Owner, controller: WorkloadController, last: P
         _place_again(binder, owner, last, leaving)
         return
     only = last.node if controller.daemon else None
-    if controller.daemon and (leaving.reason != TAINT_EVICTION or not _eligible(binder, owner, last.node)):
+    if controller.daemon and (
+        leaving.reason not in {TAINT_EVICTION, DELETED} or not _eligible(binder, owner, last.node)
+    ):
         binder.end(last)
         return
     if not controller.daemon and last.index >= controller.replicas:

@@ -1,0 +1,88 @@
+"""The subresources of pods that are only written: `eviction` (policy/v1) and `binding` (v1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moorage.core.apimachinery.field_errors import FieldError, not_supported, required
+from moorage.gateway import errors
+from moorage.gateway.errors import bad_request
+from moorage.gateway.evictions import Evictions
+from moorage.gateway.http import answers, bodies, paths
+from moorage.gateway.http.backend import Backend
+from moorage.gateway.http.options import DeletionRequest, delete_options, write_options
+from moorage.gateway.http.paths import ResourcePath
+from moorage.gateway.http.writing import caller
+
+BINDING: Final = "binding"
+EVICTION: Final = "eviction"
+ORDERS: Final = frozenset({BINDING, EVICTION})
+
+Document = Mapping[str, Any]
+
+_DONE: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+class PodOrders:
+    """Answers requests that order something about a pod.
+
+    Args:
+        backend: the objects.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._evictions = Evictions(backend.store, backend.writer)
+
+    async def handle(self, request: Request, path: ResourcePath) -> Response:
+        """Carry out an order.
+
+        Raises:
+            StatusError: the order is of another pod, is invalid, or is refused.
+        """
+        if request.method != "POST":
+            raise paths.not_allowed()
+        representation = self._backend.representation(request, path.kind)
+        dry_run = write_options(request.query_params, "CreateOptions").dry_run
+        sent = await bodies.read_object(request, path.subresource.capitalize())
+        _check_names(path, sent)
+        if path.subresource == EVICTION:
+            await self._evict(request, path, sent, dry_run=dry_run)
+        else:
+            await self._bind(request, path, sent, dry_run=dry_run)
+        return answers.answer(201, representation.document(_DONE), representation.media_type)
+
+    async def _evict(self, request: Request, path: ResourcePath, sent: Document, *, dry_run: bool) -> None:
+        options = sent.get("deleteOptions")
+        asked = delete_options(request.query_params, options) if options else DeletionRequest()
+        await self._evictions.evict(
+            path.object_id,
+            asked.preconditions,
+            caller(request),
+            options=asked.options,
+            dry_run=dry_run or asked.dry_run,
+        )
+
+    async def _bind(self, request: Request, path: ResourcePath, sent: Document, *, dry_run: bool) -> None:
+        target = sent.get("target") or {}
+        found: list[FieldError] = []
+        if target.get("kind", "Node") not in {"", "Node"}:
+            found.append(not_supported("target.kind", target.get("kind"), ["Node", "<empty>"]))
+        if not target.get("name"):
+            found.append(required("target.name", ""))
+        if found:
+            raise errors.invalid("", "Binding", path.name, found)
+        uid = str((sent.get("metadata") or {}).get("uid") or "")
+        await self._backend.writer.bind(path.object_id, str(target["name"]), uid, caller(request), dry_run=dry_run)
+
+
+def _check_names(path: ResourcePath, sent: Document) -> None:
+    metadata, kind = sent.get("metadata") or {}, path.subresource.capitalize()
+    if metadata.get("name", path.name) != path.name:
+        raise bad_request(f"name in URL does not match name in {kind} object")
+    if (metadata.get("namespace") or path.namespace) != path.namespace:
+        raise bad_request(f"namespace in URL does not match namespace in {kind} object")
