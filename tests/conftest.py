@@ -51,7 +51,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for note in _NOTES:
         terminalreporter.write_line(f"kafka: {note}", yellow=True)
-    if programs.missing():
+    if not programs.is_complete():
         terminalreporter.write_line(f"kubectl: {programs.told()}", red=True)
 
 

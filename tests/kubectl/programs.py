@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -16,6 +17,10 @@ VARIABLE: Final = "MOORAGE_KUBECTL"
 
 RECORDED: Final = ("1.20", "1.37")
 """The versions for which answers are recorded in `answers/`."""
+
+
+CLIENT: Final = Path(__file__).parent / "clientgo"
+"""The module of the informer and the typed writers of client-go."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,14 @@ def found() -> tuple[Kubectl, ...]:
     return tuple(there[version] for version in RECORDED if version in there)
 
 
+def clientgo() -> Path:
+    """Where the program of `CLIENT` is when it is built: its name says from which sources."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name in ("main.go", "go.mod", "go.sum"):
+        digest.update((CLIENT / name).read_bytes())
+    return cache_folder() / f"clientgo-{digest.hexdigest()}"
+
+
 def missing() -> list[str]:
     """The recorded versions that no kubectl here has."""
     return [version for version in RECORDED if version not in {one.version for one in found()}]
@@ -51,11 +64,16 @@ def missing() -> list[str]:
 
 def told() -> str:
     """What a run of tests says of them."""
-    there = ", ".join(one.version for one in found())
-    lost = " and ".join(missing())
+    there = ", ".join(one.version for one in found()) or "none"
+    lost = [f"kubectl {version}" for version in missing()] + ["client-go"] * (not clientgo().exists())
     if not lost:
-        return there
-    return f"{there or 'none'}; MISSING {lost}, so THE TABLE DID NOT RUN WITH IT (`make kubectl` gets it)"
+        return f"{there}, and client-go"
+    return f"{there}; {' AND '.join(lost).upper()} MISSING, SO THEIR TESTS DID NOT RUN (`make kubectl` gets them)"
+
+
+def is_complete() -> bool:
+    """Whether nothing is missing."""
+    return not missing() and clientgo().exists()
 
 
 def version_of(program: str) -> str:
