@@ -65,7 +65,7 @@ async def _on(server: Server, cases: Sequence[Case], arguments: argparse.Namespa
         began = time.monotonic()
         async with driven(server, kubectl) as driver:
             runs = await driver.all(cases, arguments.at_once)
-            if not arguments.record:
+            if not (arguments.record or arguments.renew):
                 runs = await outcome.again(driver, cases, runs)
         _say(f"kubectl {kubectl.version}: {len(runs)} cases in {time.monotonic() - began:.0f} s")
         if arguments.record:
