@@ -17,6 +17,7 @@ func manifests() []string {
 		folder(karmada) + "/charts/karmada/_crds/bases/*/*.yaml",
 		folder(openshift) + "/machine/v1beta1/zz_generated.crd-manifests/*machinesets-Default.crd.yaml",
 		folder(ocmBefore) + "/*/*/*.crd.yaml",
+		folder(ocmPlacements) + "/*/*/*placements.crd.yaml",
 	}
 	found := []string{}
 	for _, pattern := range patterns {

@@ -177,6 +177,11 @@ def _data(name: str) -> dict[str, Any]:
             for path, text in described.get(definition_name, {}).items():
                 (said["fields"][path] if path else said)["description"] = text
         return found
+    for kind, (newer, paths) in _AS_IN_NEWER.items():
+        for path in paths:
+            around, _, field = path.rpartition(".")
+            part = _part(found["kinds"][kind], around)
+            part.get("items", part)["fields"][field] = _part(found["kinds"][newer], path)
     for kind, said in found["kinds"].items():
         for path, more in _READ_IN_ADDITION.get(kind, {}).items():
             part = _part(said, path)
@@ -207,6 +212,15 @@ _PROPAGATION: Final = {
         "gracePeriodSeconds": {"form": "integer", "format": "int32", "constraints": {"minimum": 0}}
     }
 }
+_OCM: Final = "cluster.open-cluster-management.io"
+_AS_IN_NEWER: Final = {
+    f"{_OCM}/v1alpha1/Placement": (
+        f"{_OCM}/v1beta1/Placement",
+        ("spec.decisionStrategy", "spec.predicates.requiredClusterSelector.celSelector", "spec.spreadPolicy"),
+    )
+}
+"""Fields that Moorage takes in an older version although upstream has them only in a newer one."""
+
 _TEXTS: Final = {"form": "list", "items": {"form": "string"}}
 _READ_IN_ADDITION: Final[Mapping[str, Mapping[str, Any]]] = {
     "policy.karmada.io/v1alpha1/PropagationPolicy": _PROPAGATION,
