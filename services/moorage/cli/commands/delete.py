@@ -84,7 +84,7 @@ def delete(
             for document in refused:
                 warn(str(document))
             targets = [
-                options.Place(item.kind, item.namespace(namespace), item.name)
+                options.ObjectPlace(item.kind, item.namespace(namespace), item.name)
                 for item in reversed(good)
                 if item.kind and chosen(item)
             ]
@@ -123,7 +123,7 @@ def _body(cascade: str, grace: int, *, force: bool) -> dict[str, Any] | None:
     return {"apiVersion": "v1", "kind": "DeleteOptions", **found} if found else None
 
 
-def _await(client: Client, targets: list[options.Place], seconds: float) -> bool:
+def _await(client: Client, targets: list[options.ObjectPlace], seconds: float) -> bool:
     """Wait until the objects are gone, and return whether one stays."""
     end, failed = time.monotonic() + seconds, False
     for place in targets:
@@ -133,7 +133,7 @@ def _await(client: Client, targets: list[options.Place], seconds: float) -> bool
     return failed
 
 
-def _delete_all(client: Client, targets: list[options.Place], deletion: _Deletion) -> bool:
+def _delete_all(client: Client, targets: list[options.ObjectPlace], deletion: _Deletion) -> bool:
     """Delete objects, several at a time, print each, and return whether one failed."""
     failed = False
     suffix = {options.NONE: "", options.CLIENT: " (dry run)"}.get(deletion.dry_run, " (server dry run)")
@@ -153,14 +153,14 @@ def _delete_all(client: Client, targets: list[options.Place], deletion: _Deletio
     return failed
 
 
-def _named(client: Client, choice: options.Choice) -> list[options.Place]:
+def _named(client: Client, choice: options.Choice) -> list[options.ObjectPlace]:
     targets = choice.places(client)
     if read_only := next((place.kind for place in targets if place.kind.read_only), None):
         raise CliError(f"{read_only.plural} are written by the services and cannot be deleted")
     return targets
 
 
-def _delete_one(client: Client, place: options.Place, deletion: _Deletion) -> CliError | None:
+def _delete_one(client: Client, place: options.ObjectPlace, deletion: _Deletion) -> CliError | None:
     try:
         if deletion.dry_run == options.CLIENT:
             client.get(*place)

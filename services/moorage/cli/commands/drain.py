@@ -14,7 +14,7 @@ from moorage.cli.api.client import Client, JsonObject, object_path
 from moorage.cli.api.endpoints import connect
 from moorage.cli.commands import options
 from moorage.cli.commands.cordon import decide_node
-from moorage.cli.commands.options import Place
+from moorage.cli.commands.options import ObjectPlace
 from moorage.cli.commands.wait import condition, until_met
 from moorage.cli.errors import FAILED, CliError, ServerError, UsageError, warn
 from moorage.cli.render import output
@@ -141,8 +141,8 @@ def _drain(client: Client, node: str, rules: _Rules) -> None:
         output.line(f"pod/{place.name} {'deleted' if rules.disable_eviction else 'evicted'}")
 
 
-def _place(pod: JsonObject) -> Place:
-    return Place(_PODS, str(pod["metadata"].get("namespace") or ""), str(pod["metadata"]["name"]))
+def _place(pod: JsonObject) -> ObjectPlace:
+    return ObjectPlace(_PODS, str(pod["metadata"].get("namespace") or ""), str(pod["metadata"]["name"]))
 
 
 def _chosen(pods: list[JsonObject], rules: _Rules) -> list[JsonObject]:

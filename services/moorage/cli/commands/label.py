@@ -12,7 +12,7 @@ from moorage.cli import completion
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
 from moorage.cli.commands import options
-from moorage.cli.commands.options import Place
+from moorage.cli.commands.options import ObjectPlace
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.render import output, printing
 
@@ -126,7 +126,7 @@ def _run(ctx: typer.Context, choice: options.Choice, edit: _Edit, writing: optio
         options.each(choice.places(client), lambda place: _one(client, place, edit, writing))
 
 
-def _one(client: Client, place: Place, edit: _Edit, writing: options.Writing) -> None:
+def _one(client: Client, place: ObjectPlace, edit: _Edit, writing: options.Writing) -> None:
     kind, namespace, name = place
     found = client.get(kind, namespace, name)
     there: Mapping[str, str] = (found.get("metadata") or {}).get(edit.field) or {}

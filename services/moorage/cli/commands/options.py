@@ -213,7 +213,7 @@ class Writing:
         self.results = printing.Results(form, dry_run)
 
 
-class Place(NamedTuple):
+class ObjectPlace(NamedTuple):
     """One object that a command is about."""
 
     kind: ServedKind
@@ -235,7 +235,7 @@ class Choice:
     every: bool = False
     recursive: bool = False
 
-    def places(self, client: Client) -> list[Place]:
+    def places(self, client: Client) -> list[ObjectPlace]:
         """Return the objects.
 
         Raises:
@@ -250,19 +250,21 @@ class Choice:
             raise UsageError("name cannot be provided when --all or a selector is specified")
         if not all(one.names for one in asked) and not selecting:
             raise UsageError("resource(s) were provided, but no name was specified")
-        found: list[Place] = []
+        found: list[ObjectPlace] = []
         for one in asked:
             if one.names:
                 place = one.namespace or self.namespace or "default"
-                found += [Place(one.kind, place if one.kind.namespaced else "", name) for name in one.names]
+                found += [ObjectPlace(one.kind, place if one.kind.namespaced else "", name) for name in one.names]
                 continue
             for item in client.list(one.kind, self.namespace, self.selector, fields=self.fields).get("items") or []:
                 metadata = item.get("metadata") or {}
-                found.append(Place(one.kind, str(metadata.get("namespace") or ""), str(metadata.get("name") or "")))
+                found.append(
+                    ObjectPlace(one.kind, str(metadata.get("namespace") or ""), str(metadata.get("name") or ""))
+                )
         return found
 
 
-def each(places: Sequence[Place], act: Callable[[Place], None]) -> None:
+def each(places: Sequence[ObjectPlace], act: Callable[[ObjectPlace], None]) -> None:
     """Do something with each object. What goes wrong with one is told, and the others go on.
 
     Raises:

@@ -13,7 +13,7 @@ from moorage.cli.api import manifests
 from moorage.cli.api.client import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from moorage.cli.api.endpoints import connect
 from moorage.cli.commands import options
-from moorage.cli.commands.options import Place
+from moorage.cli.commands.options import ObjectPlace
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.render import printing
 from moorage.kinds.kind import ServedKind
@@ -61,7 +61,7 @@ def patch(
     parameters = options.parameters(dry_run, field_manager)
     results = printing.Results(form, dry_run)
 
-    def one(client: Client, place: Place) -> None:
+    def one(client: Client, place: ObjectPlace) -> None:
         kind, where, name = place
         before = client.get(kind, where, name, subresource=subresource)
         if dry_run == options.CLIENT:

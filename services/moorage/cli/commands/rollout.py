@@ -12,7 +12,7 @@ from moorage.cli.api import kinds
 from moorage.cli.api.client import JSON_PATCH, Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.commands import options
-from moorage.cli.commands.options import Place
+from moorage.cli.commands.options import ObjectPlace
 from moorage.cli.commands.wait import PAUSE
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.render import output, printing
@@ -45,7 +45,7 @@ def status(
     """Show how far a rollout is, and wait until it is over."""
     seconds = parse_duration(timeout, "--timeout").total_seconds() or _FOREVER
 
-    def one(client: Client, place: Place) -> None:
+    def one(client: Client, place: ObjectPlace) -> None:
         _check(place)
         end = time.monotonic() + seconds
         told = ""
@@ -121,7 +121,7 @@ def history(
 ) -> None:
     """List the revisions of deployments."""
 
-    def one(client: Client, place: Place) -> None:
+    def one(client: Client, place: ObjectPlace) -> None:
         found = _revisions(client, place)
         called = place.kind.called(place.name)
         if revision:
@@ -157,7 +157,7 @@ def undo(
     """Return to an earlier revision of deployments."""
     writing = options.Writing(form, dry_run)
 
-    def one(client: Client, place: Place) -> None:
+    def one(client: Client, place: ObjectPlace) -> None:
         found = _revisions(client, place)
         before = client.get(*place)
         if at(before, "spec", "paused"):
@@ -221,7 +221,7 @@ def progress(found: JsonObject) -> tuple[str, bool]:
     return f'{called} "{name}" successfully rolled out', True
 
 
-def _check(place: Place, allowed: frozenset[str] = _KINDS) -> None:
+def _check(place: ObjectPlace, allowed: frozenset[str] = _KINDS) -> None:
     if place.kind.kind not in allowed:
         raise CliError(f"{place.kind.plural} {place.name!r}: this is not possible for objects of this kind")
 
@@ -231,7 +231,7 @@ def _patch(
 ) -> None:
     pauses = word in {"paused", "resumed"}
 
-    def one(client: Client, place: Place) -> None:
+    def one(client: Client, place: ObjectPlace) -> None:
         _check(place, _PAUSED if pauses else _KINDS)
         before = client.get(*place)
         if pauses and bool(at(before, "spec", "paused")) == (word == "paused"):
@@ -244,7 +244,7 @@ def _patch(
         options.each(choice.places(client), lambda place: one(client, place))
 
 
-def _revisions(client: Client, place: Place) -> dict[int, JsonObject]:
+def _revisions(client: Client, place: ObjectPlace) -> dict[int, JsonObject]:
     """Return the ReplicaSets of a deployment by their revisions."""
     if place.kind.kind != "Deployment":
         raise UsageError("revisions are kept of deployments only")

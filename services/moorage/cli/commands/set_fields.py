@@ -10,7 +10,7 @@ import typer
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.commands import options
-from moorage.cli.commands.options import Place
+from moorage.cli.commands.options import ObjectPlace
 from moorage.cli.errors import CliError, ServerError, UsageError
 from moorage.cli.render import output, printing
 
@@ -145,14 +145,14 @@ def env(
     _run(ctx, choice, _Change(change, "env updated", f"container named {containers}"), options.Writing(form, dry_run))
 
 
-def _show(client: Client, place: Place, change: Callable[[JsonObject], bool]) -> None:
+def _show(client: Client, place: ObjectPlace, change: Callable[[JsonObject], bool]) -> None:
     for container in _containers(client.get(*place)):
         output.line(f"# {place.kind.called(place.name)}, container {container.get('name')}")
         change(container)
 
 
 def _run(ctx: typer.Context, choice: options.Choice, change: _Change, writing: options.Writing) -> None:
-    def once(client: Client, place: Place) -> None:
+    def once(client: Client, place: ObjectPlace) -> None:
         import copy  # noqa: PLC0415 - few commands need it
 
         from moorage.core.apimachinery.patching import merge_patch  # noqa: PLC0415 - as above
@@ -170,7 +170,7 @@ def _run(ctx: typer.Context, choice: options.Choice, change: _Change, writing: o
         if patch or writing.results.wants_objects:
             writing.results.show(place.kind, place.name, change.word, after)
 
-    def one(client: Client, place: Place) -> None:
+    def one(client: Client, place: ObjectPlace) -> None:
         for left in reversed(range(_TRIES)):
             try:
                 once(client, place)

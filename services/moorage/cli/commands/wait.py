@@ -13,7 +13,7 @@ from moorage.cli import completion
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.commands import options
-from moorage.cli.commands.options import Place
+from moorage.cli.commands.options import ObjectPlace
 from moorage.cli.errors import FAILED, CliError, ServerError, UsageError, warn
 from moorage.cli.render import printing
 from moorage.cli.render.durations import parse_duration
@@ -107,7 +107,7 @@ def condition(text: str) -> Met:
 
 
 def until_met(
-    client: Client, place: Place, met: Met, end: float, *, missing_is_fine: bool = False
+    client: Client, place: ObjectPlace, met: Met, end: float, *, missing_is_fine: bool = False
 ) -> JsonObject | None:
     """Return an object when it is as it is waited for, empty if it is gone. None if the time is over.
 
