@@ -9,13 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.gateway.errors import StatusError
-from moorage.gateway.http import answers, bodies, decoding, patches, paths, scale
+from moorage.gateway.http import answers, bodies, decoding, field_owners, patches, paths, scale
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.decoding import Expected
 from moorage.gateway.http.options import write_options
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.pod_subresources import ORDERS, PodOrders
-from moorage.gateway.http.writing import caller, warn
+from moorage.gateway.http.writing import caller, manager, warn
 
 _SCALE: Final = Expected("autoscaling", "v1", scale.KIND)
 
@@ -67,10 +67,13 @@ class Subresources:
         else:
             replaced, patch = {}, await patches.read_patch(request, expected, options.field_validation)
 
+        who, now = manager(request), self._backend.clock.now()
+
         def changed(shown: Document) -> Document:
             shown = dict(path.kind.converted(shown))
-            part = replaced if patch is None else patch.applied(show(shown), warnings)
-            return scale.scaled(shown, part, path.name) if is_scale else self._with_status(path, shown, part)
+            part = replaced if patch is None else patch.made_of(show(shown), warnings)
+            new = scale.scaled(shown, part, path.name) if is_scale else self._with_status(path, shown, part)
+            return field_owners.recorded(path.kind, shown, new, who, now, subresource=path.subresource)
 
         verb = f"{'update' if method == 'PUT' else 'patch'}/{path.subresource}"
         after = await self._backend.writer.change(
