@@ -201,6 +201,7 @@ class Writer:
             validation.check_update(present, prepared, kind)
             validation.refuse(kind, object_id.name, deletion.validate_finalizers(stored.object, prepared))
             prepared = kind.definition.without_decided(prepared, stored.object)
+            prepared = kind.definition.same(prepared, stored.object, self._store.tables)
             wished = self._wishes(kind, stored, resource, prepared, caller)
             new = defaults.updated(prepared, stored.object, wished=bool(wished))
             if new == stored.object and not wished:
