@@ -95,6 +95,11 @@ bench-page: $(READY) ## write the tables and plots of docs/benchmarks.md from be
 conformance: $(READY) ## 10,000 fresh random requests to moorage eval and to upstream's own code (needs Go)
 	@$(BIN)/python ops/conformance
 
+PATCHING ?=
+.PHONY: patching-conformance
+patching-conformance: $(READY) ## fresh random patches and applies to Moorage and to upstream's own code (needs Go), or with MOORAGE_PLANES=FOLDER to a real kube-apiserver
+	@$(BIN)/python ops/patching-conformance $(PATCHING)
+
 .PHONY: storm
 storm: $(READY) ## a zone of 5,000 nodes with 150,000 pods is lost: nothing too fast, nothing early, nothing lost
 	@BENCH_RECORD=$(RECORD) $(BIN)/python bench/storm.py --rates default

@@ -74,16 +74,69 @@ def differs(request: Request, theirs: Answer, mine: Answer) -> bool:
     if ("result" in theirs) != ("result" in mine):
         return True
     if "result" not in theirs:
-        if request["op"] in {"json", "merge"}:
-            return False  # upstream's API server replaces these messages
-        if theirs["code"] == 500 and mine["code"] == 422:
-            return False  # as above
-        return _refusal(theirs) != _refusal(mine)
+        # Upstream's API server replaces the messages of some errors.
+        is_replaced = request["op"] in {"json", "merge"} or (theirs["code"], mine["code"]) == (500, 422)
+        return not is_replaced and _refusal(theirs) != _refusal(mine)
+    if request.get("is_defaulted"):
+        return _differs_but_for_defaults(request, theirs["result"], mine["result"])
     return bool(comparable(request, theirs["result"]) != comparable(request, mine["result"]))
+
+
+def _differs_but_for_defaults(request: Request, theirs: Document, mine: Document) -> bool:
+    """Whether a result differs in more than what an API server fills in.
+
+    What Moorage has must be there, too. Of what is there and Moorage does not have, the server's answer to a
+    replacement by Moorage's result tells whether it is a default, where it was asked.
+    """
+    if request["op"] == "apply" and _entries(theirs) != _entries(mine):
+        return True
+    replaced = request.get("replaced")
+    if replaced is not None and _substance(replaced) != _substance(theirs):
+        return True
+    return not _is_within(_substance(mine), _substance(theirs))
+
+
+def _entries(document: Document) -> list[Document]:
+    """The entries of `managedFields` without their times, each of which is its own server's."""
+    found = [dict(one) for one in document["metadata"].get("managedFields", [])]
+    for one in found:
+        one.pop("time", None)
+    return sorted(found, key=lambda one: json.dumps(one, sort_keys=True))
+
+
+def _substance(document: Document) -> Document:
+    """An object without what changes with every write."""
+    metadata = {key: one for key, one in document.get("metadata", {}).items() if key not in _OF_A_WRITE}
+    return {**document, "metadata": metadata}
+
+
+_OF_A_WRITE = {"managedFields", "resourceVersion", "generation"}
+
+
+def _is_within(mine: Any, theirs: Any) -> bool:
+    if not mine and theirs is None:
+        return True  # upstream's types leave out what is empty
+    if isinstance(mine, dict):
+        return isinstance(theirs, dict) and all(_is_within(one, theirs.get(key)) for key, one in mine.items())
+    if isinstance(mine, list):
+        return isinstance(theirs, list) and len(mine) == len(theirs) and all(map(_is_within, mine, theirs))
+    return bool(mine == theirs)
 
 
 def _refusal(answer: Answer) -> tuple[str, list[list[str]]]:
     return answer["error"], sorted(answer.get("causes", []))
+
+
+def places(theirs: Any, mine: Any, path: str = "") -> Iterator[str]:
+    """Where two results differ, for people to read."""
+    if isinstance(theirs, dict) and isinstance(mine, dict):
+        for key in {**theirs, **mine}:
+            yield from places(theirs.get(key), mine.get(key), f"{path}.{key}")
+    elif isinstance(theirs, list) and isinstance(mine, list) and len(theirs) == len(mine):
+        for number, (one, other) in enumerate(zip(theirs, mine, strict=True)):
+            yield from places(one, other, f"{path}[{number}]")
+    elif theirs != mine:
+        yield f"{path}: upstream {json.dumps(theirs)}, Moorage {json.dumps(mine)}"
 
 
 def comparable(request: Request, result: Any) -> Any:
@@ -93,6 +146,8 @@ def comparable(request: Request, result: Any) -> Any:
     result = json.loads(json.dumps(result))
     metadata = result.setdefault("metadata", {})
     entries = metadata.pop("managedFields", None) or []
+    if "is_plane" in request:
+        entries = _entries({"metadata": {"managedFields": entries}})
     result = _without_nothing(result) if is_custom(request) else as_typed(result, schema_for(request))
     return {"result": result, "entries": entries}
 
@@ -102,6 +157,13 @@ def _without_nothing(value: Any) -> Any:
         kept = {key: _without_nothing(one) for key, one in value.items()}
         return {key: one for key, one in kept.items() if one is not None}
     return [_without_nothing(one) for one in value] if isinstance(value, list) else value
+
+
+def moved_to(step: int, result: Document) -> Document:
+    """The result of a step of a chain as the next one finds it: some time ago, and known to exist."""
+    live: Document = json.loads(json.dumps(result).replace(_NEW_TEXT, f"2020-01-01T00:00:0{step}Z"))
+    live["metadata"] = {**live.get("metadata", {}), "uid": "1"}
+    return live
 
 
 # Moorage's answers
@@ -130,6 +192,10 @@ _ANSWERS: dict[str, Callable[[Request], Any]] = {
     "update": lambda r: _management(r).updated(r["document"], r["modified"], r["manager"], NEW),
     "apply": lambda r: _management(r).applied(r["document"], r["patch"], r["manager"], NEW, force=r["force"]),
 }
+
+
+OPERATIONS = _ANSWERS.keys()
+"""What is compared."""
 
 
 # Random requests
@@ -199,8 +265,7 @@ class Requests:
                 request |= {"op": "apply", "patch": self._config(base, live, schema)}
             answer = yield request
             if "result" in answer:
-                live = json.loads(json.dumps(answer["result"]).replace(_NEW_TEXT, f"2020-01-01T00:00:0{step}Z"))
-                live["metadata"] = {**live.get("metadata", {}), "uid": "1"}
+                live = moved_to(step, answer["result"])
 
     def _three(self, base: Request, schema: Schema) -> Iterator[Document]:
         group = base["group"]

@@ -198,6 +198,8 @@ def _openapi(schema: Schema) -> Document:
         found = {"type": "object", "additionalProperties": _openapi(schema.items or Schema(Form.ANY))}
     elif schema.form is Form.STRUCT:
         found = {"type": "object", "properties": {name: _openapi(one.schema) for name, one in schema.fields.items()}}
+        if required := [name for name, one in schema.fields.items() if one.required]:
+            found["required"] = required
         if schema.keeps_unknown:
             found["x-kubernetes-preserve-unknown-fields"] = True
     else:

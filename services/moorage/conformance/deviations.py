@@ -285,6 +285,8 @@ class Deviation(Enum):
     ONE_IDENTITY = ocm.ONE_IDENTITY
     TIME_IS_THE_SYSTEMS = ocm.TIME_IS_THE_SYSTEMS
     BAD_PATCH_IS_THE_CLIENTS = patching.BAD_PATCH_IS_THE_CLIENTS
+    OWNERS_BY_NAME = patching.OWNERS_BY_NAME
+    PATCH_ORDER_IS_FIXED = patching.PATCH_ORDER_IS_FIXED
     CLEAR_ERRORS = DeviationEntry(
         "clear-errors",
         "A request with an unknown or missing field, or an unknown operation, gets an error with field, value and "

@@ -27,6 +27,7 @@ OTHERS: Final = frozenset(
         # Read by the project's own tests and benchmarks.
         "MOORAGE_DOCUMENTS",
         "MOORAGE_ORACLE",
+        "MOORAGE_PLANES",
         "MOORAGE_SEED",
         "MOORAGE_TEST_BROKER",
     }

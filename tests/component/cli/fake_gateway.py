@@ -41,6 +41,9 @@ class FakeGateway:
         self.queries: list[dict[str, str]] = []
         """The query parameters of each request."""
 
+        self.content_types: list[str] = []
+        """The kind of content of each request."""
+
         self.in_parts = 0
         """The number of objects in one part of a list. 0 if lists come as a whole."""
 
@@ -74,6 +77,7 @@ class FakeGateway:
         body: Any = json.loads(request.content) if request.content else None
         self.requests.append((request.method, path, body))
         self.queries.append(dict(request.url.params))
+        self.content_types.append(request.headers.get("content-type", ""))
         if answer := self.refuse.get(f"{request.method} {path}"):
             return answer
         if path.endswith("/scale"):

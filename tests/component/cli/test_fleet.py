@@ -560,12 +560,12 @@ def test_what_was_got_and_is_applied_again_does_not_grow(gateway: FakeGateway, r
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "annotations": {"team": "a"}}}
     run("apply", "-f", "-", text=yaml.safe_dump(node))
     (path,) = gateway.objects
-    first = gateway.objects[path]["metadata"]["annotations"]["moorage.io/last-applied-configuration"]
+    first = gateway.objects[path]["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"]
     for _ in range(3):
         got = said(run("get", "node", "n1", "-o", "yaml"))[1]
         assert said(run("apply", "-f", "-", text=got))[1].startswith("node/n1 ")
     annotations = gateway.objects[path]["metadata"]["annotations"]
-    last = annotations["moorage.io/last-applied-configuration"]
+    last = annotations["kubectl.kubernetes.io/last-applied-configuration"]
     assert json.loads(last)["metadata"]["annotations"] == {"team": "a"}
     assert len(last) < len(first) + 200
 

@@ -12,7 +12,8 @@ import httpx
 from tests.support.waiting import until
 
 from moorage.gateway.durable_log import Place, Write
-from moorage.gateway.errors import unavailable
+from moorage.gateway.errors import StatusError, unavailable
+from moorage.gateway.http import paths
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.store import Store
@@ -146,11 +147,11 @@ class Fixture:
         return document
 
     async def call(self, method: str, path: str, body: Any = None, **options: Any) -> httpx.Response:
-        """Send a request. A PATCH is a merge patch."""
+        """Send a request. A PATCH is a merge patch. A whole object gets the type that its path names."""
         headers = {"content-type": MERGE} if method == "PATCH" else {}
         headers |= options.pop("headers", {})
         if body is not None:
-            options["json"] = body
+            options["json"] = _named(body, path) if method in {"POST", "PUT"} else body
         return await self.http.request(method, path, headers=headers, **options)
 
     def start(self, method: str, path: str, body: Any = None) -> asyncio.Task[httpx.Response]:
@@ -207,6 +208,19 @@ class Fixture:
     def declared(self) -> list[Write]:
         """The records of `resources` that were written."""
         return [write for write in self.log.written if write.topic is RESOURCES]
+
+
+def _named(body: Any, path: str) -> Any:
+    """An object with `apiVersion` and `kind`, which custom resources must have."""
+    first, *parts = path.partition("?")[0].strip("/").split("/")
+    group = parts.pop(0) if first == "apis" else ""
+    if first not in {"api", "apis"} or len(parts) < len(("version", "plural")):
+        return body
+    with contextlib.suppress(StatusError):
+        found = paths.parse(group, parts[0], parts[1:])
+        if isinstance(body, dict) and not found.subresource:
+            return {"apiVersion": found.kind.api_version, "kind": found.kind.kind, **body}
+    return body
 
 
 def node(name: str = "n1", *, taints: Sequence[Json] | None = None, **spec: Any) -> Json:

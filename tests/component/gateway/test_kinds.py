@@ -90,7 +90,7 @@ def declared(gateway: Fixture) -> ResourceDeclared:
             "spec.taints[0].effect",
             'supported values: "NoSchedule", "NoExecute"',
         ),
-        (TAINT_POLICIES, taint_policy(), "spec.taints", "Required value"),
+        (TAINT_POLICIES, taint_policy(), "spec.taints", "should have at least 1 items"),
         (TAINT_POLICIES, taint_policy(COLD, COLD), "spec.taints[1]", "Duplicate value"),
         (TAINT_POLICIES, taint_policy(HOT), "spec.taints[0].effect", "spec.allowNoExecuteTaintPolicy"),
         (PROPAGATION, named(spec={}), "spec.resourceSelectors", "Required value"),
@@ -199,7 +199,9 @@ async def test_taints_of_clusters_that_evict_nothing_yet_are_told_of() -> None:
 
 
 async def test_failover_of_a_policy_that_is_switched_off_is_told_of() -> None:
-    body = propagation(failover={"cluster": {"purgeMode": "Directly"}, "application": {"purgeMode": "Never"}})
+    body = propagation(
+        failover={"cluster": {"purgeMode": "Directly"}, "application": {"purgeMode": "Never", "decisionConditions": {}}}
+    )
     told = (await Fixture().call("POST", PROPAGATION, body)).headers.get_list("warning")
     assert len(told) == 2
     assert "spec.failover.cluster has no effect" in told[0]
@@ -368,10 +370,10 @@ async def test_scale_reads_and_changes_the_number_alone() -> None:
     ("method", "path", "body", "code", "message"),
     [
         ("PATCH", "web/scale", {"spec": {"replicas": -1}}, 422, 'Scale.autoscaling "web" is invalid: spec.replicas'),
-        ("PATCH", "web/scale", {"spec": {"replicas": "many"}}, 400, "must be a 32-bit integer"),
-        ("PATCH", "web/scale", {"spec": {"replicas": 2**31}}, 400, "must be a 32-bit integer"),
+        ("PATCH", "web/scale", {"spec": {"replicas": "many"}}, 422, "cannot unmarshal"),
+        ("PATCH", "web/scale", {"spec": {"replicas": 2**31}}, 422, "cannot unmarshal"),
         ("PATCH", "web/scale", {"kind": "Deployment"}, 400, "kind: invalid value 'Deployment'"),
-        ("PATCH", "web/scale", {"metadata": 7}, 400, "metadata: invalid value 7"),
+        ("PATCH", "web/scale", {"metadata": 7}, 422, "cannot unmarshal number"),
         ("PATCH", "web/scale", {"metadata": {"name": "other"}}, 400, "metadata.name: invalid value 'other'"),
         ("PATCH", "none/scale", {"spec": {"replicas": 1}}, 404, "not found"),
         ("GET", "none/scale", None, 404, "not found"),

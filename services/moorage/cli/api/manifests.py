@@ -78,14 +78,29 @@ def read(sources: Sequence[str], *, recursive: bool = False) -> tuple[list[Manif
     good: list[Manifest] = []
     bad: list[Refused] = []
     for name, text in _texts(sources, recursive=recursive):
-        for index, found in _documents(name, text, bad):
-            checked = _check(name, index, found)
-            if isinstance(checked, Manifest):
-                good.append(checked)
-            else:
-                bad.append(checked)
+        more, refused = read_text(name, text)
+        good += more
+        bad += refused
     if not good and not bad:
         raise CliError("no objects passed to apply" if sources else "must specify -f")
+    return good, bad
+
+
+def read_text(source: str, text: str) -> tuple[list[Manifest], list[Refused]]:
+    """Return the objects of a text, and the documents in it that cannot be used.
+
+    Args:
+        source: what the text is from, for messages.
+        text: the text.
+    """
+    good: list[Manifest] = []
+    bad: list[Refused] = []
+    for index, found in _documents(source, text, bad):
+        checked = _check(source, index, found)
+        if isinstance(checked, Manifest):
+            good.append(checked)
+        else:
+            bad.append(checked)
     return good, bad
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Final
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -12,6 +13,9 @@ from moorage.cli.api import resource_arguments
 from moorage.cli.api.resource_arguments import Named
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.render import printing
+
+if TYPE_CHECKING:
+    from moorage.cli.api.manifests import Manifest, Refused
 
 Namespace = Annotated[
     str, typer.Option("-n", "--namespace", help="Namespace of the objects.", autocompletion=completion.namespaces)
@@ -61,6 +65,28 @@ FormOption = Annotated[
     ),
 ]
 
+Kustomize = Annotated[
+    str,
+    typer.Option(
+        "-k",
+        "--kustomize",
+        help="A folder with a kustomization.yaml.",
+        show_default=False,
+        autocompletion=completion.files,
+    ),
+]
+Validate = Annotated[
+    str,
+    typer.Option(
+        "--validate",
+        help="What the server does with unknown and repeated fields: strict refuses them, warn tells of them, ignore "
+        "drops them without a word. The default is the server's, warn.",
+        metavar="strict|warn|ignore",
+        show_default=False,
+        autocompletion=completion.words("strict", "warn", "ignore"),
+    ),
+]
+
 NONE: Final = "none"
 CLIENT: Final = "client"
 SERVER: Final = "server"
@@ -90,6 +116,49 @@ def parameters(dry_run: str, field_manager: str = "", validate: str = "") -> dic
         "fieldValidation": known[validate.lower()],
     }
     return {name: value for name, value in found.items() if value}
+
+
+def deletion(dry_run: str) -> dict[str, str] | None:
+    """Return the query parameters of a delete. None if nothing is to be sent."""
+    return None if dry_run == CLIENT else parameters(dry_run)
+
+
+def chooser(selector: str) -> Callable[[Manifest], bool]:
+    """Return whether an object of a file is selected. As in kubectl, the labels in the file decide.
+
+    Raises:
+        UsageError: the selector cannot be read.
+    """
+    from moorage.gateway.errors import StatusError  # noqa: PLC0415 - only needed for files with a selector
+    from moorage.gateway.http.selectors import selector as selecting  # noqa: PLC0415 - as above
+
+    try:
+        chosen = selecting(selector, "")
+    except StatusError as error:
+        raise UsageError(str(error)) from None
+    return lambda item: chosen(item.document)
+
+
+def manifests_of(
+    files: Sequence[str] | None, kustomize: str, *, recursive: bool
+) -> tuple[list[Manifest], list[Refused]]:
+    """Return the objects of `-f` or `-k`, and the documents that cannot be used.
+
+    Raises:
+        UsageError: neither or both are given.
+        CliError: a file cannot be read.
+    """
+    from moorage.cli.api import manifests  # noqa: PLC0415 - YAML loads slowly
+
+    if files and kustomize:
+        raise UsageError("only one of -f or -k can be specified")
+    if kustomize:
+        from moorage.cli.api import kustomization  # noqa: PLC0415 - few commands need it
+
+        return manifests.read_text(kustomize, kustomization.built(Path(kustomize)))
+    if not files:
+        raise UsageError("must specify one of -f and -k")
+    return manifests.read(files, recursive=recursive)
 
 
 def named(words: Sequence[str] | None, files: Sequence[str] | None, *, recursive: bool) -> list[Named]:

@@ -18,7 +18,7 @@ from moorage.gateway.configuration import Configured, FirstContent
 from moorage.gateway.controllers.controllers import Controllers
 from moorage.gateway.durable_log import Log
 from moorage.gateway.errors import StatusError, no_such_path
-from moorage.gateway.http import answers, discovery, health, paths, reviews
+from moorage.gateway.http import answers, discovery, health, openapi, paths, reviews
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.hosts import check_host
@@ -95,6 +95,9 @@ def create_app(gateway: Gateway) -> Starlette:
             route("/version", "discovery", endpoints.version, _METHODS),
             route("/v1/conditions", "conditions", intake.handle, _METHODS),
             route("/v1/explain", "explain", gateway.explanations.handle, _METHODS),
+            route("/openapi/v2", "openapi", openapi.version_2, _READING),
+            route("/openapi/v3", "openapi", openapi.index, _READING),
+            route("/openapi/v3/{path:path}", "openapi", openapi.version_3, _READING),
             route("/api", "discovery", endpoints.core, _METHODS),
             route("/apis", "discovery", endpoints.groups, _METHODS),
             route("/api/{path:path}", "resources", endpoints.core, _METHODS),

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway import errors
 from moorage.gateway.http import tables
-from moorage.gateway.http.negotiation import JSON, YAML, ObjectView, accepted
+from moorage.gateway.http.negotiation import JSON, PROTOBUF, YAML, ObjectView, accepted
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.representations import Representation
 from moorage.gateway.metrics import Metrics
@@ -19,6 +19,7 @@ from moorage.gateway.shown_objects import ShownObject
 from moorage.gateway.store import Store
 from moorage.gateway.writer import Writer
 from moorage.kinds.kind import ServedKind
+from moorage.kinds.openapi import registry
 from moorage.runtime.clock import Clock
 
 ONE: Final = (ObjectView.WHOLE, ObjectView.TABLE, ObjectView.METADATA, ObjectView.METADATA_LIST)
@@ -56,6 +57,6 @@ class Backend:
         return shown
 
 
-def media_of(_: ServedKind) -> tuple[str, ...]:
+def media_of(kind: ServedKind) -> tuple[str, ...]:
     """Return the media types in which objects of a kind can be sent, the default first."""
-    return (JSON, YAML)
+    return (JSON, YAML, PROTOBUF) if registry.origin_of(kind.group, kind.kind).has_protobuf else (JSON, YAML)

@@ -1,4 +1,4 @@
-"""Turns a request's body into an object of the kind that its path names."""
+"""The bytes of a request's body, and whether an object belongs where its path says."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 
 from moorage.core.apimachinery.field_errors import quote
-from moorage.gateway.errors import StatusError, bad_request, shorten, too_large
-from moorage.gateway.http import yaml_bodies
-from moorage.gateway.http.negotiation import JSON, YAML, body_media
+from moorage.gateway.errors import bad_request, shorten, too_large
 from moorage.kinds.kind import ServedKind
 
 BODY_LIMIT = 1_000_000
@@ -19,10 +17,6 @@ BODY_LIMIT = 1_000_000
 DEEPEST = 100
 """Levels of nesting. Deeper documents are not resources, and would cost recursion."""
 
-READ = (JSON, YAML)
-"""The media types of objects that can be read."""
-
-_SHOWN = 32  # bytes of an unreadable body that are shown
 
 Document = dict[str, Any]
 
@@ -48,23 +42,6 @@ async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
     return b"".join(parts)
 
 
-async def read_object(request: Request, kind: str) -> Document:
-    """Read an object, in JSON or YAML.
-
-    Args:
-        request: has the object.
-        kind: of the object, for messages.
-
-    Raises:
-        StatusError: 400 if it cannot be read, 413 if it is too large, 415 if it has another form.
-    """
-    media = body_media(request, READ)
-    body = await read_body(request)
-    if media == YAML:
-        return yaml_bodies.parse_object(body, kind)
-    return parse_object(body, kind)
-
-
 def parse_json(body: bytes) -> Any:
     """Parse a JSON document of any type.
 
@@ -74,7 +51,7 @@ def parse_json(body: bytes) -> Any:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+        raise bad_request(f"the body is not JSON: {error}") from None
     check_depth(document)
     return document
 
@@ -97,41 +74,6 @@ def check_depth(document: Any) -> None:
         if not level:
             return
     raise bad_request(f"the body is nested too deeply: at most {DEEPEST} levels are allowed")
-
-
-def parse_object(body: bytes, kind: str) -> Document:
-    """Parse a JSON object.
-
-    Raises:
-        StatusError: 400 if it is not a JSON object.
-    """
-    try:
-        document = parse_json(body)
-    except StatusError as error:
-        shown = quote(body[:_SHOWN].decode("utf-8", "replace")) if body else "<empty>"
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {kind}): {error.message} ({shown})"
-        ) from None
-    if not isinstance(document, dict):
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
-            f"it must be a JSON object, not {shorten(document)!r}"
-        )
-    return document
-
-
-def parse_delete_options(body: bytes, *, is_yaml: bool) -> Document:
-    """Parse the options of a deletion.
-
-    Raises:
-        StatusError: 400 if they cannot be read.
-    """
-    if is_yaml:
-        return yaml_bodies.parse_object(body, "DeleteOptions")
-    document = parse_json(body)
-    if not isinstance(document, dict):
-        raise bad_request("couldn't get version/kind; json parse error: it must be a JSON object")
-    return document
 
 
 def check_identity(document: Document, kind: ServedKind, namespace: str, name: str) -> Document:

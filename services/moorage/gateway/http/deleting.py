@@ -10,10 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.gateway.admission.deletion import Deleted
-from moorage.gateway.errors import StatusError, bad_request
-from moorage.gateway.http import answers, bodies
+from moorage.gateway.errors import StatusError
+from moorage.gateway.http import answers, bodies, decoding
 from moorage.gateway.http.backend import Backend
-from moorage.gateway.http.negotiation import YAML, body_media
 from moorage.gateway.http.options import DeletionRequest, delete_options, list_options
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.reading import ReadVerbs
@@ -21,8 +20,6 @@ from moorage.gateway.http.representations import ListHead
 from moorage.gateway.http.writing import caller
 from moorage.gateway.shown_objects import unkept
 from moorage.kinds.status.records import ObjectId
-
-_KIND = "DeleteOptions"
 
 
 class DeleteVerbs:
@@ -87,11 +84,7 @@ class DeleteVerbs:
         body = await bodies.read_body(request)
         if not body.strip():
             return delete_options(request.query_params, None)
-        media = body_media(request, bodies.READ)
-        sent = bodies.parse_delete_options(body, is_yaml=media == YAML)
-        found = sent.get("kind", _KIND)
-        if found != _KIND:
-            raise bad_request(f'no kind "{found}" is registered for deletions: it must be {_KIND}')
+        sent = decoding.options_in(request, body, "DeleteOptions")
         return delete_options(request.query_params, sent)
 
 

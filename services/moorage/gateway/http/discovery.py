@@ -14,7 +14,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moorage.gateway.errors import StatusError, no_such_path
+from moorage.gateway.errors import no_such_path
 from moorage.gateway.http import answers, reviews
 from moorage.gateway.http.negotiation import JSON, PROTOBUF, YAML, AnswerForm, accepted, clauses
 from moorage.gateway.http.pod_subresources import BINDING, EVICTION, ORDERS
@@ -152,21 +152,12 @@ def answer_groups(request: Request, first: Document, *, is_core: bool) -> Respon
 
 
 def plain_form(request: Request) -> AnswerForm:
-    """Return the form of an answer of discovery. One of many alternatives is enough, however it is to be shown.
+    """Return the form of an answer of discovery.
 
     Raises:
         StatusError: 406 if none of the accepted forms can be sent.
     """
-    try:
-        return accepted(request, (JSON, YAML))
-    except StatusError:
-        if any(clause.media == PROTOBUF and "as" not in clause.parameters for clause in _clauses_of(request)):
-            return AnswerForm()  # a client that prefers protobuf reads JSON by the content type of the answer
-        raise
-
-
-def _clauses_of(request: Request) -> list[Any]:
-    return list(clauses(",".join(request.headers.getlist("accept"))))
+    return accepted(request, (JSON, YAML, PROTOBUF))
 
 
 def _aggregated(request: Request, version: str, *, is_core: bool) -> Response:

@@ -143,6 +143,8 @@ def _with_view(clause: Clause, media: str, views: frozenset[ObjectView], *, is_p
     name = parameters.get("as", "")
     if not name:
         return AnswerForm(media, is_pretty=pretty) if "g" not in parameters and "v" not in parameters else None
+    if name == ObjectView.TABLE.value and media == PROTOBUF:
+        return None  # a table has no protobuf
     view = next((one for one in views if one.value == name), None)
     version = parameters.get("v", "")
     if view is None or parameters.get("g") != _META or version not in _META_VERSIONS:

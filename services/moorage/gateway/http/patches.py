@@ -2,26 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moorage.core.apimachinery.patching import merge_patch
-from moorage.gateway.errors import StatusError, bad_request
-from moorage.gateway.http import bodies
+from moorage.core.apimachinery.field_errors import invalid
+from moorage.core.apimachinery.patching import json_patch, merge_patch, strategic_merge
+from moorage.core.apimachinery.patching.errors import PatchError
+from moorage.core.apimachinery.schema import Schema
+from moorage.gateway import errors
+from moorage.gateway.errors import Cause, StatusError, bad_request
+from moorage.gateway.http import bodies, decoding
 from moorage.gateway.http.backend import Backend
+from moorage.gateway.http.decoding import Expected
 from moorage.gateway.http.negotiation import media_type
 from moorage.gateway.http.options import write_options
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.writing import caller, written
+from moorage.gateway.http.writing import caller, warn, written
+from moorage.kinds.openapi import registry, strict
+from moorage.kinds.openapi.built_in import DecodeError, repeated
 
+JSON_PATCH: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+
+_SHOWN: Final = 1024  # characters of a document that are shown in an error
 
 Document = dict[str, Any]
-Patch = Callable[[Document], Document]
-"""Returns the object that a patch makes of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentPatch:
+    """A patch, and the type of what it patches."""
+
+    media: str
+    content: Any
+    expected: Expected
+    validation: str
+    """`Ignore`, `Warn` or `Strict`: what becomes of unknown and repeated fields."""
+
+    def applied(self, shown: Document, warnings: list[str]) -> Document:
+        """Return the object that the patch makes of one.
+
+        Args:
+            shown: the object as it is shown.
+            warnings: takes what the sender is told.
+
+        Raises:
+            StatusError: the patch does not fit the object, or its result is none of its kind.
+        """
+        try:
+            result = self._patched(shown)
+        except PatchError as error:
+            raise status_of(error) from None
+        return self.decoded(result, shown, warnings)
+
+    def decoded(self, result: Any, shown: Mapping[str, Any], warnings: list[str]) -> Document:
+        """Return the result of a patch as an object of its kind. The arguments are those of `applied`.
+
+        Raises:
+            StatusError: 422 if it is none.
+        """
+        expected = self.expected
+        if not isinstance(result, Mapping):
+            raise _no_object(result, f"json: cannot unmarshal into Go value of type {expected.kind}")
+        try:
+            found = strict.decode_document(expected.group, expected.version, expected.kind, result)
+        except DecodeError as error:
+            raise _no_object(result, error.reason) from None
+        known = decoding.problems_of(expected, shown)
+        new = (*repeated(self.content, ""), *(one for one in found.problems if one not in known))
+        if new and self.validation == decoding.STRICT:
+            raise _no_object(result, strict.strict_message(new))
+        sent = decoding.checked(strict.Decoded(found.document, new, found.violations), expected, self.validation)
+        warnings += sent.warnings
+        return sent.document
+
+    def _patched(self, shown: Document) -> Any:
+        if self.media == JSON_PATCH:
+            return json_patch.applied(shown, self.content)
+        if self.media == STRATEGIC:
+            return strategic_merge.applied(shown, self.content, self._schema())
+        return merge_patch.applied(shown, self.content)
+
+    def _schema(self) -> Schema:
+        return registry.schema_of(self.expected.group, self.expected.version, self.expected.kind)
 
 
 class PatchVerb:
@@ -42,39 +111,67 @@ class PatchVerb:
         """
         options = write_options(request.query_params, "PatchOptions")
         representation = self._backend.representation(request, path.kind)
-        sent = await read_patch(request)
+        sent = await read_patch(request, Expected.of(path.kind), options.field_validation)
+        warnings: list[str] = []
 
         def patched(shown: Document) -> Document:
-            merged = merged_with(dict(path.kind.converted(shown)), sent)
-            return bodies.check_identity(merged, path.kind, path.namespace, path.name)
+            result = sent.applied(dict(path.kind.converted(shown)), warnings)
+            return bodies.check_identity(result, path.kind, path.namespace, path.name)
 
         shown = await self._backend.writer.change(
             path.kind, path.object_id, patched, "patch", caller(request), dry_run=options.dry_run
         )
-        return written(self._backend, path.kind, shown, representation, sent=sent)
+        content = sent.content if isinstance(sent.content, dict) else {}
+        response = written(self._backend, path.kind, shown, representation, sent=content)
+        warn(response, warnings)
+        return response
 
 
-async def read_patch(request: Request) -> Document:
-    """Read a merge patch.
+async def read_patch(request: Request, expected: Expected, validation: str) -> SentPatch:
+    """Read a patch.
+
+    Args:
+        request: has the patch.
+        expected: the type of what it patches.
+        validation: `Ignore`, `Warn` or `Strict`.
 
     Raises:
-        StatusError: 415 if it is another kind of patch, 400 if it cannot be read.
+        StatusError: 415 if the kind does not take this form of patch, 400 if it cannot be read.
     """
-    if media_type(request) != MERGE:
-        raise StatusError(415, "415: Unsupported Media Type", details={})
-    sent = bodies.parse_json(await bodies.read_body(request))
-    if not isinstance(sent, dict):
-        raise bad_request(
-            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+    media, known = media_type(request), media_of(expected)
+    if media not in known:
+        if STRATEGIC in known:
+            raise StatusError(415, "415: Unsupported Media Type", details={})
+        raise StatusError(
+            415,
+            f"the body of the request was in an unknown format - accepted media types include: {', '.join(known)}",
         )
-    return sent
+    content = decoding.parsed(await bodies.read_body(request))
+    if media != JSON_PATCH and not isinstance(content, dict):
+        what = "array" if isinstance(content, list) else type(content).__name__
+        raise bad_request(
+            f"error decoding patch: json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+        )
+    return SentPatch(media, content, expected, validation)
 
 
-def merged_with(shown: Document, patch: Document) -> Document:
-    """Apply a merge patch to an object as it is shown. The result requires a version only if the patch names one."""
-    merged: Document = merge_patch.applied(shown, patch)
-    metadata, named = merged.get("metadata"), patch.get("metadata")
-    if isinstance(metadata, dict) and "resourceVersion" not in (named if isinstance(named, dict) else {}):
-        # The one that remains is the present one.
-        merged["metadata"] = {key: value for key, value in metadata.items() if key != "resourceVersion"}
-    return merged
+def media_of(expected: Expected) -> tuple[str, ...]:
+    """Return the forms of patches that a kind takes."""
+    strategic = registry.origin_of(expected.group, expected.kind).merges_strategically
+    return (JSON_PATCH, MERGE, STRATEGIC) if strategic else (JSON_PATCH, MERGE)
+
+
+def _no_object(result: Any, why: str) -> StatusError:
+    """422: what a patch makes of an object is none of its kind."""
+    text = json.dumps(result, separators=(",", ":"), default=str)
+    return errors.invalid("", "", "", [invalid("patch", text[:_SHOWN], why)])
+
+
+def status_of(error: PatchError) -> StatusError:
+    """Return the answer to a patch that cannot be applied."""
+    return StatusError(
+        error.code,
+        error.message,
+        reason=error.reason,
+        causes=[Cause(one.reason, one.message, one.field) for one in error.causes],
+    )

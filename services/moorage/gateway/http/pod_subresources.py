@@ -12,15 +12,17 @@ from moorage.core.apimachinery.field_errors import FieldError, not_supported, re
 from moorage.gateway import errors
 from moorage.gateway.errors import bad_request
 from moorage.gateway.evictions import Evictions
-from moorage.gateway.http import answers, bodies, paths
+from moorage.gateway.http import answers, decoding, paths
 from moorage.gateway.http.backend import Backend
+from moorage.gateway.http.decoding import Expected
 from moorage.gateway.http.options import DeletionRequest, delete_options, write_options
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.writing import caller
+from moorage.gateway.http.writing import caller, warn
 
 BINDING: Final = "binding"
 EVICTION: Final = "eviction"
 ORDERS: Final = frozenset({BINDING, EVICTION})
+_EXPECTED: Final = {BINDING: Expected("", "v1", "Binding"), EVICTION: Expected("policy", "v1", "Eviction")}
 
 Document = Mapping[str, Any]
 
@@ -47,14 +49,17 @@ class PodOrders:
         if request.method != "POST":
             raise paths.not_allowed()
         representation = self._backend.representation(request, path.kind)
-        dry_run = write_options(request.query_params, "CreateOptions").dry_run
-        sent = await bodies.read_object(request, path.subresource.capitalize())
+        asked = write_options(request.query_params, "CreateOptions")
+        read = await decoding.read_object(request, _EXPECTED[path.subresource], asked.field_validation)
+        dry_run, sent = asked.dry_run, read.document
         _check_names(path, sent)
         if path.subresource == EVICTION:
             await self._evict(request, path, sent, dry_run=dry_run)
         else:
             await self._bind(request, path, sent, dry_run=dry_run)
-        return answers.answer(201, representation.document(_DONE), representation.media_type)
+        response = answers.answer(201, representation.document(_DONE), representation.media_type)
+        warn(response, read.warnings)
+        return response
 
     async def _evict(self, request: Request, path: ResourcePath, sent: Document, *, dry_run: bool) -> None:
         options = sent.get("deleteOptions")

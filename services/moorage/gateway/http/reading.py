@@ -12,12 +12,12 @@ from starlette.responses import Response, StreamingResponse
 
 from moorage.gateway.errors import Cause, StatusError, bad_request
 from moorage.gateway.http import answers, paging, tables, watch
-from moorage.gateway.http.backend import ONE, Backend
-from moorage.gateway.http.negotiation import JSON, AnswerForm, accepted
+from moorage.gateway.http.backend import ONE, Backend, media_of
+from moorage.gateway.http.negotiation import PROTOBUF, YAML, AnswerForm, accepted
 from moorage.gateway.http.options import LONGEST_WATCH, ListOptions, list_options, resource_version
 from moorage.gateway.http.paging import ListSnapshot, Snapshots
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.representations import PIECE, JsonEvents, ListHead
+from moorage.gateway.http.representations import PIECE, EventEncoder, JsonEvents, ListHead, ProtobufEvents
 from moorage.gateway.http.selectors import Selector, selector
 from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds.kind import ServedKind
@@ -139,9 +139,12 @@ class ReadVerbs:
                 async for event in watch.events(self._backend.store, asked, number):
                     yield event
 
-        return StreamingResponse(events(), media_type=form.media)
+        media = f"{PROTOBUF};stream=watch" if form.media == PROTOBUF else form.media
+        return StreamingResponse(events(), media_type=media)
 
-    def _events(self, request: Request, form: AnswerForm) -> JsonEvents:
+    def _events(self, request: Request, form: AnswerForm) -> EventEncoder:
+        if form.media == PROTOBUF:
+            return ProtobufEvents(form)
         include = tables.included(request.query_params.get("includeObject", ""))
         return JsonEvents(form, include, self._backend.clock.now)
 
@@ -165,9 +168,9 @@ class ReadVerbs:
             ) from None
 
 
-def watched_media_of(_: ServedKind) -> tuple[str, ...]:
+def watched_media_of(kind: ServedKind) -> tuple[str, ...]:
     """Return the media types in which changes of objects of a kind can be sent, the default first."""
-    return (JSON,)
+    return tuple(media for media in media_of(kind) if media != YAML)
 
 
 def _selected(objects: Sequence[ShownObject], numbers: Sequence[int], selects: Selector) -> Iterator[bytes | None]:

@@ -19,6 +19,8 @@ from moorage.gateway.http import tables
 from moorage.gateway.http.negotiation import PLAIN, PROTOBUF, YAML, AnswerForm, ObjectView
 from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds.kind import ServedKind
+from moorage.kinds.openapi import protobuf
+from moorage.kinds.openapi.protobuf_encoding import NotEncodableError
 
 Document = Mapping[str, Any]
 
@@ -246,6 +248,34 @@ class JsonEvents:
         }
 
 
+class ProtobufEvents:
+    """The events of a watch as frames of protobuf.
+
+    Args:
+        form: what the watch accepts.
+    """
+
+    def __init__(self, form: AnswerForm) -> None:
+        self._form = form
+
+    def event(self, word: str, kind: ServedKind, found: ShownObject) -> bytes:
+        """See `EventEncoder`."""
+        return self._frame(word, orjson.loads(in_version(kind, found.json)))
+
+    def bookmark(self, kind: ServedKind, metadata: Document) -> bytes:
+        """See `EventEncoder`."""
+        return self._frame("BOOKMARK", {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata})
+
+    def error(self, status: Document) -> bytes:
+        """See `EventEncoder`."""
+        return protobuf.encode_event("ERROR", _protobuf(status))
+
+    def _frame(self, word: str, document: Document) -> bytes:
+        if self._form.view is not ObjectView.WHOLE:
+            document = tables.metadata(document, self._form.version)
+        return protobuf.encode_event(word, _protobuf(document))
+
+
 def in_version(kind: ServedKind, json: bytes) -> bytes:
     """The JSON of a stored object in a version of its kind."""
     return json if kind.is_stored else orjson.dumps(kind.converted(orjson.loads(json)))
@@ -255,8 +285,17 @@ def encoded(document: Document, form: AnswerForm) -> bytes:
     """A document in the media type of an answer."""
     if form.media == YAML:
         return _yaml(document)
+    if form.media == PROTOBUF:
+        return _protobuf(document)
     option = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if form.is_pretty else 0)
     return orjson.dumps(document, option=option)
+
+
+def _protobuf(document: Document) -> bytes:
+    try:
+        return protobuf.encode_object(document)
+    except NotEncodableError as error:
+        raise StatusError(406, f"the object cannot be sent as protobuf: {error}") from None
 
 
 class _Dumper(yaml.CSafeDumper):

@@ -16,8 +16,9 @@ from moorage.core.apimachinery.field_errors import FieldError, invalid
 from moorage.core.apimachinery.unstructured import part
 from moorage.gateway import errors
 from moorage.gateway.errors import bad_request
-from moorage.gateway.http import answers, bodies, paths
-from moorage.gateway.http.negotiation import JSON, YAML, accepted
+from moorage.gateway.http import answers, decoding, paths
+from moorage.gateway.http.decoding import Expected
+from moorage.gateway.http.negotiation import JSON, PROTOBUF, YAML, accepted
 from moorage.gateway.http.options import write_options
 from moorage.runtime.clock import Clock
 from moorage_schemas.times import format_time
@@ -74,9 +75,11 @@ async def answer(request: Request, review: Review, clock: Clock) -> Response:
     Raises:
         StatusError: 400 if it cannot be read, 422 if it asks for nothing.
     """
-    write_options(request.query_params, "CreateOptions")
-    form = accepted(request, (JSON, YAML))
-    sent = await bodies.read_object(request, review.kind)
+    options = write_options(request.query_params, "CreateOptions")
+    form = accepted(request, (JSON, YAML, PROTOBUF))
+    sent = (
+        await decoding.read_object(request, Expected(review.group, VERSION, review.kind), options.field_validation)
+    ).document
     api_version = f"{review.group}/{VERSION}"
     said = (sent.get("apiVersion") or api_version, sent.get("kind") or review.kind)
     if said != (api_version, review.kind):

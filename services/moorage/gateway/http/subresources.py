@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.gateway.errors import StatusError
-from moorage.gateway.http import answers, bodies, patches, paths, scale
+from moorage.gateway.http import answers, bodies, decoding, patches, paths, scale
 from moorage.gateway.http.backend import Backend
+from moorage.gateway.http.decoding import Expected
 from moorage.gateway.http.options import write_options
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.pod_subresources import ORDERS, PodOrders
-from moorage.gateway.http.writing import caller
+from moorage.gateway.http.writing import caller, warn
+
+_SCALE: Final = Expected("autoscaling", "v1", scale.KIND)
 
 Document = dict[str, Any]
 Part = Callable[[Mapping[str, Any]], Document]
@@ -52,24 +55,31 @@ class Subresources:
         if method not in {"PUT", "PATCH"}:
             raise paths.not_allowed()
         options = write_options(request.query_params, "UpdateOptions" if method == "PUT" else "PatchOptions")
+        is_scale, warnings = path.subresource == "scale", list[str]()
+        expected = _SCALE if is_scale else Expected.of(path.kind)
         if method == "PUT":
-            body = await bodies.read_object(request, scale.KIND if path.subresource == "scale" else path.kind.kind)
+            present = path.kind.converted(self._backend.present(path).document)
+            sent = await decoding.read_object(
+                request, expected, options.field_validation, known=show(present), subresource=path.subresource
+            )
+            warnings += sent.warnings
+            replaced, patch = sent.document, None
         else:
-            body = await patches.read_patch(request)
+            replaced, patch = {}, await patches.read_patch(request, expected, options.field_validation)
 
         def changed(shown: Document) -> Document:
             shown = dict(path.kind.converted(shown))
-            part = body if method == "PUT" else patches.merged_with(show(shown), body)
-            if path.subresource == "scale":
-                return scale.scaled(shown, part, path.name)
-            return self._with_status(path, shown, part)
+            part = replaced if patch is None else patch.applied(show(shown), warnings)
+            return scale.scaled(shown, part, path.name) if is_scale else self._with_status(path, shown, part)
 
         verb = f"{'update' if method == 'PUT' else 'patch'}/{path.subresource}"
         after = await self._backend.writer.change(
             path.kind, path.object_id, changed, verb, caller(request), dry_run=options.dry_run
         )
         document = show(path.kind.converted(after.document))
-        return answers.answer(200, representation.document(document), representation.media_type)
+        response = answers.answer(200, representation.document(document), representation.media_type)
+        warn(response, warnings)
+        return response
 
     @staticmethod
     def _with_status(path: ResourcePath, shown: Document, part: Document) -> Document:

@@ -11,8 +11,9 @@ from starlette.responses import Response
 
 from moorage.gateway import errors
 from moorage.gateway.admission.feature_gates import warning_header, warnings
-from moorage.gateway.http import answers, bodies, placement_decisions
+from moorage.gateway.http import answers, bodies, decoding, placement_decisions
 from moorage.gateway.http.backend import Backend
+from moorage.gateway.http.decoding import Expected
 from moorage.gateway.http.options import write_options
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.representations import Representation
@@ -42,10 +43,12 @@ class WriteVerbs:
         """
         options = write_options(request.query_params, "CreateOptions")
         representation = self._backend.representation(request, path.kind)
-        body = await bodies.read_object(request, path.kind.kind)
-        document = bodies.check_identity(body, path.kind, path.namespace, "")
+        sent = await decoding.read_object(request, Expected.of(path.kind), options.field_validation)
+        document = bodies.check_identity(sent.document, path.kind, path.namespace, "")
         shown = await self._backend.writer.create(path.kind, document, caller(request), dry_run=options.dry_run)
-        return written(self._backend, path.kind, shown, representation, sent=document, code=201)
+        response = written(self._backend, path.kind, shown, representation, sent=document, code=201)
+        warn(response, sent.warnings)
+        return response
 
     async def update(self, request: Request, path: ResourcePath) -> Response:
         """Replace an object.
@@ -55,12 +58,16 @@ class WriteVerbs:
         """
         options = write_options(request.query_params, "UpdateOptions")
         representation = self._backend.representation(request, path.kind)
-        body = await bodies.read_object(request, path.kind.kind)
-        document = bodies.check_identity(body, path.kind, path.namespace, path.name)
+        present = self._backend.store.get(path.object_id)
+        known = path.kind.converted(present.document) if present is not None else None
+        sent = await decoding.read_object(request, Expected.of(path.kind), options.field_validation, known=known)
+        document = bodies.check_identity(sent.document, path.kind, path.namespace, path.name)
         shown = await self._backend.writer.change(
             path.kind, path.object_id, lambda _: document, "update", caller(request), dry_run=options.dry_run
         )
-        return written(self._backend, path.kind, shown, representation, sent=document)
+        response = written(self._backend, path.kind, shown, representation, sent=document)
+        warn(response, sent.warnings)
+        return response
 
     async def repeat(self, request: Request, path: ResourcePath) -> Response:
         """Answer a write of an object that only the system writes. It is never stored, but accepted if nothing differs.
@@ -74,8 +81,8 @@ class WriteVerbs:
                 405, f"{path.kind.resource} are written by Moorage's services and can only be read"
             )
         representation = self._backend.representation(request, path.kind)
-        body = await bodies.read_object(request, path.kind.kind)
-        wanted = bodies.check_identity(body, path.kind, path.namespace, "")
+        sent = await decoding.read_object(request, Expected.of(path.kind))
+        wanted = bodies.check_identity(sent.document, path.kind, path.namespace, "")
         shown = placement_decisions.already_decided(
             wanted, path.kind, list(self._backend.store.all(path.kind.kind, path.namespace))
         )

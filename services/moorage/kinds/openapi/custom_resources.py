@@ -52,6 +52,23 @@ class Pruned:
         return self.struct(schema if schema.form is Form.STRUCT else _NOTHING, value, path)
 
 
+def defaulted(schema: Schema, value: Any) -> Any:
+    """A value with the defaults of its definition where fields are missing, as it is validated."""
+    if isinstance(value, Mapping):
+        made = {name: defaulted(_below(schema, name), one) for name, one in value.items()}
+        for name, field in schema.fields.items() if schema.form is Form.STRUCT else ():
+            if name not in made and field.schema.default is not None:
+                made[name] = field.schema.default
+        return made
+    if isinstance(value, list) and schema.items is not None:
+        return [defaulted(schema.items, one) for one in value]
+    return value
+
+
+def _below(schema: Schema, name: str) -> Schema:
+    return schema.at(name) or _NOTHING
+
+
 _NOTHING: Final = Schema(Form.STRUCT)
 """An object without any field."""
 

@@ -18,6 +18,8 @@ from moorage_schemas.topics import TOPICS
 _UPSTREAM: Final = {name: f"{registry.META}.{name}" for name in ("LabelSelector", "ObjectMeta")}
 """Models of which upstream's definitions say more."""
 
+_INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+
 _FORMS: Final = {
     "string": Form.STRING,
     "integer": Form.INTEGER,
@@ -116,7 +118,8 @@ class _Reader:
         real = [one for one in choices if one.get("type") != "null"]
         if len(real) > 1:
             names = {one.get("type") for one in real}
-            made = Schema(Form.INT_OR_STRING if names == {"integer", "string"} else Form.ANY)
+            is_either = names == {"integer", "string"}
+            made = replace(registry.definition(_INT_OR_STRING)) if is_either else Schema(Form.ANY)
         else:
             # A definition is shared, and only this use of it may be null.
             made = replace(self.read(real[0]))

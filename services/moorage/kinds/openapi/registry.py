@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -163,16 +164,36 @@ def _custom(said: Mapping[str, Any], name: str) -> Schema:
 
 @cache
 def _data(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(__file__).with_name(f"{name}.json").read_bytes())
-    if name == "custom":
-        for kind, additions in _READ_IN_ADDITION.items():
-            for path, more in additions.items():
-                at = found["kinds"][kind]
-                for step in path.split("."):
-                    at = at["fields"][step]
-                    at = at.get("items", at)
-                at["fields"].update(more)
+    found = _read(name)
+    described = _read("descriptions")
+    if name == "native":
+        for definition_name, said in found["definitions"].items():
+            for path, text in described.get(definition_name, {}).items():
+                (said["fields"][path] if path else said)["description"] = text
+        return found
+    for kind, said in found["kinds"].items():
+        for path, more in _READ_IN_ADDITION.get(kind, {}).items():
+            part = _part(said, path)
+            part.get("items", part)["fields"].update(more)
+        group, _, single = kind.split("/")
+        for path, text in described.get(f"{group}/{single}", {}).items():
+            if (part := _part(said, path)) is not None:
+                part["description"] = text
     return found
+
+
+def _read(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(__file__).with_name(f"{name}.json").read_bytes())
+    return found
+
+
+def _part(said: Any, path: str) -> Any:
+    """What the data says of a field of a kind. Elements of lists need no word. None if there is no such field."""
+    for name in filter(None, path.split(".")):
+        said = said.get("items", said).get("fields", {}).get(name)
+        if said is None:
+            return None
+    return said
 
 
 _PROPAGATION: Final = {
@@ -204,12 +225,16 @@ def _schema(said: Mapping[str, Any]) -> Schema:
     target = definition(said["ref"])
     if not said.keys() & _OF_A_USE:
         return target
-    made = Schema(target.form, target.name, target.fields, target.items, is_atomic=target.is_atomic)
-    _fill(made, said)
-    return made
+    return replace(
+        target,
+        patch_strategies=frozenset(said.get("patch_strategies", ())),
+        is_atomic=said.get("is_atomic", target.is_atomic),
+        is_nullable=said.get("is_nullable", False),
+        default=said.get("default"),
+    )
 
 
-_OF_A_USE: Final = frozenset({"patch_strategies", "merge_key", "is_atomic", "is_nullable", "default"})
+_OF_A_USE: Final = frozenset({"patch_strategies", "is_atomic", "is_nullable", "default"})
 """What the use of a definition may say in addition to it."""
 
 
@@ -233,6 +258,7 @@ def _fill(made: Schema, said: Mapping[str, Any]) -> None:
     made.type_name = said.get("type_name", "")
     made.default = said.get("default")
     made.is_nullable = said.get("is_nullable", False)
+    made.description = said.get("description", "")
 
 
 def _field(name: str, said: Mapping[str, Any]) -> Field:
@@ -245,4 +271,5 @@ def _field(name: str, said: Mapping[str, Any]) -> Field:
         embedded=tuple(said.get("embedded", ())),
         is_pointer=said.get("is_pointer", False),
         omits_empty=said.get("omits_empty", False),
+        description=said.get("description", ""),
     )

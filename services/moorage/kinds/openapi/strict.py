@@ -15,7 +15,7 @@ from moorage.core.apimachinery.field_errors import FieldError
 from moorage.core.apimachinery.schema import Schema
 from moorage.kinds.openapi import registry
 from moorage.kinds.openapi.built_in import DecodeError, Decoder, json_type, repeated
-from moorage.kinds.openapi.custom_resources import Pruned, violations
+from moorage.kinds.openapi.custom_resources import Pruned, defaulted, violations
 from moorage.kinds.openapi.json_values import ParseError
 from moorage.kinds.openapi.parsing import excerpt, parse
 from moorage.kinds.openapi.registry import Origin
@@ -149,7 +149,8 @@ def _custom(schema: Schema, document: Mapping[str, Any], subresource: str, *, is
     if is_own:
         return Decoded(made, tuple(problems))
     fields = {name: field for name, field in schema.fields.items() if (name == "status") is (subresource == "status")}
-    return Decoded(made, tuple(problems), tuple(violations(replace(schema, fields=fields), made, "")))
+    written = replace(schema, fields=fields)
+    return Decoded(made, tuple(problems), tuple(violations(written, defaulted(written, made), "")))
 
 
 def _in_order(value: Any) -> Any:

@@ -13,7 +13,8 @@ from moorage.kinds.printing.columns import Object, taint_text, until
 OPEN = frozenset({"Scheduled", "Held", "Requested"})
 """The states of evictions that are not over."""
 
-_HIDDEN = "moorage.io/last-applied-configuration"
+_HIDDEN = frozenset({"kubectl.kubernetes.io/last-applied-configuration", "moorage.io/last-applied-configuration"})
+"""Annotations with the whole object as it was applied."""
 
 
 class Pair(NamedTuple):
@@ -72,7 +73,7 @@ def time_and_age(when: Any, now: datetime) -> str:
 
 def pairs(values: Mapping[str, Any] | None) -> list[str]:
     """Labels, annotations or a node selector, one text each."""
-    return [f"{key}={value}" for key, value in sorted((values or {}).items()) if key != _HIDDEN]
+    return [f"{key}={value}" for key, value in sorted((values or {}).items()) if key not in _HIDDEN]
 
 
 def taint_texts(taints: Any) -> list[str]:

@@ -1,7 +1,7 @@
 """Strategic merge patches: lists are merged by the keys in the schema, and marks in the patch say what goes.
 
 What a patch means is that of Kubernetes (`strategicpatch.StrategicMergePatch`). Where its result depends on the random
-order of Go's maps, here it is that of the fields in the patch.
+order of Go's maps, it does not here: of a list that is both merged and deleted from, the deletion is last.
 """
 
 from __future__ import annotations
@@ -51,13 +51,15 @@ def merged(
     result, rest = dict(original), dict(patch)
     _retain_keys(result, rest, manner)
     _order_elements(result, rest, schema, manner)
+    deletions = [key for key in rest if key.startswith(DELETE_SCALARS)]
     for key, value in rest.items():
-        if not key.startswith(DELETE_SCALARS):
+        if key not in deletions:
             _merge_field(result, key, value, schema, manner)
-        elif not manner.is_carried_out:
-            result[key] = value
+    for key in deletions:
+        if manner.is_carried_out:
+            _delete_scalars(result, rules.list_name(key, DELETE_SCALARS), rest[key], schema)
         else:
-            _delete_scalars(result, rules.list_name(key, DELETE_SCALARS), value, schema)
+            result[key] = rest[key]
     return result
 
 

@@ -119,12 +119,13 @@ def without_nulls(value: Any, schema: Schema | None) -> Any:
 
     Args:
         value: the document.
-        schema: its schema, if a null in a map is the zero value there, as in upstream's types: `labels: {a: null}` is
-            an empty label. None if it is absent, too, as in custom resources.
+        schema: its schema, if a null in a map or a list is the zero value there, as in upstream's types:
+            `labels: {a: null}` is an empty label. None if it is absent in a map, too, as in custom resources.
     """
     if isinstance(value, list):
-        below = None if schema is None else schema.items
-        return [without_nulls(inner, below) for inner in value]
+        items = None if schema is None else schema.items
+        zero = None if items is None else _ZERO.get(items.form)
+        return [zero if inner is None else without_nulls(inner, items) for inner in value]
     if not isinstance(value, dict):
         return value
     found: dict[str, Any] = {}

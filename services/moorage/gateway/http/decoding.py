@@ -1,0 +1,176 @@
+"""Objects from the bodies of requests: JSON, YAML or protobuf, decoded by the structure of their kind.
+
+Unknown and repeated fields are refused, warned of or ignored, as `fieldValidation` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from moorage.gateway import errors
+from moorage.gateway.errors import StatusError, bad_request
+from moorage.gateway.http.bodies import read_body
+from moorage.gateway.http.negotiation import JSON, PROTOBUF, YAML, body_media
+from moorage.kinds.kind import ServedKind
+from moorage.kinds.openapi import protobuf, registry, strict
+from moorage.kinds.openapi.built_in import DecodeError
+from moorage.kinds.openapi.json_values import ParseError
+from moorage.kinds.openapi.parsing import parse
+
+Document = dict[str, Any]
+
+IGNORE: Final = "Ignore"
+STRICT: Final = "Strict"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a request has sent."""
+
+    document: Document
+    warnings: tuple[str, ...] = ()
+    """What the sender is told of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The type of the object in a body."""
+
+    group: str
+    version: str
+    kind: str
+
+    @classmethod
+    def of(cls, served: ServedKind) -> Expected:
+        """An object of a kind."""
+        return cls(served.group, served.version, served.kind)
+
+    @property
+    def media(self) -> tuple[str, ...]:
+        """The media types in which it may be sent, the default first."""
+        has_protobuf = registry.origin_of(self.group, self.kind).has_protobuf
+        return (JSON, YAML, PROTOBUF) if has_protobuf else (JSON, YAML)
+
+
+async def read_object(
+    request: Request,
+    expected: Expected,
+    validation: str = "Warn",
+    *,
+    known: Mapping[str, Any] | None = None,
+    subresource: str = "",
+) -> Sent:
+    """Read an object from a request's body.
+
+    Args:
+        request: has the object.
+        expected: its type.
+        validation: `Ignore`, `Warn` or `Strict`.
+        known: the object as it is shown. What is unknown in it may be sent back.
+        subresource: what is written. Empty for the object itself.
+
+    Raises:
+        StatusError: 400 if it cannot be decoded, or has unknown or repeated fields and these are refused; 413 if it is
+            too large; 415 if it has another form; 422 if its definition does not allow it.
+    """
+    media = body_media(request, expected.media)
+    body = await read_body(request)
+    if media == PROTOBUF:
+        return Sent(_from_protobuf(body, expected))
+    try:
+        found = strict.decode(
+            expected.group, expected.version, expected.kind, body, is_yaml=media == YAML, subresource=subresource
+        )
+    except DecodeError as error:
+        raise bad_request(str(error)) from None
+    return checked(found, expected, validation, problems_of(expected, known))
+
+
+def checked(found: strict.Decoded, expected: Expected, validation: str, known: Iterable[str] = ()) -> Sent:
+    """Return a decoded object, or refuse it.
+
+    Args:
+        found: the object, with what was found in it.
+        expected: its type.
+        validation: `Ignore`, `Warn` or `Strict`.
+        known: what was found in the object that is there already.
+
+    Raises:
+        StatusError: 400 if it has unknown or repeated fields and these are refused, 422 if its definition does not
+            allow it.
+    """
+    already = frozenset(known)
+    problems = tuple(one for one in found.problems if one not in already)
+    if problems and validation == STRICT:
+        raise bad_request(
+            f'{expected.kind} in version "{expected.version}" cannot be handled as a {expected.kind}: '
+            f"{strict.strict_message(problems)}"
+        )
+    if found.violations:
+        metadata = found.document.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, Mapping) else ""
+        raise errors.invalid(expected.group, expected.kind, str(name or ""), found.violations)
+    return Sent(found.document, () if validation == IGNORE else problems)
+
+
+def problems_of(expected: Expected, document: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the unknown fields of an object that is shown: those that Moorage adds to Kubernetes' own."""
+    if document is None:
+        return ()
+    try:
+        return strict.decode_document(expected.group, expected.version, expected.kind, document).problems
+    except DecodeError:
+        return ()
+
+
+def parsed(body: bytes, *, is_yaml: bool = False) -> Any:
+    """Return a document of any type, such as a patch.
+
+    Raises:
+        StatusError: 400 if it cannot be read.
+    """
+    try:
+        return parse(body, is_yaml=is_yaml).document
+    except ParseError as error:
+        raise bad_request(f"error decoding patch: {error}") from None
+
+
+def options_in(request: Request, body: bytes, kind: str) -> Document:
+    """Return the options in a request's body, such as `DeleteOptions`.
+
+    Args:
+        request: says in which form they are.
+        body: not empty.
+        kind: of the options.
+
+    Raises:
+        StatusError: 400 if they cannot be decoded, 415 if they have another form.
+    """
+    media = body_media(request, (JSON, YAML, PROTOBUF))
+    if media == PROTOBUF:
+        return _from_protobuf(body, Expected("", "v1", kind))
+    try:
+        found = parse(body, is_yaml=media == YAML).document
+    except ParseError as error:
+        raise bad_request(f"couldn't get version/kind; {error}") from None
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise bad_request("couldn't get version/kind; json parse error: it must be a JSON object")
+    said = found.get("kind") or kind
+    if said != kind:
+        raise bad_request(f"no kind {said!r} is registered for options: it must be {kind}")
+    return found
+
+
+def _from_protobuf(body: bytes, expected: Expected) -> Document:
+    try:
+        return protobuf.decode_object(body, expected.group, expected.version, expected.kind)
+    except (DecodeError, LookupError) as error:
+        raise StatusError(
+            400, f"the object provided is unrecognized (must be of type {expected.kind}): {error}"
+        ) from None
