@@ -113,7 +113,7 @@ class PodKind(Kind["Pod"]):
     @property
     def subresources(self) -> tuple[str, ...]:
         """See `Kind`."""
-        return (*super().subresources, "binding", "eviction")
+        return (*super().subresources, "status", "binding", "eviction")
 
     @property
     def model(self) -> type[Pod]:

@@ -8,14 +8,16 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from moorage.gateway.admission.status_reports import is_reported
 from moorage.gateway.errors import StatusError
-from moorage.gateway.http import answers, bodies, decoding, patches, paths, scale
+from moorage.gateway.http import answers, bodies, decoding, patches, paths, scale, written_status
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.decoding import Expected
 from moorage.gateway.http.options import write_options
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.pod_subresources import ORDERS, PodOrders
 from moorage.gateway.http.writing import caller, warn
+from moorage_schemas.resources.workload_kinds import POD
 
 _SCALE: Final = Expected("autoscaling", "v1", scale.KIND)
 
@@ -67,15 +69,23 @@ class Subresources:
         else:
             replaced, patch = {}, await patches.read_patch(request, expected, options.field_validation)
 
+        seen: list[tuple[Document, Document]] = []
+
         def changed(shown: Document) -> Document:
             shown = dict(path.kind.converted(shown))
             part = replaced if patch is None else patch.applied(show(shown), warnings)
-            return scale.scaled(shown, part, path.name) if is_scale else self._with_status(path, shown, part)
+            wanted = scale.scaled(shown, part, path.name) if is_scale else self._with_status(path, shown, part)
+            seen.append((shown, wanted))
+            return wanted
 
+        by, dry_run = caller(request), options.dry_run
         verb = f"{'update' if method == 'PUT' else 'patch'}/{path.subresource}"
-        after = await self._backend.writer.change(
-            path.kind, path.object_id, changed, verb, caller(request), dry_run=options.dry_run
-        )
+        if path.kind.kind == POD:
+            after = await written_status.write_pod(self._backend, path, changed, by, dry_run=dry_run)
+        else:
+            after = await self._backend.writer.change(path.kind, path.object_id, changed, verb, by, dry_run=dry_run)
+            if not is_scale and not dry_run and is_reported(path.kind):
+                after = await written_status.report(self._backend, path, *seen[-1], by)
         document = show(path.kind.converted(after.document))
         response = answers.answer(200, representation.document(document), representation.media_type)
         warn(response, warnings)
