@@ -56,8 +56,13 @@ check: $(READY) ## formatting, lints, types, layers
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+.PHONY: kubectl
+kubectl: $(READY) ## get the kubectls that the tests use: Debian's package, and the newest, built with Go
+	@$(BIN)/python ops/kubectl-get
+
 .PHONY: test
 test: check ## every check and every test
+	@$(BIN)/python ops/kubectl-get --best-effort
 	@$(BIN)/pytest -n auto
 
 .PHONY: test-fast

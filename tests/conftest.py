@@ -15,6 +15,7 @@ import hypothesis
 import pytest
 import pytest_asyncio
 import structlog
+from tests.kubectl import programs
 from tests.support import documents, scheduling
 from tests.support.brokers import Broker, BrokerMissingError, Choice, EmbeddedBroker, choose
 from tests.support.shared_broker import SharedBroker
@@ -44,12 +45,14 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     choice = config.stash[_CHOICE]
     named = os.environ.get(documents.VARIABLE)
     told = named or f"our own pages only ({documents.VARIABLE} names no folder of others)"
-    return [f"kafka: {choice.kind or 'MISSING'} ({choice.why})", f"documents: {told}"]
+    return [f"kafka: {choice.kind or 'MISSING'} ({choice.why})", f"documents: {told}", f"kubectl: {programs.told()}"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for note in _NOTES:
         terminalreporter.write_line(f"kafka: {note}", yellow=True)
+    if not programs.is_complete():
+        terminalreporter.write_line(f"kubectl: {programs.told()}", red=True)
 
 
 @pytest.hookimpl(optionalhook=True)

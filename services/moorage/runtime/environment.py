@@ -26,6 +26,8 @@ OTHERS: Final = frozenset(
         "MOORAGE_MAVEN_REPOSITORY",
         # Read by the project's own tests and benchmarks.
         "MOORAGE_DOCUMENTS",
+        "MOORAGE_INFORMER_SECONDS",
+        "MOORAGE_KUBECTL",
         "MOORAGE_ORACLE",
         "MOORAGE_PLANES",
         "MOORAGE_SEED",

@@ -332,7 +332,10 @@ def test_get_as_table_json_yaml_name(gateway: FakeGateway, run: Run) -> None:
     assert row.split() == ["n1", "NotReady,SchedulingDisabled", "<none>", "<unknown>", "a=b:NoExecute"]
     assert json.loads(said(run("get", "no", "n1", "-o", "json"))[1])["kind"] == "Node"
     assert json.loads(said(run("get", "node", "-o", "json"))[1])["kind"] == "List"
+    gateway.objects["/api/v1/nodes/n1"]["metadata"]["managedFields"] = [{"manager": "ann"}]
     assert yaml.safe_load(said(run("get", "node/n1", "-o", "yaml"))[1])["metadata"]["name"] == "n1"
+    for words in (("node/n1", "-o", "yaml"), ("nodes", "-o", "json")):
+        assert "managedFields" not in said(run("get", *words))[1]
     assert said(run("get", "Node", "-o", "name"))[1] == "node/n1\n"
     assert "ALL-TAINTS" in said(run("get", "node", "-o", "wide"))[1]
 

@@ -74,7 +74,7 @@ class _Edit:
 
     def run(self) -> None:
         """Open the editor until the change is accepted or abandoned."""
-        before = self._client.get(self._kind, self._namespace, self._name)
+        before = output.without_owners(self._client.get(self._kind, self._namespace, self._name))
         body, problem, sent = output.document(before, self._form), "", ""
         while True:
             edited = _without_comments(_in_editor(_HEAD + problem + body, self._form.value))

@@ -61,8 +61,20 @@ def line(text: str) -> None:
 
 
 def document(value: Mapping[str, Any], form: Format | EventFormat) -> str:
-    """A document as JSON or YAML."""
-    return to_yaml(dict(value)) if form == "yaml" else to_json(value)
+    """A document as JSON or YAML, without the owners of its fields."""
+    shown = without_owners(value)
+    return to_yaml(shown) if form == "yaml" else to_json(shown)
+
+
+def without_owners(value: Mapping[str, Any]) -> dict[str, Any]:
+    """An object or a list without `managedFields`, which kubectl does not show either."""
+    shown = dict(value)
+    metadata = shown.get("metadata")
+    if isinstance(metadata, dict) and "managedFields" in metadata:
+        shown["metadata"] = {name: one for name, one in metadata.items() if name != "managedFields"}
+    if isinstance(items := shown.get("items"), list):
+        shown["items"] = [without_owners(item) if isinstance(item, dict) else item for item in items]
+    return shown
 
 
 def widths(rows: Sequence[Sequence[str]]) -> list[int]:

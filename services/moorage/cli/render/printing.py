@@ -91,9 +91,9 @@ def renderer(form: OutputForm) -> Callable[[Object], str]:
         CliError: its template cannot be read.
     """
     if form.word == "json":
-        return output.to_json
+        return lambda found: output.to_json(output.without_owners(found))
     if form.word == "yaml":
-        return lambda found: output.to_yaml(dict(found))
+        return lambda found: output.to_yaml(output.without_owners(found))
     if form.word.startswith("jsonpath"):
         from moorage.cli.render.jsonpath import JsonPath  # noqa: PLC0415 - few commands need it
 

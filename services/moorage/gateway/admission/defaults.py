@@ -13,7 +13,7 @@ from moorage_schemas.times import format_time
 Document = dict[str, Any]
 
 _MARKS = ("deletionTimestamp", "deletionGracePeriodSeconds")
-_NOT_KEPT = frozenset({"resourceVersion", "managedFields", "selfLink", *_MARKS})
+_NOT_KEPT = frozenset({"resourceVersion", "selfLink", *_MARKS})
 _SYSTEM = ("uid", "creationTimestamp", "generation", *_MARKS)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -16,23 +17,38 @@ from moorage.core.apimachinery.patching.errors import PatchError
 from moorage.core.apimachinery.schema import Schema
 from moorage.gateway import errors
 from moorage.gateway.errors import Cause, StatusError, bad_request
-from moorage.gateway.http import bodies, decoding
+from moorage.gateway.http import bodies, decoding, field_owners
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.decoding import Expected
 from moorage.gateway.http.negotiation import media_type
 from moorage.gateway.http.options import write_options
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.writing import caller, warn, written
+from moorage.gateway.http.writing import caller, manager, warn, written
 from moorage.kinds.openapi import registry, strict
 from moorage.kinds.openapi.built_in import DecodeError, repeated
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 
+_NOT_FOUND: Final = 404
 _SHOWN: Final = 1024  # characters of a document that are shown in an error
 
 Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Apply:
+    """Who applies, when, and how."""
+
+    manager: str
+    now: datetime
+    force: bool
+    """Whether fields of others are taken over."""
+
+    warnings: list[str]
+    """Takes what the sender is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +61,7 @@ class SentPatch:
     validation: str
     """`Ignore`, `Warn` or `Strict`: what becomes of unknown and repeated fields."""
 
-    def applied(self, shown: Document, warnings: list[str]) -> Document:
+    def made_of(self, shown: Document, warnings: list[str]) -> Document:
         """Return the object that the patch makes of one.
 
         Args:
@@ -62,7 +78,7 @@ class SentPatch:
         return self.decoded(result, shown, warnings)
 
     def decoded(self, result: Any, shown: Mapping[str, Any], warnings: list[str]) -> Document:
-        """Return the result of a patch as an object of its kind. The arguments are those of `applied`.
+        """Return the result of a patch as an object of its kind. The arguments are those of `made_of`.
 
         Raises:
             StatusError: 422 if it is none.
@@ -109,36 +125,67 @@ class PatchVerb:
         Raises:
             StatusError: the patch cannot be read or applied, or its result breaks a rule or cannot be written.
         """
-        options = write_options(request.query_params, "PatchOptions")
+        is_apply = media_type(request) == APPLY
+        options = write_options(request.query_params, "PatchOptions", is_apply=is_apply)
         representation = self._backend.representation(request, path.kind)
-        sent = await read_patch(request, Expected.of(path.kind), options.field_validation)
+        sent = await read_patch(request, Expected.of(path.kind), options.field_validation, takes_apply=True)
         warnings: list[str] = []
+        who, now = manager(request), self._backend.clock.now()
 
         def patched(shown: Document) -> Document:
-            result = sent.applied(dict(path.kind.converted(shown)), warnings)
-            return bodies.check_identity(result, path.kind, path.namespace, path.name)
+            present = dict(path.kind.converted(shown))
+            if is_apply:
+                return self._applied(path, sent, present, _Apply(who, now, options.force, warnings))
+            result = bodies.check_identity(sent.made_of(present, warnings), path.kind, path.namespace, path.name)
+            return field_owners.recorded(path.kind, present, result, who, now)
 
-        shown = await self._backend.writer.change(
-            path.kind, path.object_id, patched, "patch", caller(request), dry_run=options.dry_run
-        )
+        code, verb = 200, "apply" if is_apply else "patch"
+        try:
+            shown = await self._backend.writer.change(
+                path.kind, path.object_id, patched, verb, caller(request), dry_run=options.dry_run
+            )
+        except StatusError as error:
+            if not is_apply or error.code != _NOT_FOUND:
+                raise
+            new = self._applied(path, sent, None, _Apply(who, now, options.force, warnings))
+            shown = await self._backend.writer.create(path.kind, new, caller(request), dry_run=options.dry_run)
+            code = 201
         content = sent.content if isinstance(sent.content, dict) else {}
-        response = written(self._backend, path.kind, shown, representation, sent=content)
-        warn(response, warnings)
+        response = written(self._backend, path.kind, shown, representation, sent=content, code=code)
+        warn(response, dict.fromkeys(warnings))
         return response
 
+    @staticmethod
+    def _applied(path: ResourcePath, sent: SentPatch, present: Document | None, how: _Apply) -> Document:
+        """The object after a server-side apply. None is present if it is created."""
+        metadata = sent.content.get("metadata")
+        named = {"name": path.name, **metadata} if isinstance(metadata, dict) else {"name": path.name}
+        if path.namespace:
+            named.setdefault("namespace", path.namespace)
+        config = {**sent.content, "metadata": named}
+        bodies.check_identity(config, path.kind, path.namespace, path.name)
+        management = field_owners.management(path.kind)
+        try:
+            result = management.applied(present, config, how.manager, how.now, force=how.force)
+        except PatchError as error:
+            raise status_of(error) from None
+        decoded = sent.decoded(result, present or {}, how.warnings)
+        return bodies.check_identity(decoded, path.kind, path.namespace, path.name)
 
-async def read_patch(request: Request, expected: Expected, validation: str) -> SentPatch:
+
+async def read_patch(request: Request, expected: Expected, validation: str, *, takes_apply: bool = False) -> SentPatch:
     """Read a patch.
 
     Args:
         request: has the patch.
         expected: the type of what it patches.
         validation: `Ignore`, `Warn` or `Strict`.
+        takes_apply: whether it may be a server-side apply.
 
     Raises:
         StatusError: 415 if the kind does not take this form of patch, 400 if it cannot be read.
     """
-    media, known = media_type(request), media_of(expected)
+    media, known = media_type(request), (*media_of(expected), *((APPLY,) if takes_apply else ()))
     if media not in known:
         if STRATEGIC in known:
             raise StatusError(415, "415: Unsupported Media Type", details={})
@@ -146,7 +193,7 @@ async def read_patch(request: Request, expected: Expected, validation: str) -> S
             415,
             f"the body of the request was in an unknown format - accepted media types include: {', '.join(known)}",
         )
-    content = decoding.parsed(await bodies.read_body(request))
+    content = decoding.parsed(await bodies.read_body(request), is_yaml=media == APPLY)
     if media != JSON_PATCH and not isinstance(content, dict):
         what = "array" if isinstance(content, list) else type(content).__name__
         raise bad_request(

@@ -10,13 +10,13 @@ from starlette.responses import Response
 
 from moorage.gateway.admission.status_reports import is_reported
 from moorage.gateway.errors import StatusError
-from moorage.gateway.http import answers, bodies, decoding, patches, paths, scale, written_status
+from moorage.gateway.http import answers, bodies, decoding, field_owners, patches, paths, scale, written_status
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.decoding import Expected
 from moorage.gateway.http.options import write_options
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.pod_subresources import ORDERS, PodOrders
-from moorage.gateway.http.writing import caller, warn
+from moorage.gateway.http.writing import caller, manager, warn
 from moorage_schemas.resources.workload_kinds import POD
 
 _SCALE: Final = Expected("autoscaling", "v1", scale.KIND)
@@ -70,13 +70,14 @@ class Subresources:
             replaced, patch = {}, await patches.read_patch(request, expected, options.field_validation)
 
         seen: list[tuple[Document, Document]] = []
+        who, now = manager(request), self._backend.clock.now()
 
         def changed(shown: Document) -> Document:
             shown = dict(path.kind.converted(shown))
-            part = replaced if patch is None else patch.applied(show(shown), warnings)
-            wanted = scale.scaled(shown, part, path.name) if is_scale else self._with_status(path, shown, part)
-            seen.append((shown, wanted))
-            return wanted
+            part = replaced if patch is None else patch.made_of(show(shown), warnings)
+            new = scale.scaled(shown, part, path.name) if is_scale else self._with_status(path, shown, part)
+            seen.append((shown, new))
+            return field_owners.recorded(path.kind, shown, new, who, now, subresource=path.subresource)
 
         by, dry_run = caller(request), options.dry_run
         verb = f"{'update' if method == 'PUT' else 'patch'}/{path.subresource}"

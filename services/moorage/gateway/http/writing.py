@@ -9,9 +9,10 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from moorage.core.apimachinery.patching.managed_fields import manager_of
 from moorage.gateway import errors
 from moorage.gateway.admission.feature_gates import warning_header, warnings
-from moorage.gateway.http import answers, bodies, decoding, placement_decisions
+from moorage.gateway.http import answers, bodies, decoding, field_owners, placement_decisions
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.decoding import Expected
 from moorage.gateway.http.options import write_options
@@ -45,7 +46,8 @@ class WriteVerbs:
         representation = self._backend.representation(request, path.kind)
         sent = await decoding.read_object(request, Expected.of(path.kind), options.field_validation)
         document = bodies.check_identity(sent.document, path.kind, path.namespace, "")
-        shown = await self._backend.writer.create(path.kind, document, caller(request), dry_run=options.dry_run)
+        owned = field_owners.recorded(path.kind, None, document, manager(request), self._backend.clock.now())
+        shown = await self._backend.writer.create(path.kind, owned, caller(request), dry_run=options.dry_run)
         response = written(self._backend, path.kind, shown, representation, sent=document, code=201)
         warn(response, sent.warnings)
         return response
@@ -62,8 +64,13 @@ class WriteVerbs:
         known = path.kind.converted(present.document) if present is not None else None
         sent = await decoding.read_object(request, Expected.of(path.kind), options.field_validation, known=known)
         document = bodies.check_identity(sent.document, path.kind, path.namespace, path.name)
+        who, now = manager(request), self._backend.clock.now()
+
+        def replaced(shown: dict[str, Any]) -> dict[str, Any]:
+            return field_owners.recorded(path.kind, path.kind.converted(shown), document, who, now)
+
         shown = await self._backend.writer.change(
-            path.kind, path.object_id, lambda _: document, "update", caller(request), dry_run=options.dry_run
+            path.kind, path.object_id, replaced, "update", caller(request), dry_run=options.dry_run
         )
         response = written(self._backend, path.kind, shown, representation, sent=document)
         warn(response, sent.warnings)
@@ -121,6 +128,11 @@ def warn(response: Response, texts: Iterable[str]) -> None:
     """Add warnings to an answer, which kubectl shows."""
     for text in texts:
         response.headers.append("warning", warning_header(text))
+
+
+def manager(request: Request) -> str:
+    """Who owns the fields that a request sets."""
+    return manager_of(request.query_params.get("fieldManager", ""), request.headers.get("user-agent", ""))
 
 
 def caller(request: Request) -> Caller:

@@ -253,9 +253,11 @@ def test_json_patches_that_are_refused(patch: Any, code: int, message: str) -> N
 
 def test_copies_that_grow_without_bound_are_refused() -> None:
     patch = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 40  # each doubles the document
+    started = time.process_time()
     with pytest.raises(PatchError) as refused:
         json_patch.applied({"a": ["x"]}, patch)
     assert refused.value.code == 422
+    assert time.process_time() - started < 3, "seconds; copied node by node it is ten"
 
 
 def test_long_lists_are_merged_in_time() -> None:

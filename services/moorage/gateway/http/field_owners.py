@@ -1,0 +1,55 @@
+"""Who owns which field: `metadata.managedFields` after every write, and server-side apply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from moorage.core.apimachinery.patching.server_side_apply import FieldManagement, reset_fields
+from moorage.kinds.kind import ServedKind
+from moorage.kinds.openapi import registry
+from moorage.kinds.openapi.registry import Origin
+
+Document = dict[str, Any]
+
+
+def recorded(
+    kind: ServedKind,
+    shown: Mapping[str, Any] | None,
+    wanted: Mapping[str, Any],
+    manager: str,
+    now: datetime,
+    *,
+    subresource: str = "",
+) -> Document:
+    """Return an object with `managedFields`, after a write that is no apply.
+
+    Args:
+        kind: of the object, in the version of the request.
+        shown: the object as it is shown, in that version. None if it is created.
+        wanted: the object as it is wanted.
+        manager: who writes.
+        now: the present time.
+        subresource: what is written. Empty for the object itself.
+    """
+    return management(kind, subresource).updated(shown, wanted, manager, now)
+
+
+def management(kind: ServedKind, subresource: str = "") -> FieldManagement:
+    """Return what applies and records the writes of a kind."""
+    return _management(kind, subresource)
+
+
+@cache
+def _management(kind: ServedKind, subresource: str) -> FieldManagement:
+    definition = kind.definition
+    is_custom = registry.origin_of(kind.group, kind.kind) in {Origin.CUSTOM, Origin.OWN}
+    reset = reset_fields(
+        kind.group, kind.kind, subresource, has_status="status" in definition.subresources, is_custom=is_custom
+    )
+    schema = registry.schema_of(kind.group, kind.version, kind.kind)
+    return FieldManagement(
+        schema, kind.api_version, kind.kind, subresource=subresource, reset=reset, is_custom=is_custom
+    )

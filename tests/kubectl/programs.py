@@ -1,0 +1,96 @@
+"""The kubectls of this machine: two whose answers are recorded, the oldest and the newest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+VARIABLE: Final = "MOORAGE_KUBECTL"
+"""Names kubectls, like `PATH` separated by colons, instead of those in the cache and on `PATH`."""
+
+RECORDED: Final = ("1.20", "1.37")
+"""The versions for which answers are recorded in `answers/`."""
+
+
+CLIENT: Final = Path(__file__).parent / "clientgo"
+"""The module of the informer and the typed writers of client-go."""
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    """A kubectl."""
+
+    version: str
+    """Major and minor, such as `1.37`."""
+
+    command: tuple[str, ...]
+
+
+def cache_folder() -> Path:
+    """Where `ops/kubectl-get` puts kubectls."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "moorage" / "kubectl"
+
+
+@cache
+def found() -> tuple[Kubectl, ...]:
+    """One kubectl of each recorded version that is there, the oldest first."""
+    there: dict[str, Kubectl] = {}
+    for program in _candidates():
+        version = version_of(program)
+        if version in RECORDED:
+            there.setdefault(version, Kubectl(version, (program,)))
+    return tuple(there[version] for version in RECORDED if version in there)
+
+
+def clientgo() -> Path:
+    """Where the program of `CLIENT` is when it is built: its name says from which sources."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name in ("main.go", "go.mod", "go.sum"):
+        digest.update((CLIENT / name).read_bytes())
+    return cache_folder() / f"clientgo-{digest.hexdigest()}"
+
+
+def missing() -> list[str]:
+    """The recorded versions that no kubectl here has."""
+    return [version for version in RECORDED if version not in {one.version for one in found()}]
+
+
+def told() -> str:
+    """What a run of tests says of them."""
+    there = ", ".join(one.version for one in found()) or "none"
+    lost = [f"kubectl {version}" for version in missing()] + ["client-go"] * (not clientgo().exists())
+    if not lost:
+        return f"{there}, and client-go"
+    return f"{there}; {' AND '.join(lost).upper()} MISSING, SO THEIR TESTS DID NOT RUN (`make kubectl` gets them)"
+
+
+def is_complete() -> bool:
+    """Whether nothing is missing."""
+    return not missing() and clientgo().exists()
+
+
+def version_of(program: str) -> str:
+    """Major and minor of a kubectl. Empty if it does not say."""
+    try:
+        done = subprocess.run(
+            [program, "version", "--client", "-o", "json"], capture_output=True, text=True, timeout=20, check=True
+        )
+        told = json.loads(done.stdout)["clientVersion"]
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+        return ""
+    return ".".join(str(told["gitVersion"]).removeprefix("v").split(".")[:2])
+
+
+def _candidates() -> list[str]:
+    if named := os.environ.get(VARIABLE):
+        return [one for one in named.split(os.pathsep) if one]
+    cached = [str(path) for path in sorted(cache_folder().glob("kubectl-*")) if os.access(path, os.X_OK)]
+    on_path = shutil.which("kubectl")
+    return [*cached, *([on_path] if on_path else [])]
