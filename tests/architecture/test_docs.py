@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from tests.architecture.files import ROOT, files, name, tree
-from tests.kubectl import programs
 from tests.support import console, documents
 
 from moorage.cli.app import COMMANDS
@@ -133,7 +132,7 @@ def test_every_variable_of_the_docs_and_the_code_is_known_to_both() -> None:
     read_by_code = {
         found for path in files(".py", under="services") for text in _strings(path) for found in _VARIABLE.findall(text)
     }
-    read_by_tests = {documents.VARIABLE, programs.VARIABLE, "MOORAGE_INFORMER_SECONDS"}
+    read_by_tests = {documents.VARIABLE}
     documented = {found for page in THERE.values() for found in _VARIABLE.findall(page)}
     assert documented - settings - read_by_code - read_by_tests == set(), "documented, but nobody reads it"
     assert (settings | read_by_code) - set(_VARIABLE.findall(OPERATIONS)) == set(), "not in docs/operations.md"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Untyped
-from moorage.kinds.printing.columns import AGE, TableColumn, count
+from moorage.kinds.printing.columns import AGE, Object, TableColumn, count, of
+
+
+def _keys(found: Object) -> str:
+    return str(len(at(found, "data") or ()) + len(at(found, "binaryData") or ()))
 
 
 class ConfigMapKind(Untyped):
@@ -16,6 +21,7 @@ class ConfigMapKind(Untyped):
     namespaced = True
     order = 100
     columns = (TableColumn("DATA", count("data")), AGE)
+    api_columns = (TableColumn("Data", of(_keys), type="integer"), AGE)
 
 
 KIND = ConfigMapKind()

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from moorage.kinds.families.controllers import ControllerKind, rolling
+from moorage.kinds.printing.columns import AGE, TableColumn
+from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, ready_of
 
 if TYPE_CHECKING:
     from moorage.kinds.status.controllers import Counts
@@ -24,6 +26,7 @@ class StatefulSetKind(ControllerKind["StatefulSet"]):
     short_names = ("sts",)
     order = 60
     scaled = True
+    api_columns = (TableColumn("Ready", ready_of("readyReplicas", "replicas")), AGE, CONTAINERS, IMAGES)
 
     @property
     def model(self) -> type[StatefulSet]:

@@ -231,7 +231,7 @@ async def test_a_gateway_that_starts_keeps_what_nobody_has_kept() -> None:
     for write in before.declared:
         after.log.append(write.topic, write.key, write.partition_key, write.event, write.meta)
     make(after, "web-0")
-    after.store.begin()
+    after.begin()
     async with after.running():
         assert list(await sets(after)) == ["1"]
         shown = await after.ok("GET", f"{PODS}/web-0")

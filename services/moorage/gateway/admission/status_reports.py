@@ -37,12 +37,12 @@ def is_reported(kind: ServedKind) -> bool:
 
 
 def conditions_of(document: Mapping[str, Any]) -> Conditions:
-    """The conditions in the status of an object, by their type."""
+    """The conditions in the status of an object, by their type. One without a status says nothing."""
     found = at(document, "status", "conditions")
     return {
         str(one["type"]): one
         for one in (found if isinstance(found, list) else ())
-        if isinstance(one, Mapping) and "type" in one
+        if isinstance(one, Mapping) and one.get("type") and one.get("status")
     }
 
 
