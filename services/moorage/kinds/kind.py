@@ -160,10 +160,11 @@ class Kind(ABC, Generic[ResourceT]):
         return ()
 
     def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
-        """Return the errors in an object's name, namespace and labels."""
-        from moorage.core.admission.validation.core import validate_metadata
+        """Return the errors in an object's name, namespace, labels and annotations."""
+        from moorage.core.admission.validation.core import validate_annotations, validate_metadata
 
-        return validate_metadata(metadata.name, metadata.namespace, metadata.labels or {}, namespaced=self.namespaced)
+        found = validate_metadata(metadata.name, metadata.namespace, metadata.labels or {}, namespaced=self.namespaced)
+        return [*found, *validate_annotations(metadata.annotations or {})]
 
     def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
         """Return the errors in the rest of an object.
