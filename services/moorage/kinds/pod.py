@@ -80,6 +80,7 @@ class PodKind(Kind["Pod"]):
     short_names = ("po",)
     namespaced = True
     order = 30
+    status_shown = True
     in_all = True
     container_subresources = ("attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize")
     field_selectors: ClassVar[Mapping[str, str]] = {
@@ -124,7 +125,7 @@ class PodKind(Kind["Pod"]):
     @property
     def subresources(self) -> tuple[str, ...]:
         """See `Kind`."""
-        return (*super().subresources, "status", "binding", "eviction")
+        return (*super().subresources, "binding", "eviction")
 
     @property
     def model(self) -> type[Pod]:
