@@ -123,7 +123,7 @@ _DECIDED = {
     "Service": ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"),
     "Job": ("selector",),
 }
-"""Fields of `spec` that the server fills in, for other reasons: tolerations (see docs/domain.md), addresses, a selector of its own."""
+"""Fields of `spec` that the server fills in for other reasons."""
 
 
 def _object(api_version: str, kind: str, spec: Document) -> Document:
