@@ -113,6 +113,12 @@ async def test_errors_are_status_objects(method: str, path: str, body: Any, code
             "spec.tolerations[0].operator",
             "value must be empty when `operator` is 'Exists'",
         ),
+        (
+            PODS,
+            pod() | {"metadata": {"name": "p", "annotations": {"a b": "c"}}},
+            "metadata.annotations",
+            'value: "a b"',
+        ),
         (PODS, pod() | {"metadata": {"name": "p", "labels": {"a b": "c"}}}, "metadata.labels", 'Invalid value: "a b"'),
         (
             "/apis/apps/v1/namespaces/default/deployments",

@@ -15,8 +15,11 @@ from moorage.gateway.http.decoding import Expected
 from moorage.gateway.http.options import write_options
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.pod_subresources import ORDERS, PodOrders
+from moorage.gateway.http.representations import Representation
 from moorage.gateway.http.writing import caller, manager, warn
+from moorage.gateway.shown_objects import ShownObject
 
+_DECIDED: Final = "status: Moorage's services decide it, and what was sent was not taken over"
 _SCALE: Final = Expected("autoscaling", "v1", scale.KIND)
 
 Document = dict[str, Any]
@@ -49,9 +52,7 @@ class Subresources:
         show: Part = scale.scale_of if path.subresource == "scale" else dict
         representation = self._backend.representation(request, path.kind)
         if method == "GET":
-            shown = self._backend.present(path)
-            document = show(path.kind.converted(shown.document))
-            return answers.answer(200, representation.document(document), representation.media_type)
+            return self._answer(path, representation, self._backend.present(path))
         if method not in {"PUT", "PATCH"}:
             raise paths.not_allowed()
         options = write_options(request.query_params, "UpdateOptions" if method == "PUT" else "PatchOptions")
@@ -73,16 +74,26 @@ class Subresources:
             shown = dict(path.kind.converted(shown))
             part = replaced if patch is None else patch.made_of(show(shown), warnings)
             new = scale.scaled(shown, part, path.name) if is_scale else self._with_status(path, shown, part)
+            if not is_scale and not path.kind.definition.status_declared:
+                warnings.append(_DECIDED)
+                return {**new, "status": shown.get("status") or {}}
             return field_owners.recorded(path.kind, shown, new, who, now, subresource=path.subresource)
 
         verb = f"{'update' if method == 'PUT' else 'patch'}/{path.subresource}"
         after = await self._backend.writer.change(
             path.kind, path.object_id, changed, verb, caller(request), dry_run=options.dry_run
         )
-        document = show(path.kind.converted(after.document))
-        response = answers.answer(200, representation.document(document), representation.media_type)
-        warn(response, warnings)
+        response = self._answer(path, representation, after)
+        warn(response, dict.fromkeys(warnings))
         return response
+
+    @staticmethod
+    def _answer(path: ResourcePath, representation: Representation, shown: ShownObject) -> Response:
+        if path.subresource == "scale":
+            content = representation.document(scale.scale_of(path.kind.converted(shown.document)))
+        else:
+            content = representation.one(path.kind, shown)
+        return answers.answer(200, content, representation.media_type)
 
     @staticmethod
     def _with_status(path: ResourcePath, shown: Document, part: Document) -> Document:

@@ -56,6 +56,7 @@ class ControllerKind(Kind[ResourceT]):
     group: ClassVar[str] = "apps"
     namespaced: ClassVar[bool] = True
     in_all: ClassVar[bool] = True
+    status_shown: ClassVar[bool] = True
     columns: ClassVar[tuple[TableColumn, ...]] = controller_columns(_ready, _scheduled)
     counted_status: ClassVar[bool] = True
 
