@@ -129,8 +129,10 @@ async def fan_out(servers: list[Server], writer: Server, watchers: int, changes:
     waiting, began = asyncio.Event(), 0.0
     left = 0
 
-    def told(_: bytes) -> None:
+    def told(line: bytes) -> None:
         nonlocal left
+        if b'"watched"' not in line:
+            return
         took.append(time.perf_counter() - began)
         left -= 1
         if not left:
