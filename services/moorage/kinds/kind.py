@@ -239,6 +239,16 @@ class Kind(ABC, Generic[ResourceT]):
         """
         return document
 
+    def same(self, document: Document, stored: Mapping[str, Any], records: Records) -> Document:
+        """A change with those parts as they are kept that mean the same, so that they do not count as changed.
+
+        Args:
+            document: what is wanted, with the defaults of admission.
+            stored: the object as it was declared.
+            records: the latest records.
+        """
+        return document
+
     def wanted_taints(self, resource: ResourceT) -> Sequence[Taint] | None:
         """The taints that the writer of a target wants. None for a kind that has no taints."""
         return None

@@ -8,8 +8,9 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from moorage.gateway.admission.status_reports import is_reported
 from moorage.gateway.errors import StatusError
-from moorage.gateway.http import answers, bodies, decoding, field_owners, patches, paths, scale
+from moorage.gateway.http import answers, bodies, decoding, field_owners, patches, paths, scale, written_status
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.decoding import Expected
 from moorage.gateway.http.options import write_options
@@ -18,6 +19,7 @@ from moorage.gateway.http.pod_subresources import ORDERS, PodOrders
 from moorage.gateway.http.representations import Representation
 from moorage.gateway.http.writing import caller, manager, warn
 from moorage.gateway.shown_objects import ShownObject
+from moorage_schemas.resources.workload_kinds import POD
 
 _DECIDED: Final = "status: Moorage's services decide it, and what was sent was not taken over"
 _SCALE: Final = Expected("autoscaling", "v1", scale.KIND)
@@ -68,21 +70,27 @@ class Subresources:
         else:
             replaced, patch = {}, await patches.read_patch(request, expected, options.field_validation)
 
+        seen: list[tuple[Document, Document]] = []
         who, now = manager(request), self._backend.clock.now()
 
         def changed(shown: Document) -> Document:
             shown = dict(path.kind.converted(shown))
             part = replaced if patch is None else patch.made_of(show(shown), warnings)
             new = scale.scaled(shown, part, path.name) if is_scale else self._with_status(path, shown, part)
-            if not is_scale and not path.kind.definition.status_declared:
+            seen.append((shown, new))
+            if not (is_scale or path.kind.definition.status_declared or is_reported(path.kind)):
                 warnings.append(_DECIDED)
                 return {**new, "status": shown.get("status") or {}}
             return field_owners.recorded(path.kind, shown, new, who, now, subresource=path.subresource)
 
+        by, dry_run = caller(request), options.dry_run
         verb = f"{'update' if method == 'PUT' else 'patch'}/{path.subresource}"
-        after = await self._backend.writer.change(
-            path.kind, path.object_id, changed, verb, caller(request), dry_run=options.dry_run
-        )
+        if path.kind.kind == POD:
+            after = await written_status.write_pod(self._backend, path, changed, by, dry_run=dry_run)
+        else:
+            after = await self._backend.writer.change(path.kind, path.object_id, changed, verb, by, dry_run=dry_run)
+            if not is_scale and not dry_run and is_reported(path.kind):
+                after = await written_status.report(self._backend, path, *seen[-1], by)
         response = self._answer(path, representation, after)
         warn(response, dict.fromkeys(warnings))
         return response
