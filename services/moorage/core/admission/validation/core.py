@@ -30,6 +30,7 @@ from moorage_schemas.taint import Taint, Toleration, TolerationOperator
 __all__ = [
     "ErrorKind",
     "FieldError",
+    "validate_annotations",
     "validate_duration",
     "validate_label_selector",
     "validate_labels",
@@ -39,6 +40,7 @@ __all__ = [
     "validate_tolerations",
 ]
 
+_ANNOTATIONS: Final = 256 << 10  # bytes of all keys and values together, as in Kubernetes
 _EXISTS: Final = TolerationOperator.EXISTS.value
 _EQUAL: Final = TolerationOperator.EQUAL.value
 _COMPARISONS: Final = (TolerationOperator.LT.value, TolerationOperator.GT.value)
@@ -95,6 +97,14 @@ def validate_duration(value: str, path: str) -> list[FieldError]:
     if parse_hold(value) is not None:
         return []
     return [invalid(path, value, "must be a duration such as 30s, 5m or 1m30s (units ms, s, m, h, d)")]
+
+
+def validate_annotations(annotations: Mapping[str, str], path: str = "metadata.annotations") -> list[FieldError]:
+    """Validate the keys of annotations, and their size together. Upper case counts as lower case."""
+    errors = [invalid(path, key, message) for key in annotations for message in names.check_qualified_name(key.lower())]
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _ANNOTATIONS:
+        errors.append(FieldError(path, ErrorKind.TOO_LONG, None, f"may not be more than {_ANNOTATIONS} bytes"))
+    return errors
 
 
 def validate_metadata(
