@@ -132,6 +132,7 @@ async def test_invalid_objects_name_field_value_and_rule(path: str, body: Json, 
     [
         ("/api/v1/namespaces/shop/configmaps", named(data={"a": "b"})),
         ("/api/v1/namespaces/shop/services", named(spec={"ports": [{"port": 80}]})),
+        ("/api/v1/namespaces/shop/serviceaccounts", named(automountServiceAccountToken=False)),
         (CLUSTERS, cluster("x")),
         (TAINT_POLICIES, {**taint_policy(COLD), "metadata": {"name": "x"}}),
         (PROPAGATION, {**propagation(), "metadata": {"name": "x"}}),
