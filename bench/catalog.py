@@ -288,6 +288,16 @@ _ALL: Final = (
         on_kafka=False,
     ),
     Benchmark(
+        "gateway",
+        "changes at the watchers of two gateways, writes and reads, memory of each pod, start with many pods",
+        "a kube-apiserver, where `MOORAGE_PLANES` names one",
+        "milliseconds until a change is at 99% of the watchers",
+        ("watchers", "pods"),
+        {"watchers": 1_000, "pods": 100_000},
+        lambda result: {"": result["moorage"]["p99_ms"]},
+        higher=False,
+    ),
+    Benchmark(
         "growth",
         "whether topics, memory, open files or restores grow, in two hours of a fleet pressed into 20 minutes; `make "
         "growth` ([growth](growth.md))",

@@ -7,8 +7,9 @@ the leader nothing is appended that nobody changed.
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import orjson
@@ -45,12 +46,15 @@ class Derivation:
         self.tables = Tables()
         self.builder = ObjectBuilder(self.tables)
         self._due: dict[ObjectId, None] = {}
+        self._rest: Iterator[ObjectId] | None = None
+        """The objects that were there at the start and are still to be compared."""
+
         self._begun = False
 
     @property
     def due(self) -> bool:
         """Whether objects are still to be compared."""
-        return bool(self._due)
+        return bool(self._due) or self._rest is not None
 
     def fold(self, records: Iterable[Input]) -> None:
         """Take records of other topics in, in the order of their partitions."""
@@ -70,10 +74,8 @@ class Derivation:
 
     def begin(self) -> None:
         """Compare all objects with the log, because the tables have been read to their ends."""
-        tables, store = self.tables, self._store
-        known = {ObjectId.of(key) for key in (*tables.resources, *tables.placements)}
-        known |= {*tables.index(ViewIndex).origins, *self.builder.always, *store}
-        self._due = dict.fromkeys(sorted(known))  # the workloads of an owner follow each other: it is decoded once
+        store = self._store
+        self._rest = self._all()
         self._begun = True
         if store.applied is not None:
             store.applied()
@@ -90,16 +92,40 @@ class Derivation:
             self._due.pop(object_id, None)
             found += self._compared(object_id)
         built, size, end = 0, 0, time.monotonic() + seconds
-        while self._due and built < at_once and size < _BYTES and (not built or time.monotonic() < end):
-            object_id = next(iter(self._due))
-            del self._due[object_id]
-            changes = self._compared(object_id)
+        while built < at_once and size < _BYTES and (not built or time.monotonic() < end):
+            if (due := self._next()) is None:
+                break
+            changes = self._compared(due)
             found += changes
             built += 1
             size += sum(len(change.json or b"") for change in changes)
         if not self._due:
             self._due = {}  # an emptied dictionary keeps the room that it once needed
         return found
+
+    def _next(self) -> ObjectId | None:
+        """The next object to compare. None if there is none."""
+        if self._due:
+            object_id = next(iter(self._due))
+            del self._due[object_id]
+            return object_id
+        found = next(self._rest, None) if self._rest is not None else None
+        if found is None:
+            self._rest = None
+        return found
+
+    def _all(self) -> Iterator[ObjectId]:
+        """All objects that are shown or are to be. What changes meanwhile is due anyway."""
+        yield from self._store
+        tables = self.tables
+        for keys in (list(tables.resources), list(tables.placements)):
+            for key in keys:
+                object_id = ObjectId.of(key)
+                if object_id not in self._store:
+                    yield object_id
+        for object_id in itertools.chain(tables.index(ViewIndex).origins, self.builder.always):
+            if object_id not in self._store:
+                yield object_id
 
     def _fold(self, topic: Topic, key: str, event: Model | None) -> set[ObjectId]:
         return self.tables.apply(topic, key, event)

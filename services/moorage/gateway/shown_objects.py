@@ -81,6 +81,9 @@ class ShownObjects:
     def __iter__(self) -> Iterator[ObjectId]:
         return iter(self._kept)
 
+    def __contains__(self, object_id: ObjectId) -> bool:
+        return object_id in self._kept
+
     def get(self, object_id: ObjectId) -> ShownObject | None:
         """The present state of an object. None if there is none."""
         kept = self._kept.get(object_id)

@@ -66,6 +66,9 @@ class Store:
     def __iter__(self) -> Iterator[ObjectId]:
         return iter(self._objects)
 
+    def __contains__(self, object_id: ObjectId) -> bool:
+        return object_id in self._objects
+
     @property
     def ready(self) -> bool:
         """Whether all objects can be read."""

@@ -31,6 +31,12 @@ def up(
     *,
     flags: Mapping[str, str],
     logs: Annotated[bool, typer.Option("--logs", help="Show the services' logs in this terminal, too.")] = False,
+    gateways: Annotated[
+        int,
+        typer.Option(
+            "--gateways", min=1, max=10, metavar="N", help="Run N gateways. All but the first have free ports."
+        ),
+    ] = 1,
 ) -> None:
     """Run broker, services and gateway until Ctrl-C.
 
@@ -46,7 +52,7 @@ def up(
     settings = endpoints.load_settings(flags)
     try:
         with runfile.claimed():
-            asyncio.run(_up(settings, follow=logs))
+            asyncio.run(_up(settings, follow=logs, gateways=gateways))
     except runfile.ClaimedError:
         raise CliError(
             f"{_other(runfile.read())}\nStop it first, or set MOORAGE_STATE_DIR to another folder to run a second one."
@@ -59,14 +65,14 @@ def _other(running: runfile.Running | None) -> str:
     return f"Moorage is already running as process {running.pid}, at {running.server}."
 
 
-async def _up(settings: Settings, *, follow: bool) -> None:
+async def _up(settings: Settings, *, follow: bool, gateways: int) -> None:
     console = colors.console()
     folder = state_folder()
 
     def say(text: str) -> None:
         console.print(text, markup=False)
 
-    stack = Stack(settings, folder, say, follow=follow)
+    stack = Stack(settings, folder, say, follow=follow, gateways=gateways)
     main_task = asyncio.current_task()
     stopped = asyncio.Event()
     ready = False

@@ -7,6 +7,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -38,6 +39,7 @@ class Stack:
         say: prints what happens.
         follow: whether the children's logs are printed.
         together: whether all services share one process, which starts faster on a small machine.
+        gateways: the number of gateways.
         launch: starts the process of a child.
     """
 
@@ -49,6 +51,7 @@ class Stack:
         *,
         follow: bool = False,
         together: bool = False,
+        gateways: int = 1,
         launch: Launch = launch,
     ) -> None:
         self._settings = settings
@@ -56,6 +59,7 @@ class Stack:
         self._say = say
         self._follow = follow
         self._together = together
+        self._gateways = gateways
         self._launch = launch
         self._broker: EmbeddedKafka | None = None
         self._supervisor: Supervisor | None = None
@@ -179,12 +183,23 @@ class Stack:
     def _specs(self, settings: Settings, gateway_port: int) -> list[ChildSpec]:
         names = [*services.names(), services.QUERY]
         groups = [names] if self._together else [[name] for name in names]
-        *ports, own_port = free_ports(len(groups) + 1, besides=gateway_port)
-        specs = [self._spec(settings, group, port) for group, port in zip(groups, ports, strict=True)]
+        ports = free_ports(len(groups) + 2 * self._gateways, besides=gateway_port)
+        specs = [self._spec(settings, group, port) for group, port in zip(groups, ports, strict=False)]
         # The query worker is in the last of the groups.
-        query = f"http://127.0.0.1:{ports[-1]}"
-        gateway = self._spec(settings, [services.GATEWAY], own_port, gateway_port=gateway_port, query=query)
-        return [*specs, gateway]
+        query = f"http://127.0.0.1:{ports[len(groups) - 1]}"
+        rest = ports[len(groups) :]
+        for number in range(self._gateways):
+            own, other = rest[2 * number : 2 * number + 2]
+            found = self._spec(
+                settings, [services.GATEWAY], own, gateway_port=other if number else gateway_port, query=query
+            )
+            specs.append(
+                found if not number else replace(found, name=f"{found.name}-{number + 1}", log=self._log(number))
+            )
+        return specs
+
+    def _log(self, number: int) -> Path:
+        return self.logs / f"{services.GATEWAY}-{number + 1}.log"
 
     def _spec(
         self, settings: Settings, group: Sequence[str], port: int, *, gateway_port: int = 0, query: str = ""

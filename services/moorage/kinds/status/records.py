@@ -101,10 +101,15 @@ class ObjectMap(Generic[ValueT]):
                 yield names[name]
 
     def __iter__(self) -> Iterator[ObjectId]:
-        for kind, namespaces in self._kinds.items():
-            for namespace, names in namespaces.items():
-                for name in names:
+        """The objects in order. Others may be put and discarded meanwhile, and may be left out."""
+        for kind in sorted(self._kinds):
+            for namespace in sorted(self._kinds.get(kind, ())):
+                for name in sorted(self._kinds.get(kind, {}).get(namespace, ())):
                     yield ObjectId(kind, namespace, name)
+
+    def __contains__(self, object_id: ObjectId) -> bool:
+        kind, namespace, name = object_id
+        return name in self._kinds.get(kind, {}).get(namespace, {})
 
     def __len__(self) -> int:
         return sum(len(names) for namespaces in self._kinds.values() for names in namespaces.values())
