@@ -26,6 +26,9 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
+_WITHOUT_AN_OBJECT = frozenset({405, 406, 415})
+"""Refusals of the request's form. Their details are empty, but there, as in Kubernetes."""
+
 _SHOWN = 256  # the number of characters of an invalid value that are shown
 
 
@@ -83,7 +86,7 @@ class StatusError(Exception):
             "reason": self.reason,
             "code": self.code,
         }
-        if details:
+        if details or self.code in _WITHOUT_AN_OBJECT:
             status["details"] = details
         return status
 

@@ -20,6 +20,7 @@ class ClusterRoleKind(Permission):
     singular = "clusterrole"
     namespaced = False
     order = 270
+    has_generation = False
     columns = ROLE_COLUMNS
 
     def validate(self, resource: Resource, gates: FeatureGates) -> list[FieldError]:

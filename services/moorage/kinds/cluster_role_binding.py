@@ -20,6 +20,7 @@ class ClusterRoleBindingKind(Permission):
     singular = "clusterrolebinding"
     namespaced = False
     order = 280
+    has_generation = False
     columns = BINDING_COLUMNS
 
     def validate(self, resource: Resource, gates: FeatureGates) -> list[FieldError]:

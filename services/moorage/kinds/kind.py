@@ -100,6 +100,10 @@ class Kind(ABC, Generic[ResourceT]):
     container_subresources: ClassVar[tuple[str, ...]] = ()
     """Kubernetes' subresources that reach into running containers. Moorage runs none, and says so."""
 
+    has_generation: ClassVar[bool] = True
+    """Whether its objects show `metadata.generation`, the number of their desired states. As in Kubernetes, those
+    without a desired state do not."""
+
     in_all: ClassVar[bool] = False
     """Whether `get all` shows it: kubectl's category of that name."""
 
@@ -159,7 +163,13 @@ class Kind(ABC, Generic[ResourceT]):
         """Return the errors in an object's name, namespace and labels."""
         from moorage.core.admission.validation.core import validate_metadata
 
-        return validate_metadata(metadata.name, metadata.namespace, metadata.labels or {}, namespaced=self.namespaced)
+        return validate_metadata(
+            metadata.name,
+            metadata.namespace,
+            metadata.labels or {},
+            metadata.annotations or {},
+            namespaced=self.namespaced,
+        )
 
     def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
         """Return the errors in the rest of an object.

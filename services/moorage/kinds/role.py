@@ -20,6 +20,7 @@ class RoleKind(Permission):
     singular = "role"
     namespaced = True
     order = 290
+    has_generation = False
     columns = ROLE_COLUMNS
 
     def validate(self, resource: Resource, gates: FeatureGates) -> list[FieldError]:

@@ -20,6 +20,7 @@ class RoleBindingKind(Permission):
     singular = "rolebinding"
     namespaced = True
     order = 300
+    has_generation = False
     columns = BINDING_COLUMNS
 
     def validate(self, resource: Resource, gates: FeatureGates) -> list[FieldError]:

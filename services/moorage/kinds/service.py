@@ -18,6 +18,7 @@ class ServiceKind(Untyped):
     short_names = ("svc",)
     namespaced = True
     order = 110
+    has_generation = False
     container_subresources = ("proxy",)
     field_selectors: ClassVar[Mapping[str, str]] = {"spec.clusterIP": "", "spec.type": "ClusterIP"}
     columns = (TableColumn("TYPE", text("spec", "type", default="ClusterIP")), AGE)

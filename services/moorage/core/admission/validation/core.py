@@ -64,6 +64,15 @@ def validate_labels(labels: Mapping[str, str], path: str = "metadata.labels") ->
     return errors
 
 
+def validate_annotations(annotations: Mapping[str, str], path: str = "metadata.annotations") -> list[FieldError]:
+    """Validate the keys of annotations, in which case does not count. Their values may be anything."""
+    return [
+        invalid(path, key, message)
+        for key in sorted(annotations)
+        for message in names.check_qualified_name(key.lower())
+    ]
+
+
 def validate_label_selector(selector: LabelSelector | None, path: str) -> list[FieldError]:
     """Validate a label selector: keys, values and operators. An absent selector is valid."""
     if selector is None:
@@ -98,9 +107,15 @@ def validate_duration(value: str, path: str) -> list[FieldError]:
 
 
 def validate_metadata(
-    name: str, namespace: str, labels: Mapping[str, str], *, namespaced: bool, path: str = "metadata"
+    name: str,
+    namespace: str,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str] | None = None,
+    *,
+    namespaced: bool,
+    path: str = "metadata",
 ) -> list[FieldError]:
-    """Validate name, namespace and labels of an object. `namespaced` states whether its kind is namespaced."""
+    """Validate name, namespace, labels and annotations of an object, whose kind is `namespaced` or not."""
     errors = validate_name(name, f"{path}.name")
     if namespaced and not namespace:
         errors.append(required(f"{path}.namespace"))
@@ -109,6 +124,7 @@ def validate_metadata(
     elif namespace:
         errors.append(forbidden(f"{path}.namespace", "not allowed on this type"))
     errors.extend(validate_labels(labels, f"{path}.labels"))
+    errors.extend(validate_annotations(annotations or {}, f"{path}.annotations"))
     return errors
 
 
