@@ -34,6 +34,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs fr
 from bench import harness, history, scale_decisions, scale_fleet
 from bench.scale_fleet import UNITS, Unit, UnitRecord
 
+from moorage.gateway.derivation import Derivation
+from moorage.gateway.object_log import LoggedRecord
 from moorage.gateway.store import Store
 from moorage.gateway.tables import READ
 from moorage.query.tables import QueryTables
@@ -122,16 +124,25 @@ def view_of(service: Service[Any]) -> Place:
 
 
 def gateway() -> Place:
-    """The tables of the gateway, and the objects that it shows."""
+    """The tables of the leading gateway, and the objects that it shows."""
 
     def make() -> tuple[object, Fold, Callable[[], object]]:
         store = Store()
+        derivation = Derivation(store)
 
         def fold(topic: Topic, records: list[Any]) -> None:
             decoded = (codec.decode(topic, record) for record in records)
-            store.apply([one for one in decoded if isinstance(one, Input)])
+            derivation.fold([one for one in decoded if isinstance(one, Input)])
 
-        return store, fold, store.begin
+        def finish() -> None:
+            store.history.begin(sys.maxsize)  # what is kept of changes is bounded, and does not belong to the objects
+            derivation.begin()
+            while changes := derivation.take():
+                for change in changes:
+                    record = LoggedRecord(store.version, change.object_id.key, change.value)
+                    store.apply([record])
+
+        return (store, derivation), fold, finish
 
     return Place(GATEWAY, VIEW, READ, make)
 

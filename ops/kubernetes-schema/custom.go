@@ -16,9 +16,8 @@ func manifests() []string {
 		folder(ocm) + "/*/*/*.crd.yaml",
 		folder(karmada) + "/charts/karmada/_crds/bases/*/*.yaml",
 		folder(openshift) + "/machine/v1beta1/zz_generated.crd-manifests/*machinesets-Default.crd.yaml",
-	}
-	for _, module := range ocmBefore {
-		patterns = append(patterns, folder(module)+"/*/*/*.crd.yaml", folder(module)+"/*/*/*.yaml")
+		folder(ocmBefore) + "/*/*/*.crd.yaml",
+		folder(ocmPlacements) + "/*/*/*placements.crd.yaml",
 	}
 	found := []string{}
 	for _, pattern := range patterns {

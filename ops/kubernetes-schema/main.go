@@ -25,8 +25,12 @@ const (
 	ocm        = "open-cluster-management.io/api@v1.2.0"
 )
 
-// Older releases have the versions that newer ones no longer serve.
-var ocmBefore = []string{"open-cluster-management.io/api@v0.11.0", "open-cluster-management.io/api@v0.8.0"}
+// The last releases with v1beta1 of the sets of managed clusters, and with v1alpha1 of placements, which have another
+// form there. Moorage shows other old versions as it shows the next newer one.
+const (
+	ocmBefore     = "open-cluster-management.io/api@v0.11.0"
+	ocmPlacements = "open-cluster-management.io/api@v0.8.0"
+)
 
 // node is a schema as the data has it. Names are those of Python's `Schema` and `Field`.
 type node map[string]any

@@ -18,6 +18,7 @@ from moorage_schemas.eviction import EvictionDecided, GenerationFloor
 from moorage_schemas.journal import StepsTaken
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.shown import ObjectShown
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered
@@ -25,7 +26,8 @@ from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered
 PARTITIONS = 24
 """The number of partitions of every topic. A fleet may be created with another number. It never changes afterwards."""
 
-_DAY_MS = 24 * 60 * 60 * 1000
+_HOUR_MS = 60 * 60 * 1000
+_DAY_MS = 24 * _HOUR_MS
 
 COMPACTION_LAG_MS = 10 * 60 * 1000
 """Milliseconds for which a compacted topic keeps every record.
@@ -35,12 +37,14 @@ has not been compacted away in favour of one that the service has not read yet. 
 because there are many heartbeats.
 """
 
+WATCHABLE_MS = _HOUR_MS
+"""Milliseconds for which every change of an object is kept, so that watches resume after it."""
+
 TOMBSTONE_RETENTION_MS = 7 * _DAY_MS
 """Milliseconds for which a compacted topic keeps the tombstone of a deleted key."""
 
 
 _MIB = 1024 * 1024
-_HOUR_MS = 60 * 60 * 1000
 
 INDEX_BYTES = _MIB
 """Bytes that Kafka sets aside for each of the two indexes of a segment that is written. Kafka's default is 10 MiB, of
@@ -84,6 +88,9 @@ with 0.25 it is at most a third more, and for it each third of the table that ch
 STREAM = Segments(128 * _MIB, _HOUR_MS)
 """For streams that are written at the rate of the fleet and kept for a day. At most an hour more than that is kept."""
 
+SHOWN = Segments(32 * _MIB, _HOUR_MS, compaction_ms=2 * _HOUR_MS, dirty_ratio=0.25)
+"""For the objects that the API shows. They grow with the fleet, and each change of one is a record."""
+
 RECORD = Segments(64 * _MIB, 24 * _HOUR_MS)
 """For what is written seldom and kept for days, for people and for replay."""
 
@@ -125,6 +132,12 @@ class Topic:
     retention_bytes: int = -1
     """Bytes of a partition above which the oldest segments are deleted, whatever their age. -1 sets no limit."""
 
+    compaction_lag_ms: int = COMPACTION_LAG_MS
+    """Milliseconds for which a compacted topic keeps every record."""
+
+    compression: str = ""
+    """How the broker compresses its records. Empty keeps them as they were sent."""
+
     def name(self, prefix: str = "moorage") -> str:
         """The topic's name in Kafka, such as `moorage.conditions.v1`."""
         return f"{prefix}.{self.short}.v1"
@@ -149,9 +162,11 @@ class Topic:
         else:
             # How long a process may be down without missing deletions.
             settings["delete.retention.ms"] = str(TOMBSTONE_RETENTION_MS)
-            settings["min.compaction.lag.ms"] = str(COMPACTION_LAG_MS)
+            settings["min.compaction.lag.ms"] = str(self.compaction_lag_ms)
             settings["max.compaction.lag.ms"] = str(self.segments.compaction_ms)
             settings["min.cleanable.dirty.ratio"] = str(self.segments.dirty_ratio)
+        if self.compression:
+            settings["compression.type"] = self.compression
         return settings
 
 
@@ -260,6 +275,19 @@ JOURNAL = Topic(
     "all services",
     segments=RECORD,
 )
+OBJECTS = Topic(
+    "objects",
+    "kind/namespace/name",
+    "the fleet",
+    ObjectShown,
+    Cleanup.COMPACT,
+    writer="gateway",
+    max_message_bytes=4 * 1_048_576,
+    segments=SHOWN,
+    compaction_lag_ms=WATCHABLE_MS,
+    # Objects are long and much alike.
+    compression="gzip",
+)
 AUDIT = Topic("audit", "resource", "resource", Audited, Cleanup.DELETE, 30 * _DAY_MS, "gateway", segments=RECORD)
 
 TOPICS: tuple[Topic, ...] = (
@@ -284,13 +312,14 @@ TOPICS: tuple[Topic, ...] = (
     BUDGETS,
     DEAD_LETTERS,
     JOURNAL,
+    OBJECTS,
     AUDIT,
 )
 
 
 FLEET = "fleet"
-"""The partition key of everything that the governor reads and writes, and of the configuration. It is one partition,
-because the governor decides for the whole fleet."""
+"""The partition key of everything that the governor reads and writes, of the configuration, and of the objects that are
+shown. It is one partition: the governor decides for the whole fleet, and the objects have one order."""
 
 
 @lru_cache(maxsize=1 << 18)

@@ -13,7 +13,7 @@ from bench.growth_verdict import judge
 
 from moorage.core.conditions import heartbeats
 from moorage.gateway import history
-from moorage.gateway.shown_objects import ShownObjects
+from moorage.gateway.shown_objects import unkept
 from moorage.kinds.status.records import ObjectId
 from moorage_schemas.topics import TOPICS, Cleanup
 
@@ -98,7 +98,7 @@ def test_constants_are_changed_where_they_are_defaults_too(monkeypatch: pytest.M
     set_constants({"moorage.gateway.history:KEPT": 3, "moorage.core.conditions.heartbeats:LEAST_OFTEN": 50})
     kept = history.History()
     for _ in range(5):
-        kept.add(ObjectId("Node", "", "n1"), None, None, ShownObjects().packed("Node", 1, {}))
+        kept.add(ObjectId("Node", "", "n1"), None, None, unkept(1, {"metadata": {}}))
     assert len(kept.since(2)) == 3
     assert heartbeats.LEAST_OFTEN.total_seconds() == 50
     with pytest.raises(AttributeError):

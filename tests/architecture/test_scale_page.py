@@ -94,7 +94,7 @@ KEPT: tuple[tuple[str, str, Callable[[Any], int]], ...] = (
     ("taint-manager partition", "node", lambda state: len(state.resources)),
     ("placement view", "node", lambda view: len(view.pods.fleet)),
     ("placement view", "managed cluster", lambda view: len(view.ocm.fleet)),
-    ("gateway view", "workload", lambda store: len(list(store.all("Pod")))),
+    ("gateway view", "workload", lambda state: len(state[0].all("Pod"))),
 )
 
 

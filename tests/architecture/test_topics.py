@@ -17,10 +17,12 @@ from moorage_schemas.topics import (
     CONDITIONS,
     DEAD_LETTERS,
     EVICTIONS,
+    OBJECTS,
     TAINTS,
     TIMER_FIRED,
     TIMERS,
     TOPICS,
+    WATCHABLE_MS,
     Cleanup,
     Topic,
 )
@@ -32,7 +34,7 @@ SERVICES = sorted(service_classes(), key=lambda service: service.name)
 
 def test_names_are_unique_and_versioned() -> None:
     names = [topic.name() for topic in TOPICS]
-    assert len(set(names)) == len(names) == 22
+    assert len(set(names)) == len(names) == 23
     assert all(name.startswith("moorage.") and name.endswith(".v1") for name in names)
     assert CONDITIONS.name("fleet-a") == "fleet-a.conditions.v1"
 
@@ -57,7 +59,8 @@ def test_segments_are_small_enough_for_what_is_to_be_removed(topic: Topic) -> No
     # Each index entry has 8 bytes and stands for at least 4 KiB of log.
     assert config["segment.index.bytes"] * 512 >= config["segment.bytes"]
     if topic.cleanup is Cleanup.COMPACT:
-        assert COMPACTION_LAG_MS == config["min.compaction.lag.ms"] < config["max.compaction.lag.ms"]
+        lag = WATCHABLE_MS if topic is OBJECTS else COMPACTION_LAG_MS
+        assert lag == config["min.compaction.lag.ms"] < config["max.compaction.lag.ms"]
         assert config["segment.ms"] <= config["max.compaction.lag.ms"]
         assert config["max.compaction.lag.ms"] < config["delete.retention.ms"]
     else:

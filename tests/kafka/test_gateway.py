@@ -20,10 +20,13 @@ from tests.support.gateways import running_gateway
 from tests.support.waiting import until
 
 from moorage.gateway import server
-from moorage.gateway.kafka.reader import Reader
+from moorage.gateway.derivation import Derivation
+from moorage.gateway.kafka import object_reader, source_reader
+from moorage.gateway.kafka.log_reader import LogReader
+from moorage.gateway.kafka.source_reader import SourceReader
 from moorage.gateway.metrics import Metrics
-from moorage.gateway.server import first_of
 from moorage.gateway.store import Store
+from moorage.runtime.errors import first_of
 from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.kafka.topics_admin import ensure_topics
@@ -96,39 +99,56 @@ async def test_what_was_answered_is_committed(broker: Broker, topic_prefix: str)
         assert [record.value is None for record in await committed(settings, RESOURCES, key)] == [False, True]
 
 
-async def test_a_restart_keeps_everything_and_versions_go_on(broker: Broker, topic_prefix: str) -> None:
+async def test_a_restart_keeps_everything_and_watches_resume(broker: Broker, topic_prefix: str) -> None:
     settings = settings_of(broker, topic_prefix)
     taint = {"key": "cold", "value": "a", "effect": "NoSchedule"}
     async with running_gateway(settings) as client:
+        since = (await ok(await client.get(NODES)))["metadata"]["resourceVersion"]
         for number in range(5):
             await ok(await client.post(NODES, json=node(f"n{number}", taints=[taint])))
         await ok(await client.delete(f"{NODES}/n3"))
         before = await ok(await client.get(NODES))
     async with running_gateway(settings) as client:
         after = await ok(await client.get(NODES))
-        assert [without_version(item) for item in after["items"]] == [without_version(item) for item in before["items"]]
+        assert after["items"] == before["items"], "an informer is told of no change that did not happen"
         assert after["items"][0]["spec"]["taints"][0]["key"] == "cold"
-        assert int(after["metadata"]["resourceVersion"]) > int(before["metadata"]["resourceVersion"])
-        # A version from before is not the present one, even of an object that has not changed since.
-        stale = await client.put(f"{NODES}/n0", json=before["items"][0] | {"spec": {"unschedulable": True}})
-        assert stale.status_code == 409
-        old = before["metadata"]["resourceVersion"]
-        gone = await client.get(f"{NODES}?watch=true&resourceVersion={old}")
-        assert gone.status_code == 410
+        assert int(after["metadata"]["resourceVersion"]) >= int(before["metadata"]["resourceVersion"])
         changed = await ok(
             await client.patch(
                 f"{NODES}/n0", content=b'{"spec":{"unschedulable":true}}', headers={"content-type": MERGE}
             )
         )
-        assert int(changed["metadata"]["resourceVersion"]) > int(after["metadata"]["resourceVersion"])
+        seen = await watched(client, since, 7)
+        assert [(event["type"], event["object"]["metadata"]["name"]) for event in seen] == [
+            *(("ADDED", f"n{number}") for number in range(5)),
+            ("DELETED", "n3"),
+            ("MODIFIED", "n0"),
+        ]
+        assert [event["object"] for event in seen[:3]] == before["items"][:3]
+        assert seen[-1]["object"] == changed
+        versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in seen]
+        assert versions == sorted(set(versions))
+        (last,) = await watched(client, before["metadata"]["resourceVersion"], 1)
+        assert last == seen[-1]
+        far = await client.get(f"{NODES}?watch=true&resourceVersion=917000000")
+        assert far.status_code == 410, "it is from before there was an object log"
+        stale = await client.put(f"{NODES}/n0", json=before["items"][0] | {"spec": {"unschedulable": False}})
+        assert stale.status_code == 409
+
+
+async def watched(client: httpx.AsyncClient, since: str, count: int) -> list[Json]:
+    """The first events of a watch of nodes."""
+    found: list[Json] = []
+    query = {"watch": "true", "resourceVersion": since, "timeoutSeconds": "20"}
+    async with client.stream("GET", NODES, params=query) as answer:
+        async for line in answer.aiter_lines():
+            found.append(json.loads(line))
+            if len(found) == count:
+                break
+    return found
 
 
 MERGE = "application/merge-patch+json"
-
-
-def without_version(document: Json) -> Json:
-    metadata = {key: value for key, value in document["metadata"].items() if key != "resourceVersion"}
-    return {**document, "metadata": metadata}
 
 
 async def test_of_concurrent_updates_of_one_version_exactly_one_wins(broker: Broker, topic_prefix: str) -> None:
@@ -171,12 +191,15 @@ async def test_concurrent_writes_share_transactions(broker: Broker, topic_prefix
 
 
 @contextlib.asynccontextmanager
-async def reading(settings: Settings) -> AsyncIterator[tuple[Reader, asyncio.Task[None]]]:
+async def reading(settings: Settings) -> AsyncIterator[tuple[LogReader, asyncio.Task[None]]]:
     """What reads the tables of a gateway, by itself; it has come to the end."""
     await ensure_topics(settings)
-    reader = Reader(settings, Store(), Metrics())
+    derivation = Derivation(Store())
+    reader = SourceReader(
+        settings, PARTITIONS, derivation, Metrics(), folded=lambda: None, progress=lambda _, __: None
+    ).reader
     try:
-        await reader.start(PARTITIONS)
+        await reader.start()
         task = asyncio.create_task(reader.run())
         await reader.catch_up()
         yield reader, task
@@ -202,13 +225,13 @@ async def test_a_gateway_says_that_it_does_not_get_on_with_reading(broker: Broke
         await offsets.start()
         try:
             await reader.look(offsets)
-            reader._consumers[tp].pause(tp)  # behind its reader's back
+            reader.consumer.pause(tp)  # behind its reader's back
             await write(settings, tp)
             await reader.look(offsets)
             assert reader.obstacle() == "", "it may be on its way"
             await reader.look(offsets)
             assert reader.obstacle() == f"makes no progress in reading {tp.topic}/1"
-            reader._consumers[tp].resume(tp)
+            reader.consumer.resume(tp)
             await reader.catch_up()
             await reader.look(offsets)
             assert reader.obstacle() == ""
@@ -220,32 +243,30 @@ async def test_a_gateway_that_does_not_get_on_for_long_begins_anew(broker: Broke
     settings = settings_of(broker, topic_prefix).model_copy(update={"watchdog_timeout": 1.0})
     async with reading(settings) as (reader, task):
         tp = TopicPartition(TAINTS.name(topic_prefix), 1)
-        reader._consumers[tp].pause(tp)
+        reader.consumer.pause(tp)
         await write(settings, tp)
         with pytest.raises(ExceptionGroup) as raised:
             await asyncio.wait_for(task, 30)
     assert str(first_of(raised.value)) == f"makes no progress in reading {tp.topic}/1"
 
 
-@pytest.mark.parametrize("topic", [RESOURCES, TAINTS], ids=["what writes wait for", "all else"])
 async def test_a_gateway_whose_reading_has_ended_without_a_word_begins_anew(
-    broker: Broker, topic_prefix: str, topic: Topic, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings, made = settings_of(broker, topic_prefix), list[Reader]()
+    settings, made = settings_of(broker, topic_prefix), list[LogReader]()
 
-    class Kept(Reader):
-        def __init__(self, *given: Any) -> None:
-            super().__init__(*given)
+    class Kept(LogReader):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
             made.append(self)
 
-    monkeypatch.setattr(server, "Reader", Kept)
+    monkeypatch.setattr(object_reader, "LogReader", Kept)
     ready: asyncio.Queue[str] = asyncio.Queue()
     task = asyncio.create_task(server.serve(settings, ready=ready.put_nowait))
     try:
         async with asyncio.timeout(60):
             first = await ready.get()
-            consumer = made[0]._consumers[TopicPartition(topic.name(topic_prefix), 0)]
-            consumer._fetcher._fetch_task.cancel()
+            made[0].consumer._fetcher._fetch_task.cancel()
             async with httpx.AsyncClient(base_url=await ready.get(), timeout=60) as client:
                 await ok(await client.post(NODES, json=node()))
                 assert (await client.get("/readyz")).status_code == 200
@@ -256,31 +277,22 @@ async def test_a_gateway_whose_reading_has_ended_without_a_word_begins_anew(
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_second_gateway_fences_the_first_out(broker: Broker, topic_prefix: str) -> None:
-    settings = settings_of(broker, topic_prefix)
-    async with running_gateway(settings) as first:
-        await ok(await first.post(NODES, json=node()))
-        async with running_gateway(settings) as second:
-            assert len((await ok(await second.get(NODES)))["items"]) == 1
-            refused = await first.post(NODES, json=node("n2"))
-            assert (refused.status_code, refused.json()["reason"]) == (503, "ServiceUnavailable")
-            assert "another gateway has taken over" in refused.json()["message"]
-            ready = await first.get("/readyz")
-            assert (ready.status_code, "another gateway" in ready.text) == (503, True)
-            await ok(await second.post(NODES, json=node("n2")))
-            assert (await second.get("/readyz")).status_code == 200
-            # It still reads, and what the second one writes.
-            lines = first.stream("GET", f"{NODES}?watch=true&fieldSelector=metadata.name=n2&timeoutSeconds=20")
-            async with lines as answer:
-                event = json.loads(await anext(answer.aiter_lines()))
-            assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "n2")
+async def test_a_leader_whose_reading_of_its_tables_has_ended_begins_another_term(
+    broker: Broker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, made = settings_of(broker, topic_prefix), list[LogReader]()
 
+    class Kept(LogReader):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            made.append(self)
 
-async def test_an_idle_gateway_notices_that_it_is_fenced_out(broker: Broker, topic_prefix: str) -> None:
-    settings = settings_of(broker, topic_prefix)
-    async with running_gateway(settings) as first, running_gateway(settings):
-        await answers_ready(first, 503)
-        assert "another gateway" in (await first.get("/readyz")).text
+    monkeypatch.setattr(source_reader, "LogReader", Kept)
+    async with running_gateway(settings) as client:
+        made[0].consumer._fetcher._fetch_task.cancel()
+        await until(lambda: len(made) > 1, 30.0, "no other term began")
+        await answers_ready(client)
+        await ok(await client.post(NODES, json=node()))
 
 
 async def test_a_writer_that_kafka_has_given_up_begins_anew(broker: Broker, topic_prefix: str) -> None:

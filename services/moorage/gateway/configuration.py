@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -16,9 +17,10 @@ from moorage.gateway.store import Store
 from moorage.gateway.writer import Caller, Writer
 from moorage.kinds import moorage_configuration
 from moorage.kinds.kind import ServedKind
+from moorage.kinds.status.records import ObjectId
 from moorage.runtime.configuration import configured, overruled, spec_of
 from moorage.runtime.settings import Settings
-from moorage_schemas.resource import ResourceDeclared, resource_key
+from moorage_schemas.resource import resource_key
 from moorage_schemas.resources.configuration import CONFIGURATION_KIND, CONFIGURATION_NAME, MoorageConfiguration
 
 _log = structlog.get_logger(__name__)
@@ -26,6 +28,7 @@ _log = structlog.get_logger(__name__)
 KEY: Final = resource_key(CONFIGURATION_KIND, "", CONFIGURATION_NAME)
 """The record key of the configuration in `resources`."""
 
+_OBJECT: Final = ObjectId.of(KEY)
 _CALLER: Final = Caller("moorage/gateway")
 _KIND: Final = ServedKind(moorage_configuration.KIND, moorage_configuration.KIND.versions[0])
 _AGAIN: Final = 1.0  # seconds until a first content that could not be written is tried again
@@ -42,17 +45,17 @@ class Configured:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._own = self._settings = settings
-        self._seen: bytes | None = None
+        self._seen = 0
         self._told = False
 
     @property
     def settings(self) -> Settings:
         """The settings that are in force."""
-        kept = self._store.tables.resources.kept(KEY)
-        if kept is not self._seen:
-            self._seen = kept
-            declared = self._store.tables.resources.get(KEY)
-            self._settings = self._own if declared is None else self._read(declared)
+        shown = self._store.get(_OBJECT)
+        version = shown.version if shown is not None else 0
+        if version != self._seen:
+            self._seen = version
+            self._settings = self._own if shown is None else self._read(shown.document)
         return self._settings
 
     @property
@@ -66,9 +69,9 @@ class Configured:
         settings = self.settings
         return Limits(timedelta(seconds=settings.clock_skew), settings.report_max_bytes)
 
-    def _read(self, declared: ResourceDeclared) -> Settings:
+    def _read(self, shown: Mapping[str, object]) -> Settings:
         try:
-            spec = MoorageConfiguration.model_validate(declared.object).spec
+            spec = MoorageConfiguration.model_validate(shown).spec
             found = configured(self._own, spec)
         except ValueError as error:
             _log.exception("configuration.unreadable", service="gateway", problem=str(error))
@@ -93,11 +96,15 @@ class FirstContent:
         self._store = store
         self._writer = writer
         self._settings = settings
+        self.done = asyncio.Event()
+        """Set when there is a configuration."""
 
     async def run(self) -> None:
         """Return when there is a configuration."""
         said = ""
-        while KEY not in self._store.tables.resources:
+        while not self._store.ready:
+            await self._store.history.wait()
+        while self._store.get(_OBJECT) is None:
             try:
                 await self._writer.create(_KIND, first_configuration(self._settings), _CALLER)
             except StatusError as error:  # another write came first, or nothing can be written now
@@ -107,6 +114,7 @@ class FirstContent:
                 await asyncio.sleep(_AGAIN)
             else:
                 _log.info("configuration.created", name=CONFIGURATION_NAME)
+        self.done.set()
 
 
 def first_configuration(settings: Settings) -> dict[str, object]:

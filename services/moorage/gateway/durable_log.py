@@ -1,17 +1,21 @@
-"""The gateway's interface to Kafka: durable writes and their places."""
+"""The gateway's interface to Kafka: durable writes, and the version that shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, Protocol
 
+from moorage.gateway.errors import too_large
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
-from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, CONFIGURATION, RESOURCES, Topic
+from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, CONFIGURATION, OBJECTS, RESOURCES, Topic
 
-WRITTEN: tuple[Topic, ...] = (RESOURCES, CONFIGURATION, AUDIT, CONDITION_REPORTS)
+WRITTEN: tuple[Topic, ...] = (RESOURCES, CONFIGURATION, AUDIT, OBJECTS, CONDITION_REPORTS)
 """The topics that the gateway writes."""
+
+RECORD_OVERHEAD: Final = 512
+"""The bytes that a record takes besides its key and value, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +28,22 @@ class Write:
     event: Model | None
     meta: Meta
 
+    @property
+    def value(self) -> bytes | None:
+        """The value of the record."""
+        return None if self.event is None else self.event.model_dump_json().encode()
 
-class Place(NamedTuple):
-    """The place of a record in the log."""
 
-    topic: Topic
-    partition: int
-    offset: int
+def check_sizes(writes: Iterable[Write]) -> None:
+    """Check that every record fits into its topic.
+
+    Raises:
+        StatusError: 413 if one is too large.
+    """
+    for write in writes:
+        size = len(write.value or b"") + len(write.key.encode()) + RECORD_OVERHEAD
+        if size > write.topic.max_message_bytes:
+            raise too_large(f"the record of {write.key} ({size} bytes)", write.topic.max_message_bytes)
 
 
 class Log(Protocol):
@@ -40,8 +53,14 @@ class Log(Protocol):
     def obstacle(self) -> str:
         """Why nothing can be written now. Empty if writes are possible."""
 
-    async def commit(self, writes: Sequence[Write]) -> list[Place]:
+    async def commit(self, writes: Sequence[Write]) -> int:
         """Write records of the gateway's own topics, all or none. Returns when they are durable.
+
+        What they change of the objects that are shown is written with them. Without any, this confirms that this
+        gateway still leads.
+
+        Returns:
+            The version that a store has reached when it shows them.
 
         Raises:
             StatusError: 503 if nothing was written, 504 if the outcome is unknown, 413 if a record is too large.

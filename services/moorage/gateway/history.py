@@ -1,4 +1,4 @@
-"""The latest changes, in limited number. Watches resume from them."""
+"""The latest changes, in limited number and size. Watches resume from them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -15,8 +15,16 @@ from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds import kind
 from moorage.kinds.status.records import ObjectId
 
-KEPT = 10_000
+KEPT = 100_000
 """The number of changes that are kept."""
+
+KEPT_BYTES = 64 << 20
+"""The bytes of changes that are kept. What Python adds to each of them is counted."""
+
+_EACH: Final = 600  # bytes that Python adds to a change: the objects that it consists of, and its places in two queues
+
+Scope = tuple[str, str]
+"""A kind, and a namespace or an empty text for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,11 @@ class ObjectChange:
     def version(self) -> int:
         """The version of the change."""
         return self.last.version
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes."""
+        return _EACH + len(self.before or b"") + len(self.after or b"") + len(self.last.kept)
 
 
 def selectable(document: Mapping[str, Any]) -> bytes:
@@ -72,13 +85,17 @@ class History:
     """The latest changes in order, and a way to wait for more.
 
     Args:
-        version: the global version after which changes are recorded.
+        version: the version after which changes are recorded.
         kept: the number of changes that are kept.
+        kept_bytes: the bytes of changes that are kept.
     """
 
-    def __init__(self, version: int = 0, kept: int = KEPT) -> None:
+    def __init__(self, version: int = 0, kept: int = KEPT, kept_bytes: int = KEPT_BYTES) -> None:
         self._changes: deque[ObjectChange] = deque()
+        self._by_kind: dict[str, deque[ObjectChange]] = {}
         self._kept = kept
+        self._kept_bytes = kept_bytes
+        self._size = 0
         self._count = 0
         self.floor = version
         """All changes after this version are known."""
@@ -86,12 +103,20 @@ class History:
         self.closed = False
         """Whether no more changes will come. Then watches end."""
 
-        self._more = asyncio.Event()
+        self._woken: set[Scope] = set()
+        self._more: dict[Scope, asyncio.Event] = {}
 
     @property
     def count(self) -> int:
         """The number of changes so far, which is the number of the next one."""
         return self._count
+
+    def begin(self, version: int) -> None:
+        """Forget all changes, and record those after a version. Nobody watches yet."""
+        self._changes.clear()
+        self._by_kind.clear()
+        self._size = self._count = 0
+        self.floor = version
 
     def add(
         self,
@@ -102,19 +127,36 @@ class History:
     ) -> None:
         """Record one change. The arguments are those of `ObjectChange`, with whole documents as the states."""
         was, now = (selectable(state) if state is not None else None for state in (before, after))
-        self._changes.append(ObjectChange(self._count, object_id, was, now, last))
+        change = ObjectChange(self._count, object_id, was, was if now == was else now, last)
+        self._changes.append(change)
+        self._by_kind.setdefault(object_id.kind, deque()).append(change)
+        self._size += change.size
         self._count += 1
-        if len(self._changes) > self._kept:
-            self.floor = self._changes.popleft().version
+        while len(self._changes) > self._kept or self._size > self._kept_bytes:
+            self._forget()
+        self._woken.update(((object_id.kind, ""), (object_id.kind, object_id.namespace)))
+
+    def _forget(self) -> None:
+        """Forget the earliest change. It is the earliest of its kind, too."""
+        oldest = self._changes.popleft()
+        of_kind = self._by_kind[oldest.object_id.kind]
+        of_kind.popleft()
+        if not of_kind:
+            del self._by_kind[oldest.object_id.kind]
+        self._size -= oldest.size
+        self.floor = oldest.version
 
     def wake(self) -> None:
-        """Wake everyone who waits, without a change."""
-        self._more.set()
-        self._more = asyncio.Event()
+        """Wake those who wait for changes that were added since the last call, and those who wait for anything."""
+        for scope in (("", ""), *self._woken):
+            if (event := self._more.pop(scope, None)) is not None:
+                event.set()
+        self._woken.clear()
 
     def close(self) -> None:
         """End the history. No more changes will come."""
         self.closed = True
+        self._woken.update(self._more)
         self.wake()
 
     def position(self, version: int) -> int:
@@ -130,17 +172,25 @@ class History:
                 return change.number + 1
         return self._changes[0].number if self._changes else self._count
 
-    def since(self, number: int) -> list[ObjectChange]:
-        """The changes starting with a number.
+    def since(self, number: int, kind: str = "") -> list[ObjectChange]:
+        """The changes of a kind or of all, starting with a number.
 
         Raises:
-            TooOldError: some of them have been forgotten.
+            TooOldError: changes, of whatever kind, have been forgotten since that number.
         """
-        missing = self._count - number
-        if missing > len(self._changes):
+        if self._count - number > len(self._changes):
             raise TooOldError
-        return [self._changes[index] for index in range(len(self._changes) - missing, len(self._changes))]
+        found: list[ObjectChange] = []
+        for change in reversed(self._by_kind.get(kind, ()) if kind else self._changes):
+            if change.number < number:
+                break
+            found.append(change)
+        found.reverse()
+        return found
 
-    async def wait(self) -> None:
-        """Return at the next call of `wake`."""
-        await self._more.wait()
+    async def wait(self, kind: str = "", namespace: str = "") -> None:
+        """Return at the next call of `wake` after a change of a kind, in a namespace or in all; or after anything."""
+        event = self._more.get((kind, namespace))
+        if event is None:
+            event = self._more[kind, namespace] = asyncio.Event()
+        await event.wait()

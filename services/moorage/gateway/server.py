@@ -1,4 +1,4 @@
-"""Runs the gateway: reads the tables, takes over the writes, and serves HTTP."""
+"""Runs the gateway: reads the object log, serves HTTP, and leads when it is chosen to."""
 
 from __future__ import annotations
 
@@ -6,19 +6,25 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
+from ipaddress import ip_address
 
 import structlog
 import uvicorn
+from starlette.applications import Starlette
 
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.explain import Explanations
+from moorage.gateway.http.forwarding import Forwarding
 from moorage.gateway.http.hosts import hosts_of
 from moorage.gateway.kafka.durable_log import KafkaLog
-from moorage.gateway.kafka.reader import Reader
+from moorage.gateway.kafka.leadership import Leadership
+from moorage.gateway.kafka.object_reader import ObjectReader, object_partition
+from moorage.gateway.kafka.term import Beginning
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store
 from moorage.runtime.clock import WallClock
-from moorage.runtime.errors import StartAfresh, TablesTooOld
+from moorage.runtime.errors import StartAfresh, TablesTooOld, first_of
+from moorage.runtime.kafka.session import broker_times
 from moorage.runtime.kafka.table_age import TableAge, tombstones_kept
 from moorage.runtime.kafka.topic_settings import add_missing
 from moorage.runtime.kafka.topics_admin import ensure_topics
@@ -58,13 +64,6 @@ async def serve(settings: Settings, *, ready: Ready | None = None) -> None:
             _log.warning("gateway.starts_again", why=str(first_of(reasons)))
 
 
-def first_of(error: BaseException) -> BaseException:
-    """The first error that is not an exception group."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
 async def _serve(settings: Settings, ready: Ready | None) -> None:
     """Serve until cancelled.
 
@@ -72,8 +71,10 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
         ExceptionGroup: with TablesTooOld or StartAfresh, among others, if everything has to be read again.
     """
     store, metrics, clock = Store(), Metrics(), WallClock()
-    reader = Reader(settings, store, metrics)
-    log = KafkaLog(settings, reader, clock, metrics)
+    sock = listen(settings.http_host, settings.gateway_port)
+    address = _address(sock)
+    log = KafkaLog(settings, store, clock, metrics, address=settings.gateway_address or _reachable(sock))
+    reading = _Reading()
     app = create_app(
         Gateway(
             store=store,
@@ -82,35 +83,93 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             metrics=metrics,
             settings=settings,
             hosts=hosts_of(settings),
-            progress=reader.progress,
-            behind=reader.obstacle,
+            progress=reading.progress,
+            behind=reading.obstacle,
             explanations=Explanations(settings.query_server),
+            forwarding=Forwarding(store, log.leader, lambda: log.leads),
         )
     )
-    async with _http(app, settings) as (server, address):
+    async with _http(app, sock) as server:
         try:
             async with asyncio.TaskGroup() as tasks:
                 partitions = (await ensure_topics(settings))[RESOURCES.short]
                 await add_missing(settings)
-                age = TableAge(clock, await tombstones_kept(settings))
-                log.age = age
-                await reader.start(partitions)
-                tasks.create_task(reader.run(), name="gateway-reader")
+                kept = await tombstones_kept(settings)
+                times = await broker_times(settings)
+                age = TableAge(clock, kept)
+                objects = reading.begin(ObjectReader(settings, partitions, store, metrics))
+                await objects.start()
+                tasks.create_task(objects.run(), name="gateway-objects")
+                tp = object_partition(settings, partitions)
+                leadership = Leadership(settings, times, tp, lambda: log.leads_since)
                 await log.start(partitions)
-                tasks.create_task(log.run(), name="gateway-writer")
-                # The services use their own settings until it exists, so nothing depends on it.
-                begun = tasks.create_task(app.state.first_content.run(), name="gateway-configuration")
-                await asyncio.wait({begun}, timeout=_FIRST)
-                _log.info("gateway.ready", address=address)
+                tasks.create_task(leadership.run(), name="gateway-leadership")
+                leads = log.lead(leadership, times, lambda: TableAge(clock, kept), _during(app))
+                tasks.create_task(leads, name="gateway-leader")
+                await objects.catch_up()
+                tasks.create_task(age.mind(objects.read_to_ends), name="gateway-age")
+                tasks.create_task(_until_too_old(age), name="gateway-tables")
+                await _until_served(store, log, app.state.first_content.done)
+                _log.info("gateway.ready", address=address, leads=log.leads)
                 if ready is not None:
                     ready(address)
                 tasks.create_task(_until_closed(server), name="gateway-http")
-                tasks.create_task(age.mind(reader.read_to_ends), name="gateway-age")
-                tasks.create_task(_until_too_old(age), name="gateway-tables")
         finally:
             store.history.close()
             await log.close()
-            await reader.close()
+            await reading.close()
+
+
+class _Reading:
+    """The reader of the object log, as soon as there is one."""
+
+    def __init__(self) -> None:
+        self._reader: ObjectReader | None = None
+
+    def begin(self, reader: ObjectReader) -> ObjectReader:
+        """Note the reader, and return it."""
+        self._reader = reader
+        return reader
+
+    def progress(self) -> str:
+        """See `Gateway`."""
+        return "connecting to Kafka" if self._reader is None else self._reader.progress()
+
+    def obstacle(self) -> str:
+        """See `Gateway`."""
+        return "" if self._reader is None else self._reader.obstacle()
+
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._reader is not None:
+            await self._reader.close()
+
+
+def _during(app: Starlette) -> Beginning:
+    """What runs while this gateway leads: its own controllers, and what writes the first configuration."""
+
+    @contextlib.asynccontextmanager
+    async def during() -> AsyncIterator[None]:
+        # The services use their own settings until it exists, so nothing depends on it.
+        first = asyncio.create_task(app.state.first_content.run(), name="gateway-configuration")
+        try:
+            async with app.state.leading():
+                yield
+        finally:
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+
+    return during
+
+
+async def _until_served(store: Store, log: KafkaLog, configured: asyncio.Event) -> None:
+    """Return when reads are served, and writes are, here or by another gateway."""
+    while not store.ready or (log.obstacle if log.leads else store.leader is None):
+        await store.history.wait()
+    if log.leads:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST):
+                await configured.wait()
 
 
 async def _until_too_old(age: TableAge) -> None:
@@ -125,12 +184,10 @@ async def _until_closed(server: asyncio.Task[None]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _http(app: object, settings: Settings) -> AsyncIterator[tuple[asyncio.Task[None], str]]:
-    """Serve HTTP within the context."""
+async def _http(app: object, sock: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+    """Serve HTTP on a socket within the context. The socket is closed at the end."""
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's type of an application is narrower than Starlette's
-        host=settings.http_host,
-        port=settings.gateway_port,
         log_config=None,
         access_log=False,
         lifespan="on",
@@ -138,17 +195,27 @@ async def _http(app: object, settings: Settings) -> AsyncIterator[tuple[asyncio.
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=65_536,
     )
-    sock = listen(settings.http_host, settings.gateway_port)
-    host, port = sock.getsockname()[:2]
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[sock]), name="http")
     try:
-        yield task, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        yield task
     finally:
         server.should_exit = True
         with contextlib.suppress(asyncio.CancelledError):
             await task
         sock.close()
+
+
+def _address(sock: socket.socket) -> str:
+    """The address of a listening socket."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _reachable(sock: socket.socket) -> str:
+    """The address at which other gateways reach a listening socket, unless a setting says another one."""
+    host, port = sock.getsockname()[:2]
+    return f"http://{socket.gethostname()}:{port}" if ip_address(host).is_unspecified else _address(sock)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -7,17 +7,18 @@ what most answers are made of: a list or a watch without a selector sends it as 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from moorage.core.apimachinery.packing import Packer
+from moorage.gateway.object_log import json_of, with_version
 from moorage.kinds.status.records import ObjectId, ObjectMap
 
 Document = Mapping[str, Any]
 
-_VERSION = 8  # bytes of the version before the packed JSON
+_VERSION = 6  # bytes of the version before the packed JSON
 
 
 class ShownObject:
@@ -25,7 +26,7 @@ class ShownObject:
 
     Args:
         packer: has packed it.
-        kept: its version, and its packed JSON.
+        kept: its version, and its packed JSON without it.
     """
 
     __slots__ = ("_packer", "kept")
@@ -40,9 +41,14 @@ class ShownObject:
         return int.from_bytes(self.kept[:_VERSION], "big")
 
     @property
+    def unversioned(self) -> bytes:
+        """The object without its resource version as JSON (`json_of`), unpacked each time."""
+        return self._packer.unpack(self.kept[_VERSION:])
+
+    @property
     def json(self) -> bytes:
         """The object with its resource version as JSON, unpacked each time."""
-        return self._packer.unpack(self.kept[_VERSION:])
+        return with_version(self.unversioned, self.version)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -50,16 +56,19 @@ class ShownObject:
         found: dict[str, Any] = orjson.loads(self.json)
         return found
 
+    def at(self, version: int) -> ShownObject:
+        """The same object with another resource version."""
+        return ShownObject(self._packer, version.to_bytes(_VERSION, "big") + self.kept[_VERSION:])
+
 
 def unkept(version: int, document: Document) -> ShownObject:
     """An object that is shown once and kept nowhere.
 
     Args:
         version: its resource version. 0 if it has none.
-        document: the object, with that version.
+        document: the object.
     """
-    packer = Packer()
-    return ShownObject(packer, version.to_bytes(_VERSION, "big") + packer.pack(orjson.dumps(document)))
+    return _packed(Packer(), version, json_of(document))
 
 
 class ShownObjects:
@@ -69,19 +78,30 @@ class ShownObjects:
         self._kept = ObjectMap[bytes]()
         self._packers: defaultdict[str, Packer] = defaultdict(Packer)
 
+    def __iter__(self) -> Iterator[ObjectId]:
+        return iter(self._kept)
+
     def get(self, object_id: ObjectId) -> ShownObject | None:
         """The present state of an object. None if there is none."""
         kept = self._kept.get(object_id)
         return ShownObject(self._packers[object_id.kind], kept) if kept is not None else None
 
-    def sorted(self, kind: str, namespace: str = "") -> Iterator[ShownObject]:
-        """The objects of a kind in one namespace or in all, by namespace and name."""
-        for kept in self._kept.sorted(kind, namespace):
-            yield ShownObject(self._packers[kind], kept)
+    def sorted(self, kind: str, namespace: str = "") -> Sequence[ShownObject]:
+        """The objects of a kind in one namespace or in all, by namespace and name.
 
-    def put(self, object_id: ObjectId, version: int, document: Document) -> ShownObject:
-        """Keep an object. The arguments are those of `packed`."""
-        shown = self.packed(object_id.kind, version, document)
+        They are those of the present moment, however long it takes to go through them.
+        """
+        return ObjectsAtOnce(self._packers[kind], list(self._kept.sorted(kind, namespace)))
+
+    def put(self, object_id: ObjectId, version: int, json: bytes) -> ShownObject:
+        """Keep an object.
+
+        Args:
+            object_id: names it.
+            version: its resource version.
+            json: the object without its version (`json_of`).
+        """
+        shown = _packed(self._packers[object_id.kind], version, json)
         self._kept.put(object_id, shown.kept)
         return shown
 
@@ -89,13 +109,29 @@ class ShownObjects:
         """Forget an object."""
         self._kept.discard(object_id)
 
-    def packed(self, kind: str, version: int, document: Document) -> ShownObject:
-        """Pack an object without keeping it.
 
-        Args:
-            kind: of the object.
-            version: its resource version.
-            document: the object, with that version.
-        """
-        packer = self._packers[kind]
-        return ShownObject(packer, version.to_bytes(_VERSION, "big") + packer.pack(orjson.dumps(document)))
+class ObjectsAtOnce(Sequence[ShownObject]):
+    """Objects of one kind at one moment. Each is made when it is asked for, from what is kept of it.
+
+    Args:
+        packer: has packed them.
+        kept: what is kept of each.
+    """
+
+    __slots__ = ("_kept", "_packer")
+
+    def __init__(self, packer: Packer, kept: Sequence[bytes]) -> None:
+        self._packer = packer
+        self._kept = kept
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return ObjectsAtOnce(self._packer, self._kept[index])
+        return ShownObject(self._packer, self._kept[index])
+
+
+def _packed(packer: Packer, version: int, json: bytes) -> ShownObject:
+    return ShownObject(packer, version.to_bytes(_VERSION, "big") + packer.pack(json))

@@ -204,6 +204,8 @@ class Writer:
             wished = self._wishes(kind, stored, resource, prepared, caller)
             new = defaults.updated(prepared, stored.object, wished=bool(wished))
             if new == stored.object and not wished:
+                if not dry_run:
+                    await self._log.commit(())  # a gateway that was replaced without knowing it has an older state
                 return shown
             tainted = kind.definition.taints(stored, self._store.tables)
             current = self._store.tables.taints.get(f"{object_id.kind}/{object_id.name}")
@@ -518,9 +520,9 @@ class Writer:
             writes.append(Write(AUDIT, key, key, audited, _beside(meta, AUDIT, key)))
         if object_id.kind == CONFIGURATION_KIND and event is not None:
             writes.append(_for_services(object_id.name, event, meta))
-        places = await self._log.commit(writes)
+        version = await self._log.commit(writes)
         try:
-            await within(READ_BACK_WITHIN, self._store, [place for place in places if place.topic is RESOURCES])
+            await within(READ_BACK_WITHIN, self._store, version)
         except TimeoutError:
             raise errors.StatusError(
                 504,

@@ -49,6 +49,16 @@ class ClusterKind(Target["Cluster"]):
         TableColumn("ALL-TAINTS", taints(None), wide=True),
         LABELS,
     )
+    api_columns = (
+        TableColumn("Version", text("status", "kubernetesVersion", default="")),
+        TableColumn("Mode", text("spec", "syncMode", default="Push")),
+        TableColumn("Ready", of(lambda found: condition_status(found, "Ready") or "Unknown")),
+        AGE,
+        TableColumn("Zones", of(_zones), wide=True),
+        TableColumn("Region", text("spec", "region"), wide=True),
+        TableColumn("Provider", text("spec", "provider"), wide=True),
+        TableColumn("API-Endpoint", text("spec", "apiEndpoint", default=""), wide=True),
+    )
 
     @property
     def model(self) -> type[Cluster]:

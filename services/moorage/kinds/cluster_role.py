@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moorage.kinds.families.roles import ROLE_COLUMNS, Permission
+from moorage.kinds.printing.kubernetes import CREATED
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -22,6 +23,7 @@ class ClusterRoleKind(Permission):
     order = 270
     has_generation = False
     columns = ROLE_COLUMNS
+    api_columns = (CREATED,)
 
     def validate(self, resource: Resource, gates: FeatureGates) -> list[FieldError]:
         """See `Kind`."""

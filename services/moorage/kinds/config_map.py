@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Untyped
-from moorage.kinds.printing.columns import AGE, TableColumn, count
+from moorage.kinds.printing.columns import AGE, Object, TableColumn, count, of
+
+
+def _keys(found: Object) -> str:
+    return str(len(at(found, "data") or ()) + len(at(found, "binaryData") or ()))
 
 
 class ConfigMapKind(Untyped):
@@ -17,6 +22,7 @@ class ConfigMapKind(Untyped):
     order = 100
     has_generation = False
     columns = (TableColumn("DATA", count("data")), AGE)
+    api_columns = (TableColumn("Data", of(_keys), type="integer"), AGE)
 
 
 KIND = ConfigMapKind()

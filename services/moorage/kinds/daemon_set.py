@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.controllers import ControllerKind, controller_columns
-from moorage.kinds.printing.columns import Object
+from moorage.kinds.printing.columns import AGE, Object, TableColumn, of
+from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, SELECTOR, labels_text, number
 
 if TYPE_CHECKING:
     from moorage.kinds.status.controllers import Counts
@@ -31,6 +32,20 @@ class DaemonSetKind(ControllerKind["DaemonSet"]):
     short_names = ("ds",)
     order = 70
     columns = controller_columns(_ready, _scheduled)
+    api_columns = (
+        number("Desired", "status", "desiredNumberScheduled"),
+        number("Current", "status", "currentNumberScheduled"),
+        number("Ready", "status", "numberReady"),
+        number("Up-to-date", "status", "updatedNumberScheduled"),
+        number("Available", "status", "numberAvailable"),
+        TableColumn(
+            "Node Selector", of(lambda found: labels_text(at(found, "spec", "template", "spec", "nodeSelector")))
+        ),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    )
 
     @property
     def model(self) -> type[DaemonSet]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moorage.kinds.families.controllers import ControllerKind
+from moorage.kinds.printing.columns import AGE, TableColumn
+from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, SELECTOR, number, ready_of
 
 if TYPE_CHECKING:
     from moorage.kinds.status.controllers import Counts
@@ -21,6 +23,15 @@ class DeploymentKind(ControllerKind["Deployment"]):
     short_names = ("deploy",)
     order = 40
     scaled = True
+    api_columns = (
+        TableColumn("Ready", ready_of("readyReplicas", "replicas")),
+        number("Up-to-date", "status", "updatedReplicas")._replace(type="string"),
+        number("Available", "status", "availableReplicas")._replace(type="string"),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    )
 
     @property
     def model(self) -> type[Deployment]:

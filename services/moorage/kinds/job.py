@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.controllers import ControllerKind, controller_columns
-from moorage.kinds.printing.columns import Object
+from moorage.kinds.printing.columns import AGE, Object, TableColumn, of
+from moorage.kinds.printing.kubernetes import (
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+    job_completions,
+    job_duration,
+    job_state,
+)
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -36,6 +44,15 @@ class JobKind(ControllerKind["Job"]):
     order = 80
     field_selectors: ClassVar[Mapping[str, str]] = {"status.successful": "0"}
     columns = controller_columns(_ready, _scheduled)
+    api_columns = (
+        TableColumn("Status", of(job_state)),
+        TableColumn("Completions", of(job_completions)),
+        TableColumn("Duration", job_duration),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    )
 
     @property
     def model(self) -> type[Job]:

@@ -130,6 +130,10 @@ class Kind(ABC, Generic[ResourceT]):
     columns: ClassVar[tuple[TableColumn, ...]] = (AGE,)
     """The columns of a table of its objects, after the name."""
 
+    api_columns: ClassVar[tuple[TableColumn, ...]] = ()
+    """The columns of its tables in the API, after the name, as kubectl shows them. A kind of Kubernetes, Karmada or OCM
+    has those that it has there. Empty if they are `columns`."""
+
     name_comes_last: ClassVar[bool] = False
     """Whether a table shows the name as its last column, and only if it is wide: people know such objects by others."""
 

@@ -31,6 +31,7 @@ class LeaseKind(Kind["Lease"]):
         TableColumn("RENEWED", since("spec", "renewTime"), wide=True),
         TableColumn("SECONDS", text("spec", "leaseDurationSeconds"), wide=True),
     )
+    api_columns = (TableColumn("Holder", text("spec", "holderIdentity", default="")), AGE)
 
     @property
     def model(self) -> type[Lease]:

@@ -42,6 +42,7 @@ class MachineSetKind(Kind["MachineSet"]):
         AGE,
         TableColumn("TAINTS", of(lambda found: taints_text(at(found, "spec", "template") or {})), wide=True),
     )
+    api_columns = columns[:5]
     counted_status = True
 
     @property

@@ -73,6 +73,7 @@ class ManagedClusterKind(Target["ManagedCluster"]):
         TableColumn("TAINTS", taints(None), wide=True),
         LABELS,
     )
+    api_columns = columns[:5]
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:

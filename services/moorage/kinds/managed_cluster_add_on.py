@@ -39,6 +39,7 @@ class ManagedClusterAddOnKind(Kind["ManagedClusterAddOn"]):
         TableColumn("REASON", condition("Available", "reason"), wide=True),
         AGE._replace(wide=True),
     )
+    api_columns = columns[:3]
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:

@@ -53,6 +53,7 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
         TableColumn("SELECTOR", of(_selector), wide=True),
         TableColumn("CLUSTERS", condition("ClusterSetEmpty", "message"), wide=True),
     )
+    api_columns = columns[:2]
     counted_status = True
     built_in = ("default", "global")
 

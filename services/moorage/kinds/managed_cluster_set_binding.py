@@ -39,6 +39,7 @@ class ManagedClusterSetBindingKind(Kind["ManagedClusterSetBinding"]):
         AGE,
         TableColumn("REASON", condition("Bound", "reason"), wide=True),
     )
+    api_columns = (AGE,)
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:

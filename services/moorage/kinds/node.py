@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.targets import UNREPORTED, Target, leaving, offered, tainted, unreported
-from moorage.kinds.printing.columns import AGE, LABELS, NONE, Object, TableColumn, condition_status, label, of, taints
+from moorage.kinds.printing.columns import (
+    AGE,
+    LABELS,
+    NONE,
+    Object,
+    TableColumn,
+    condition_status,
+    label,
+    of,
+    taints,
+    text,
+)
+from moorage.kinds.printing.kubernetes import UNKNOWN, address, node_readiness
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section, conditions
 
 if TYPE_CHECKING:
@@ -77,6 +89,19 @@ class NodeKind(Target["Node"]):
         TableColumn("ZONE", label("topology.kubernetes.io/zone"), wide=True),
         TableColumn("ALL-TAINTS", taints(None), wide=True),
         LABELS,
+    )
+    api_columns = (
+        TableColumn("Status", of(node_readiness)),
+        TableColumn("Roles", of(_roles)),
+        AGE,
+        TableColumn("Version", text("status", "nodeInfo", "kubeletVersion", default="")),
+        TableColumn("Internal-IP", address("InternalIP"), wide=True),
+        TableColumn("External-IP", address("ExternalIP"), wide=True),
+        TableColumn("OS-Image", text("status", "nodeInfo", "osImage", default=UNKNOWN), wide=True),
+        TableColumn("Kernel-Version", text("status", "nodeInfo", "kernelVersion", default=UNKNOWN), wide=True),
+        TableColumn(
+            "Container-Runtime", text("status", "nodeInfo", "containerRuntimeVersion", default=UNKNOWN), wide=True
+        ),
     )
 
     @property

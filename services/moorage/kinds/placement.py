@@ -89,6 +89,7 @@ class PlacementKind(Kind["Placement"]):
         TableColumn("MESSAGE", condition(_SATISFIED, "message"), wide=True),
         AGE._replace(wide=True),
     )
+    api_columns = columns[:3]
 
     @property
     def model(self) -> type[Placement]:

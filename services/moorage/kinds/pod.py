@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
 from moorage.kinds.printing.columns import AGE, LABELS, Object, TableColumn, condition_status, of, reference_text, text
+from moorage.kinds.printing.kubernetes import pod_phase, readiness_gates, restarts
 from moorage.kinds.printing.sections import (
     Heading,
     Pair,
@@ -98,6 +99,16 @@ class PodKind(Kind["Pod"]):
         AGE,
         TableColumn("MESSAGE", text("status", "message"), wide=True),
         LABELS,
+    )
+    api_columns = (
+        TableColumn("Ready", of(pod_ready)),
+        TableColumn("Status", of(pod_phase)),
+        TableColumn("Restarts", of(restarts)),
+        AGE,
+        TableColumn("IP", text("status", "podIP"), wide=True),
+        TableColumn("Node", text("spec", "nodeName"), wide=True),
+        TableColumn("Nominated Node", text("status", "nominatedNodeName"), wide=True),
+        TableColumn("Readiness Gates", of(readiness_gates), wide=True),
     )
 
     @property

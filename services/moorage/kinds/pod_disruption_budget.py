@@ -10,6 +10,7 @@ from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.guards import BudgetIndex
 from moorage.kinds.kind import Kind
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, text
+from moorage.kinds.printing.kubernetes import number
 from moorage.kinds.printing.sections import Pair, Related, Section, held_by
 
 if TYPE_CHECKING:
@@ -39,6 +40,12 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
         TableColumn("EXPECTED", text("status", "expectedPods", default="0"), wide=True),
         TableColumn("HEALTHY", text("status", "currentHealthy", default="0"), wide=True),
         TableColumn("HELD", text("status", "held", default="0"), wide=True),
+    )
+    api_columns = (
+        TableColumn("Min Available", text("spec", "minAvailable", default="N/A")),
+        TableColumn("Max Unavailable", text("spec", "maxUnavailable", default="N/A")),
+        number("Allowed Disruptions", "status", "disruptionsAllowed"),
+        AGE,
     )
     indexes = (BudgetIndex,)
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import View
-from moorage.kinds.printing.columns import NONE, Object, TableColumn, of, since, text
+from moorage.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, since, text
+from moorage.kinds.printing.kubernetes import of_condition
 from moorage.kinds.printing.sections import (
     OPEN,
     Pair,
@@ -76,6 +77,7 @@ class ResourceBindingKind(View):
         TableColumn("REPLICAS", text("spec", "replicas"), wide=True),
         TableColumn("SINCE", since("status", "lastScheduledTime"), wide=True),
     )
+    api_columns = (of_condition("Scheduled", "Scheduled"), of_condition("FullyApplied", "FullyApplied"), AGE)
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moorage.kinds.families.roles import BINDING_COLUMNS, Permission
+from moorage.kinds.families.roles import API_BINDING_COLUMNS, BINDING_COLUMNS, Permission
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -22,6 +22,7 @@ class RoleBindingKind(Permission):
     order = 300
     has_generation = False
     columns = BINDING_COLUMNS
+    api_columns = API_BINDING_COLUMNS
 
     def validate(self, resource: Resource, gates: FeatureGates) -> list[FieldError]:
         """See `Kind`."""

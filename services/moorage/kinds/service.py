@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Untyped
-from moorage.kinds.printing.columns import AGE, TableColumn, text
+from moorage.kinds.printing.columns import AGE, TableColumn, of, text
+from moorage.kinds.printing.kubernetes import external_ip, labels_text, service_ports
 
 
 class ServiceKind(Untyped):
@@ -22,6 +24,14 @@ class ServiceKind(Untyped):
     container_subresources = ("proxy",)
     field_selectors: ClassVar[Mapping[str, str]] = {"spec.clusterIP": "", "spec.type": "ClusterIP"}
     columns = (TableColumn("TYPE", text("spec", "type", default="ClusterIP")), AGE)
+    api_columns = (
+        TableColumn("Type", text("spec", "type", default="ClusterIP")),
+        TableColumn("Cluster-IP", text("spec", "clusterIP")),
+        TableColumn("External-IP", of(external_ip)),
+        TableColumn("Port(s)", of(service_ports)),
+        AGE,
+        TableColumn("Selector", of(lambda found: labels_text(at(found, "spec", "selector"))), wide=True),
+    )
 
 
 KIND = ServiceKind()

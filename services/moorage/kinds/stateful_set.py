@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moorage.kinds.families.controllers import ControllerKind
+from moorage.kinds.printing.columns import AGE, TableColumn
+from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, ready_of
 
 if TYPE_CHECKING:
     from moorage_schemas.resources.workloads import StatefulSet
@@ -19,6 +21,7 @@ class StatefulSetKind(ControllerKind["StatefulSet"]):
     short_names = ("sts",)
     order = 60
     scaled = True
+    api_columns = (TableColumn("Ready", ready_of("readyReplicas", "replicas")), AGE, CONTAINERS, IMAGES)
 
     @property
     def model(self) -> type[StatefulSet]:

@@ -27,3 +27,10 @@ class TablesTooOld(Exception):  # noqa: N818 - a request inside the runtime, not
 
 class StartAfresh(Exception):  # noqa: N818 - a request inside the runtime, not an error
     """Discard everything that was read and the partition's producer, and start again. The message gives the reason."""
+
+
+def first_of(error: BaseException) -> BaseException:
+    """The first error that is not an exception group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

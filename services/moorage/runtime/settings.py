@@ -152,6 +152,10 @@ class Settings(BaseSettings):
     gateway_port: int = Field(default=environment.GATEWAY_PORT, ge=0, le=65535)
     """The gateway's port. 0 chooses a free one."""
 
+    gateway_address: str = Field(default="", pattern=r"^(https?://\S+)?$")
+    """The address at which other gateways reach this one, such as `http://10.0.0.7:8080`. Empty means the one on which
+    it listens, with the host's name if it listens on all of them."""
+
     query_server: str = Field(default="", pattern=r"^(https?://\S+)?$")
     """The query worker's address for the gateway, such as `http://127.0.0.1:8082`. Empty means that there is none."""
 

@@ -11,11 +11,13 @@ from typing import Any, Self
 import httpx
 from tests.support.waiting import until
 
-from moorage.gateway.durable_log import Place, Write
+from moorage.gateway.derivation import Derivation
+from moorage.gateway.durable_log import Write
 from moorage.gateway.errors import StatusError, unavailable
 from moorage.gateway.http import paths
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.explain import Explanations
+from moorage.gateway.object_log import LoggedRecord
 from moorage.gateway.store import Store
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
@@ -26,6 +28,7 @@ from moorage_schemas.keys import binding_key, workload_condition_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.shown import COMPLETE_KEY
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
 from moorage_schemas.topics import BINDINGS, PARTITIONS, RESOURCES, TAINTS, WORKLOAD_CONDITIONS, Topic, partition_of
 
@@ -50,11 +53,16 @@ class SetClock:
 
 
 class MemoryLog:
-    """Keeps records in memory and applies them to the store."""
+    """Keeps records in memory. What they change of the objects goes through the object log into the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._ends: dict[tuple[Topic, int], int] = {}
+        self.derivation = Derivation(store)
+        store.lead(self.derivation.tables, self.derivation.builder)
+        self.objects: list[LoggedRecord] = []
+        """The object log."""
+
         self.obstacle = ""
         self.written: list[Write] = []
         self.reported: list[Write] = []
@@ -63,29 +71,55 @@ class MemoryLog:
 
         self.open.set()
 
-    async def commit(self, writes: Sequence[Write]) -> list[Place]:
+    async def commit(self, writes: Sequence[Write]) -> int:
         await self.open.wait()
         if self.obstacle:
             raise unavailable(self.obstacle)
         self.written += writes
-        return [self.append(write.topic, write.key, write.partition_key, write.event, write.meta) for write in writes]
+        for write in writes:
+            self.append(write.topic, write.key, write.partition_key, write.event, write.meta)
+        return len(self.objects)
 
     async def report(self, writes: Sequence[Write]) -> None:
         if self.obstacle:
             raise unavailable(self.obstacle)
         self.reported += writes
 
+    def begin(self) -> None:
+        """Begin to show what was written so far, and to record changes."""
+        self.derivation.begin()
+        self.emit()
+        self._log(COMPLETE_KEY, b"{}")
+        self._store.caught_up = True
+
     def append(
         self, topic: Topic, key: str, partition_key: str, event: Model | None, meta: Meta | None = None
-    ) -> Place:
+    ) -> Input:
         """Write a record like a service."""
         partition = partition_of(partition_key, PARTITIONS)
         offset = self._ends.get((topic, partition), 0)
         self._ends[(topic, partition)] = offset + 1
-        if topic in self._store.tables.topics:
-            meta = meta or Meta(id=event_id(topic.short, key, offset), source="test", type=topic.event_type)
-            self._store.apply([Input(topic, partition, offset, key, event, meta)])
-        return Place(topic, partition, offset)
+        meta = meta or Meta(id=event_id(topic.short, key, offset), source="test", type=topic.event_type)
+        record = Input(topic, partition, offset, key, event, meta)
+        self.fold([record])
+        return record
+
+    def fold(self, records: Sequence[Input]) -> None:
+        """Take records in as one batch."""
+        self.derivation.fold([record for record in records if record.topic in self._store.tables.topics])
+        if self._store.ready:
+            self.emit()
+            self._store.history.wake()
+
+    def emit(self) -> None:
+        """Append to the object log what looks different."""
+        while changes := self.derivation.take(at_once=1_000_000, seconds=60):
+            for change in changes:
+                self._log(change.object_id.key, change.value)
+
+    def _log(self, key: str, value: bytes | None) -> None:
+        self.objects.append(LoggedRecord(len(self.objects), key, value))
+        self._store.apply(self.objects[-1:])
 
 
 class Fixture:
@@ -113,10 +147,14 @@ class Fixture:
         for name in namespaces:
             self.namespace(name)
         if ready:
-            self.store.begin()
+            self.begin()
         self.app = create_app(self.gateway)
         transport = httpx.ASGITransport(app=self.app)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://localhost")
+
+    def begin(self) -> None:
+        """Begin to show what the topics contain."""
+        self.log.begin()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:

@@ -180,6 +180,6 @@ async def test_nothing_is_collected_before_all_tables_are_read() -> None:
         for write in reversed(before.declared):  # what is owned is read before its owner
             after.log.append(write.topic, write.key, write.partition_key, write.event, write.meta)
         assert {"ConfigMap/default/lost", "ConfigMap/default/below"} <= set(after.store.tables.resources)
-        after.store.begin()
+        after.begin()
         await after.settled()
         assert await names(after) == ["below", "top"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, node, node_ref
 
-from moorage.gateway.durable_log import Place, Write
+from moorage.gateway.durable_log import Write
 from moorage.gateway.errors import unavailable
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.keys import condition_key
@@ -206,7 +206,7 @@ async def test_a_start_finishes_what_a_crash_left_half_done() -> None:
         ],
     }
     again.log.append(RESOURCES, "Node//orphan", "Node/orphan", ResourceDeclared(object=orphan, version=1))
-    again.store.begin()
+    again.begin()
     async with keeping(again):
         await until(again, lambda: number(again, 3)() and "orphan" not in names(again))
         assert one in names(again)
@@ -217,7 +217,7 @@ async def test_what_cannot_be_written_is_tried_again(monkeypatch: pytest.MonkeyP
     await gateway.ok("POST", SETS, machine_set(2))
     refused = asyncio.Event()
 
-    async def refuse(_: Sequence[Write]) -> list[Place]:
+    async def refuse(_: Sequence[Write]) -> int:
         refused.set()
         raise unavailable("not now")
 
@@ -238,7 +238,7 @@ async def test_one_that_cannot_be_settled_does_not_stand_in_the_way_of_others(
     await gateway.ok("POST", SETS, machine_set(1))
     commit = gateway.log.commit
 
-    async def refuse(writes: Sequence[Write]) -> list[Place]:
+    async def refuse(writes: Sequence[Write]) -> int:
         if writes[0].key.startswith("Node//workers-"):
             raise failure
         return await commit(writes)

@@ -391,7 +391,7 @@ async def test_a_gateway_that_starts_again_shows_the_same() -> None:
     again = Fixture(ready=False)
     for write in reversed(gateway.declared):
         again.log.append(write.topic, write.key, write.partition_key, write.event, write.meta)
-    again.store.begin()
+    again.begin()
     for path in (SETS, BINDINGS, CLUSTERS):
         first, second = [(await one.ok("GET", path))["items"] for one in (gateway, again)]
         shown = [[(item["metadata"]["name"], item.get("status")) for item in items] for items in (first, second)]

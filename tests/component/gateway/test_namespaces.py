@@ -145,7 +145,7 @@ async def test_a_gateway_that_starts_again_goes_on_emptying() -> None:
     after = Fixture(ready=False, namespaces=())
     for write in before.declared:
         after.log.append(write.topic, write.key, write.partition_key, write.event, write.meta)
-    after.store.begin()
+    after.begin()
     async with after.running():
         await after.settled()
     assert await after.status(TEAM) == 404
@@ -182,7 +182,7 @@ async def test_one_that_was_never_declared_can_be_declared_and_deleted() -> None
     gateway = Fixture(ready=False, namespaces=())
     left_behind(gateway, "ConfigMap/old/c")
     left_behind(gateway, "ConfigMap/older/c")
-    gateway.store.begin()
+    gateway.begin()
     assert await names(gateway) == [*BUILT_IN, "old", "older"]
     await gateway.ok("POST", NAMESPACES, named("old", labels={"team": "a"}))
     assert (await gateway.ok("GET", f"{NAMESPACES}/old"))["metadata"]["labels"]["team"] == "a"

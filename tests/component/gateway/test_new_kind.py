@@ -173,7 +173,7 @@ async def test_a_gateway_that_starts_later_counts_the_same(gateway: Fixture) -> 
     later = Fixture(ready=False)
     for write in gateway.declared:
         later.log.append(write.topic, write.key, write.partition_key, write.event, write.meta)
-    later.store.begin()
+    later.begin()
     assert await boats(later) == {"b1": 1}
 
 

@@ -390,7 +390,7 @@ async def test_a_controller_is_counted_once_for_records_that_come_together() -> 
         )
         for index in range(5)
     ]
-    gateway.store.apply(records)
+    gateway.log.fold(records)
     changes = [change for change in gateway.store.history.since(since) if change.object_id.kind == "Deployment"]
     assert [change.last.document["status"]["replicas"] for change in changes] == [5]
     versions = [change.version for change in gateway.store.history.since(since)]

@@ -211,7 +211,7 @@ async def test_a_gateway_that_starts_again_counts_what_is_under_way() -> None:
         after.log.append(write.topic, write.key, write.partition_key, write.event, write.meta)
     for name in ("a", "b", "c"):
         place(after, name, before.store.tables.resources[WEB.key].uid)
-    after.store.begin()
+    after.begin()
     assert (await evict(after, "b")).status_code == 429
     assert (await after.ok("GET", f"{PODS}/a"))["metadata"]["deletionTimestamp"]
 

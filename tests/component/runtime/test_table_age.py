@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
 
 import pytest
 
 from moorage.gateway import server
 from moorage.gateway.errors import StatusError
-from moorage.gateway.kafka.durable_log import KafkaLog
-from moorage.gateway.kafka.reader import Reader
+from moorage.gateway.kafka.term import Term
 from moorage.gateway.metrics import Metrics
+from moorage.gateway.store import Store
 from moorage.runtime.errors import TablesTooOld
+from moorage.runtime.kafka.session import BrokerTimes
 from moorage.runtime.kafka.table_age import Instant, TableAge
 from moorage.runtime.settings import Settings
+from moorage_schemas.shown import GatewayLeader
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -78,20 +79,29 @@ def test_too_old_stays_too_old() -> None:
     assert age.over
 
 
-def test_a_gateway_that_is_too_old_takes_no_writes() -> None:
+def test_a_leading_gateway_that_is_too_old_takes_no_writes() -> None:
     async def story() -> None:
-        settings = Settings(bootstrap_servers="localhost:1")
         clock = Moving()
-        log = KafkaLog(settings, cast("Reader", None), clock, Metrics())
-        log._obstacle = ""
-        log._producer = cast("Any", object())
-        log.age = Aged(clock, 100)
-        log.age.moving.seconds = 51
-        writing = asyncio.create_task(log.run())
+        age = Aged(clock, 100)
+        term = Term(
+            Settings(bootstrap_servers="localhost:1"),
+            3,
+            Store(),
+            clock,
+            Metrics(),
+            leader=GatewayLeader(instance="a"),
+            times=BrokerTimes(),
+            age=age,
+        )
+        term.obstacle = ""
+        writing = asyncio.create_task(term.commit([]))
+        await asyncio.sleep(0)
+        age.moving.seconds = 51
+        with pytest.raises(TablesTooOld):
+            await term._write_on()
+        await term._end()
         with pytest.raises(StatusError, match="is reading its tables again"):
-            await log.commit([])
-        writing.cancel()
-        await asyncio.gather(writing, return_exceptions=True)
+            await writing
 
     asyncio.run(story())
 

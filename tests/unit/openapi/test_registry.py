@@ -134,3 +134,15 @@ def test_what_is_not_served_has_no_structure() -> None:
 
 def test_options_are_found_in_every_group() -> None:
     assert schema_of("apps", "v1", "DeleteOptions") is schema_of("", "v1", "DeleteOptions")
+
+
+def test_a_version_that_upstream_dropped_has_the_structure_of_the_next_newer_one() -> None:
+    group = "cluster.open-cluster-management.io"
+    newer, older = (schema_of(group, version, "ManagedClusterSet") for version in ("v1beta1", "v1alpha1"))
+    selector = "spec.clusterSelector.selectorType"
+    assert field_at(older, selector).schema.enum == field_at(newer, selector).schema.enum
+    assert (
+        field_at(older, selector).schema.enum
+        != field_at(schema_of(group, "v1beta2", "ManagedClusterSet"), selector).schema.enum
+    )
+    assert older.name == "io.open-cluster-management.cluster.v1alpha1.ManagedClusterSet"

@@ -21,7 +21,7 @@ from moorage.cli.errors import FAILED, CliError
 from moorage.cli.local import services
 from moorage.runtime import environment
 from moorage.runtime.app import run_async, run_services
-from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
+from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure, first_of
 from moorage.runtime.logs import configure_logs
 from moorage.runtime.member import MemberMaker
 from moorage.runtime.settings import Settings
@@ -123,7 +123,5 @@ async def _ended(gateway: asyncio.Task[None]) -> int:
     except asyncio.CancelledError:
         return 0
     except BaseExceptionGroup as group:
-        from moorage.gateway.server import first_of  # noqa: PLC0415 - as above
-
         raise first_of(group) from None
     return 0

@@ -8,7 +8,7 @@ and the services do not use FastStream for their records.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
 
@@ -60,7 +60,8 @@ def document(services: Iterable[Participant], *, version: str) -> dict[str, Any]
 
 def _channel(topic: Topic) -> dict[str, Any]:
     settings: dict[str, Any] = {
-        name: value.split(",") if name == "cleanup.policy" else _number(value) for name, value in topic.config().items()
+        name: value.split(",") if name == "cleanup.policy" else value if name in _WORDS else _number(value)
+        for name, value in topic.config().items()
     }
     return {
         "address": topic.name(),
@@ -79,6 +80,10 @@ def _channel(topic: Topic) -> dict[str, Any]:
         "x-partitioned-by": topic.partition_by,
         "x-written-by": topic.writer,
     }
+
+
+_WORDS: Final = frozenset({"compression.type"})
+"""Settings of topics whose values are words."""
 
 
 def _number(text: str) -> int | float:

@@ -8,13 +8,12 @@ from typing import Any
 
 from moorage.cli.render.durations import to_the_second
 from moorage.kinds.kind import ServedKind
-from moorage.kinds.printing.columns import Audience, Object, TableColumn
+from moorage.kinds.printing.columns import Object, TableColumn
 
 
 def columns(kind: ServedKind, *, wide: bool) -> tuple[TableColumn, ...]:
     """Return the columns of a kind after the name."""
-    shown = (column for column in kind.definition.columns if column.audience is not Audience.KUBECTL)
-    return tuple(column for column in shown if wide or not column.wide)
+    return tuple(column for column in kind.definition.columns if wide or not column.wide)
 
 
 def listed(kind: ServedKind, answer: Object) -> list[dict[str, Any]]:

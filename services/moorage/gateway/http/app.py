@@ -21,6 +21,7 @@ from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.http import answers, discovery, health, openapi, paths, reviews
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.explain import Explanations
+from moorage.gateway.http.forwarding import Forwarding, ForwardingMiddleware
 from moorage.gateway.http.hosts import check_host
 from moorage.gateway.http.negotiation import AnswerForm, form_of_errors
 from moorage.gateway.http.reports import Intake
@@ -62,11 +63,15 @@ class Gateway:
     explanations: Explanations = field(default_factory=Explanations)
     """The source of explanations."""
 
+    forwarding: Forwarding | None = None
+    """Sends writes to the gateway that leads. None if this one always does."""
+
 
 def create_app(gateway: Gateway) -> Starlette:
     """Create the application of a gateway. Its state has `first_content`, which writes the first configuration.
 
-    Its state also has the `controllers`.
+    Its state also has the `controllers`, and `leading`: a context within which they run, because the gateway leads. An
+    application without `forwarding` is in it for as long as it lives.
     """
     in_force = Configured(gateway.store, gateway.settings)
     writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates)
@@ -78,10 +83,21 @@ def create_app(gateway: Gateway) -> Starlette:
         return Route(path, _guarded(gateway, verb, handler), methods=methods)
 
     @contextlib.asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with controllers.running():
+    async def leading() -> AsyncIterator[None]:
+        # The tables that they read are those of this term.
+        app.state.controllers = Controllers(gateway.store, writer)
+        async with app.state.controllers.running():
             yield
-        await gateway.explanations.close()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as life:
+            life.push_async_callback(gateway.explanations.close)
+            if gateway.forwarding is None:
+                await life.enter_async_context(app.state.controllers.running())
+            else:
+                life.push_async_callback(gateway.forwarding.close)
+            yield
 
     app = Starlette(
         routes=[
@@ -107,6 +123,15 @@ def create_app(gateway: Gateway) -> Starlette:
         exception_handlers={405: _method_not_allowed},
         lifespan=lifespan,
     )
+    if gateway.forwarding is not None:
+        app.add_middleware(
+            ForwardingMiddleware,
+            forwarding=gateway.forwarding,
+            store=gateway.store,
+            metrics=gateway.metrics,
+            hosts=gateway.hosts,
+        )
+    app.state.leading = leading
     app.state.controllers = controllers
     app.state.first_content = FirstContent(gateway.store, writer, gateway.settings)
     return app
@@ -168,7 +193,12 @@ class _Endpoints:
         return "" if self._gateway.store.ready else f"not ready: {self._gateway.progress()}"
 
     def _log(self) -> str:
-        obstacle = self._gateway.log.obstacle or self._gateway.behind()
+        gateway = self._gateway
+        if gateway.forwarding is not None and not gateway.forwarding.leads:
+            obstacle = gateway.forwarding.obstacle
+        else:
+            obstacle = gateway.log.obstacle
+        obstacle = obstacle or gateway.behind()
         return f"not ready: {obstacle}" if obstacle else ""
 
     async def metrics(self, _: Request) -> Response:

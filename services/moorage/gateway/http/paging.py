@@ -89,7 +89,7 @@ class Snapshots:
 
     def present(self, kind: str, namespace: str) -> ListSnapshot:
         """Return all objects of a kind as they are now."""
-        return ListSnapshot(self._store.version, list(self._store.all(kind, namespace)))
+        return ListSnapshot(self._store.version, self._store.all(kind, namespace))
 
     def keep(self, kind: str, namespace: str, snapshot: ListSnapshot, now: float) -> None:
         """Keep a list whose next part may be asked for.

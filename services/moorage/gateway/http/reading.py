@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from moorage.gateway.errors import Cause, StatusError, bad_request
+from moorage.gateway.errors import StatusError, bad_request
 from moorage.gateway.http import answers, paging, tables, watch
 from moorage.gateway.http.backend import ONE, Backend, media_of
 from moorage.gateway.http.negotiation import PROTOBUF, YAML, AnswerForm, accepted
@@ -21,9 +20,6 @@ from moorage.gateway.http.representations import PIECE, EventEncoder, JsonEvents
 from moorage.gateway.http.selectors import Selector, selector
 from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds.kind import ServedKind
-
-_FRESH_WITHIN: Final = 3.0
-"""Seconds that a request waits for a resource version which another gateway has shown already."""
 
 
 class ReadVerbs:
@@ -36,6 +32,7 @@ class ReadVerbs:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._snapshots = Snapshots(backend.store)
+        self._events_shared = watch.SharedEvents()
 
     async def get(self, request: Request, path: ResourcePath) -> Response:
         """Return one object.
@@ -136,7 +133,7 @@ class ReadVerbs:
 
         async def events() -> AsyncIterator[bytes]:
             with self._backend.metrics.watches.track_inprogress():
-                async for event in watch.events(self._backend.store, asked, number):
+                async for event in watch.events(self._backend.store, asked, number, self._events_shared):
                     yield event
 
         media = f"{PROTOBUF};stream=watch" if form.media == PROTOBUF else form.media
@@ -152,20 +149,10 @@ class ReadVerbs:
         """Wait until a resource version is shown here.
 
         Raises:
-            StatusError: 504 if that takes too long, most likely because no gateway has ever given it.
+            StatusError: 504 if that takes too long, most likely because no gateway has ever given it; 410 if none can
+                have given it.
         """
-        store = self._backend.store
-        try:
-            async with asyncio.timeout(_FRESH_WITHIN):
-                while store.version < version:
-                    await store.history.wait()
-        except TimeoutError:
-            raise StatusError(
-                504,
-                f"Timeout: Too large resource version: {version}, current: {store.version}",
-                causes=[Cause("ResourceVersionTooLarge", "Too large resource version")],
-                retry_after=1,
-            ) from None
+        await watch.fresh(self._backend.store, version)
 
 
 def watched_media_of(kind: ServedKind) -> tuple[str, ...]:

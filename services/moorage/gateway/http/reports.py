@@ -28,11 +28,11 @@ from moorage.gateway.errors import Cause, StatusError, bad_request, field_errors
 from moorage.gateway.http import bodies, paths
 from moorage.gateway.http.negotiation import JSON, body_media
 from moorage.gateway.store import Store
+from moorage.kinds.status.records import ObjectId
 from moorage.runtime.clock import Clock
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import STRUCTURED, EnvelopeError, Meta, parse_structured
-from moorage_schemas.resource import resource_key
 from moorage_schemas.topics import CONDITION_REPORTS
 
 BATCH = "application/cloudevents-batch+json"
@@ -154,7 +154,7 @@ class Intake:
         if refusal := check_time(report, self._clock.now(), self._limits().clock_skew) or check_workload(report):
             raise _refused(refusal)
         target = report.target
-        if resource_key(target.kind.value, "", target.name) not in self._store.tables.resources:
+        if self._store.get(ObjectId(target.kind.value, "", target.name)) is None:
             raise _refused(unknown_target(report))
         return Write(CONDITION_REPORTS, target.key, target.key, report, meta)
 

@@ -6,7 +6,7 @@ pieces, so that the largest one takes no more memory than a piece.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
@@ -32,6 +32,10 @@ _META: Final = "meta.k8s.io"
 
 class EventEncoder(Protocol):
     """Makes the bytes of the events of one watch."""
+
+    @property
+    def form(self) -> Hashable:
+        """Equal for encoders that make the same bytes of a change. None if they depend on what was sent before."""
 
     def event(self, word: str, kind: ServedKind, found: ShownObject) -> bytes:
         """Return the event of one object.
@@ -204,6 +208,11 @@ class JsonEvents:
         self._now = now
         self._has_columns = False
 
+    @property
+    def form(self) -> Hashable:
+        """See `EventEncoder`."""
+        return None if self._form.view is ObjectView.TABLE else self._form
+
     def event(self, word: str, kind: ServedKind, found: ShownObject) -> bytes:
         """See `EventEncoder`."""
         json = in_version(kind, found.json)
@@ -257,6 +266,11 @@ class ProtobufEvents:
 
     def __init__(self, form: AnswerForm) -> None:
         self._form = form
+
+    @property
+    def form(self) -> Hashable:
+        """See `EventEncoder`."""
+        return self._form
 
     def event(self, word: str, kind: ServedKind, found: ShownObject) -> bytes:
         """See `EventEncoder`."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from moorage.gateway.errors import StatusError
 from moorage.kinds.kind import Kind
-from moorage.kinds.printing.columns import AGE, Audience, TableColumn
+from moorage.kinds.printing.columns import AGE, LABELS, TableColumn
 
 Document = dict[str, Any]
 
@@ -41,7 +41,7 @@ def included(text: str) -> str:
 
 def columns(kind: Kind[Any]) -> tuple[TableColumn, ...]:
     """Return the columns of a kind's table after the name. A kind without any shows its age."""
-    return tuple(column for column in kind.columns if column.audience is not Audience.MOORAGE) or (AGE,)
+    return kind.api_columns or tuple(column for column in kind.columns if column is not LABELS) or (AGE,)
 
 
 def definitions(kind: Kind[Any]) -> list[Document]:

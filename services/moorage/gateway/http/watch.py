@@ -1,23 +1,38 @@
-"""Watches: the changes of a kind after a resource version, one event after the other."""
+"""Watches: the changes of a kind after a resource version, as JSON lines.
+
+A watch keeps only the number of the next change. It takes the changes themselves from the history that all watches
+share. So a client that reads slowly takes no memory: if it falls behind the history, its watch ends. Watches that show
+the same share the encoded events, too.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from moorage.gateway.errors import Cause, StatusError
 from moorage.gateway.history import ObjectChange, TooOldError
 from moorage.gateway.http.representations import EventEncoder, JsonEvents
 from moorage.gateway.http.selectors import Selector
+from moorage.gateway.shown_objects import ShownObject
 from moorage.gateway.store import Store
 from moorage.kinds.kind import ServedKind
 
 BOOKMARK_EVERY = 30.0
 """Seconds without a change after which a bookmark is sent, if bookmarks are requested."""
 
+FRESH_WITHIN: Final = 3.0
+"""Seconds for which a request waits for a version that this gateway has not reached, as in Kubernetes."""
+
+_FAR: Final = 1_000_000
+"""A version that is so far ahead is not from this log. Versions had other numbers before there was one."""
+
 _INITIAL_END = {"k8s.io/initial-events-end": "true"}
+_CHUNK: Final = 256 << 10  # bytes after which events are sent before more are encoded
+_SHARED: Final = 16 << 20  # bytes of encoded events that watches share
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +56,58 @@ class Watch:
     """Makes the bytes of the events."""
 
 
+class SharedEvents:
+    """Encoded events that several watches send. The earliest are forgotten.
+
+    Args:
+        most: the number of bytes that are kept.
+    """
+
+    def __init__(self, most: int = _SHARED) -> None:
+        self._most = most
+        self._size = 0
+        self._events: OrderedDict[Hashable, bytes] = OrderedDict()
+
+    def event(self, watch: Watch, word: str, change: ObjectChange) -> bytes:
+        """The event of a change."""
+        encoder, kind = watch.encoder, watch.kind
+        if encoder.form is None:
+            return encoder.event(word, kind, change.last)
+        key = (change.number, word, kind.version, type(encoder), encoder.form)
+        found = self._events.get(key)
+        if found is None:
+            found = self._events[key] = encoder.event(word, kind, change.last)
+            self._size += len(found)
+            while self._size > self._most and self._events:
+                self._size -= len(self._events.popitem(last=False)[1])
+        return found
+
+
 def expired(version: int, floor: int) -> StatusError:
     """410: the version is older than the history."""
     return StatusError(410, f"too old resource version: {version} ({floor})", reason="Expired")
+
+
+def too_large(version: int, present: int) -> StatusError:
+    """504: this gateway has not reached the version."""
+    message = "Too large resource version"
+    cause = Cause("ResourceVersionTooLarge", message)
+    return StatusError(504, f"Timeout: {message}: {version}, current: {present}", causes=[cause], retry_after=1)
+
+
+async def fresh(store: Store, version: int) -> None:
+    """Wait until the store has reached a version.
+
+    Raises:
+        StatusError: 504 if it does not reach it, 410 if it cannot be a version of this fleet.
+    """
+    if version > store.version + _FAR:
+        raise expired(version, store.history.floor)
+    try:
+        async with asyncio.timeout(FRESH_WITHIN):
+            await store.reached(version)
+    except TimeoutError:
+        raise too_large(version, store.version) from None
 
 
 def start(store: Store, watch: Watch) -> int:
@@ -55,67 +119,88 @@ def start(store: Store, watch: Watch) -> int:
     if watch.version is None:
         return store.history.count
     if watch.version > store.version:
-        raise StatusError(
-            504,
-            f"Timeout: Too large resource version: {watch.version}, current: {store.version}",
-            causes=[Cause("ResourceVersionTooLarge", "Too large resource version")],
-            retry_after=1,
-        )
+        raise too_large(watch.version, store.version)
     try:
         return store.history.position(watch.version)
     except TooOldError:
         raise expired(watch.version, store.history.floor) from None
 
 
-async def events(store: Store, watch: Watch, number: int) -> AsyncIterator[bytes]:
+async def events(store: Store, watch: Watch, number: int, shared: SharedEvents | None = None) -> AsyncIterator[bytes]:
     """The lines of a watch, starting with the change of this number. They end at the timeout."""
+    shared = shared or SharedEvents()
     if watch.version is None:
-        number = store.history.count
-        if first := _present(store, watch):
-            yield first
-    loop = asyncio.get_running_loop()
-    end = None if watch.timeout is None else loop.time() + watch.timeout
+        number, reached = store.history.count, store.version
+        present = store.all(watch.kind.kind, watch.namespace)
+        for chunk in _chunks(_present(watch, present, reached)):
+            yield chunk
+    end = None if watch.timeout is None else asyncio.get_running_loop().time() + watch.timeout
     while True:
         try:
-            changes = store.history.since(number)
+            changes = store.history.since(number, watch.kind.kind)
         except TooOldError:
             yield watch.encoder.error(expired(store.version, store.history.floor).document())
             return
         number, reached = store.history.count, store.version
-        if lines := b"".join(line for change in changes for line in _lines(watch, change)):
-            yield lines
+        sent = False
+        for chunk in _chunks(line for change in changes if (line := _line(watch, change, shared))):
+            yield chunk
+            sent = True
+        if sent:
             continue  # more changes may have come while these were being sent
-        left = None if end is None else end - loop.time()
-        if store.history.closed or (left is not None and left <= 0):
-            if watch.bookmarks:
-                yield _bookmark(reached, watch)
+        ended, waited = await _more(store, watch, end)
+        if watch.bookmarks and (ended or waited):
+            # Not the present version: a change may have come at the end of the wait, and is sent next.
+            yield _bookmark(reached, watch)
+        if ended:
             return
-        try:
-            async with asyncio.timeout(BOOKMARK_EVERY if left is None else min(left, BOOKMARK_EVERY)):
-                await store.history.wait()
-        except TimeoutError:
-            if watch.bookmarks and (left is None or left > BOOKMARK_EVERY):
-                # Not the present version: a change may have come at the end of the wait, and is sent next.
-                yield _bookmark(reached, watch)
 
 
-def _present(store: Store, watch: Watch) -> bytes:
+async def _more(store: Store, watch: Watch, end: float | None) -> tuple[bool, bool]:
+    """Wait for more changes. Returns whether the watch is over, and whether there was none for long."""
+    left = None if end is None else end - asyncio.get_running_loop().time()
+    if store.history.closed or (left is not None and left <= 0):
+        return True, False
+    try:
+        async with asyncio.timeout(BOOKMARK_EVERY if left is None else min(left, BOOKMARK_EVERY)):
+            await store.history.wait(watch.kind.kind, watch.namespace)
+    except TimeoutError:
+        return False, left is None or left > BOOKMARK_EVERY
+    return False, False
+
+
+def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines joined to parts that are sent together, each of a bounded size."""
+    waiting: list[bytes] = []
+    size = 0
+    for line in lines:
+        waiting.append(line)
+        size += len(line)
+        if size >= _CHUNK:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
+
+
+def _present(watch: Watch, objects: Iterable[ShownObject], version: int) -> Iterator[bytes]:
     """The present objects, as if they had just been added."""
-    objects = store.all(watch.kind.kind, watch.namespace)
-    lines = [watch.encoder.event("ADDED", watch.kind, shown) for shown in objects if watch.selected.selects(shown.json)]
+    for shown in objects:
+        if watch.selected.selects(shown.json):
+            yield watch.encoder.event("ADDED", watch.kind, shown)
     if watch.initial_end:
-        lines.append(_bookmark(store.version, watch, _INITIAL_END))
-    return b"".join(lines)
+        yield _bookmark(version, watch, _INITIAL_END)
 
 
-def _lines(watch: Watch, change: ObjectChange) -> Iterator[bytes]:
-    object_id = change.object_id
-    if object_id.kind != watch.kind.kind or watch.namespace not in {"", object_id.namespace}:
-        return
+def _line(watch: Watch, change: ObjectChange, shared: SharedEvents) -> bytes:
+    """The event of a change. Empty if the watch does not show it."""
+    if watch.namespace not in {"", change.object_id.namespace}:
+        return b""
     before, after = _selects(watch, change.before), _selects(watch, change.after)
-    if before or after:
-        word = "MODIFIED" if before and after else "ADDED" if after else "DELETED"
-        yield watch.encoder.event(word, watch.kind, change.last)
+    if not before and not after:
+        return b""
+    word = "MODIFIED" if before and after else "ADDED" if after else "DELETED"
+    return shared.event(watch, word, change)
 
 
 def _selects(watch: Watch, state: bytes | None) -> bool:

@@ -54,6 +54,11 @@ class Propagation(Kind[ResourceT]):
         TableColumn("PRIORITY", text("spec", "priority", default="0")),
         AGE,
     )
+    api_columns: ClassVar[tuple[TableColumn, ...]] = (
+        TableColumn("Conflict-Resolution", text("spec", "conflictResolution", default="Abort")),
+        TableColumn("Priority", text("spec", "priority", default="0")),
+        AGE,
+    )
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:

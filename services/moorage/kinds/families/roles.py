@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Untyped
-from moorage.kinds.printing.columns import AGE, NONE, Object, TableColumn, count, of
+from moorage.kinds.printing.columns import AGE, NONE, Cell, Object, TableColumn, count, of
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -24,6 +25,25 @@ def _subjects(found: Object) -> str:
 
 
 ROLE_COLUMNS: Final = (AGE, TableColumn("RULES", count("rules"), wide=True))
+
+
+def _subjects_of(kind: str) -> Cell:
+    """A cell of the names of subjects of a kind."""
+
+    def cell(found: Object, _: datetime) -> str:
+        chosen = (one for one in found.get("subjects") or [] if one.get("kind") == kind)
+        return ",".join(f"{one['namespace']}/{one['name']}" if one.get("namespace") else one["name"] for one in chosen)
+
+    return cell
+
+
+API_BINDING_COLUMNS: Final = (
+    TableColumn("Role", of(_role)),
+    AGE,
+    TableColumn("Users", _subjects_of("User"), wide=True),
+    TableColumn("Groups", _subjects_of("Group"), wide=True),
+    TableColumn("ServiceAccounts", _subjects_of("ServiceAccount"), wide=True),
+)
 BINDING_COLUMNS: Final = (TableColumn("ROLE", of(_role)), AGE, TableColumn("SUBJECTS", of(_subjects), wide=True))
 
 

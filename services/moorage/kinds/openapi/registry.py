@@ -55,7 +55,7 @@ class Origin(Enum):
 def schema_of(group: str, version: str, kind: str) -> Schema:
     """Return the structure of a kind, or of a list of its objects (`PodList`).
 
-    A version that upstream no longer describes has the structure of the kind's first version. Options (`DeleteOptions`)
+    A version that upstream no longer describes has the structure of the next newer one. Options (`DeleteOptions`)
     and other types that belong to no group are found in every group.
 
     Args:
@@ -132,12 +132,11 @@ def _served(group: str, kind: str) -> Kind[Any] | None:
 @cache
 def _schema_of(group: str, version: str, kind: str, served: Kind[Any] | None) -> Schema | None:
     path = f"{group}/" if group else ""
-    for versions in ((version,), served.versions if served is not None else ()):
-        for one in versions:
-            if (name := _data("native")["kinds"].get(f"{path}{one}/{kind}")) is not None:
-                return definition(name)
-            if (said := _data("custom")["kinds"].get(f"{path}{one}/{kind}")) is not None:
-                return _custom(said, f"{_reversed(group)}.{version}.{kind}")
+    for one in (version, *_newer(version, served)):
+        if (name := _data("native")["kinds"].get(f"{path}{one}/{kind}")) is not None:
+            return definition(name)
+        if (said := _data("custom")["kinds"].get(f"{path}{one}/{kind}")) is not None:
+            return _custom(said, f"{_reversed(group)}.{version}.{kind}")
     if (name := _data("native")["kinds"].get(f"{_META_GROUP}/v1/{kind}")) is not None:
         return definition(name)
     if served is not None:
@@ -149,6 +148,13 @@ def _schema_of(group: str, version: str, kind: str, served: Kind[Any] | None) ->
         return None
     item = _schema_of(group, version, single, _served(group, single))
     return list_of(item) if item is not None else None
+
+
+def _newer(version: str, served: Kind[Any] | None) -> tuple[str, ...]:
+    """The versions of a kind that are newer than one of them, the next one first."""
+    if served is None or version not in served.versions:
+        return ()
+    return tuple(reversed(served.versions[: served.versions.index(version)]))
 
 
 def _reversed(group: str) -> str:
@@ -171,6 +177,11 @@ def _data(name: str) -> dict[str, Any]:
             for path, text in described.get(definition_name, {}).items():
                 (said["fields"][path] if path else said)["description"] = text
         return found
+    for kind, (newer, paths) in _AS_IN_NEWER.items():
+        for path in paths:
+            around, _, field = path.rpartition(".")
+            part = _part(found["kinds"][kind], around)
+            part.get("items", part)["fields"][field] = _part(found["kinds"][newer], path)
     for kind, said in found["kinds"].items():
         for path, more in _READ_IN_ADDITION.get(kind, {}).items():
             part = _part(said, path)
@@ -201,6 +212,15 @@ _PROPAGATION: Final = {
         "gracePeriodSeconds": {"form": "integer", "format": "int32", "constraints": {"minimum": 0}}
     }
 }
+_OCM: Final = "cluster.open-cluster-management.io"
+_AS_IN_NEWER: Final = {
+    f"{_OCM}/v1alpha1/Placement": (
+        f"{_OCM}/v1beta1/Placement",
+        ("spec.decisionStrategy", "spec.predicates.requiredClusterSelector.celSelector", "spec.spreadPolicy"),
+    )
+}
+"""Fields that Moorage takes in an older version although upstream has them only in a newer one."""
+
 _TEXTS: Final = {"form": "list", "items": {"form": "string"}}
 _READ_IN_ADDITION: Final[Mapping[str, Mapping[str, Any]]] = {
     "policy.karmada.io/v1alpha1/PropagationPolicy": _PROPAGATION,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
 from moorage.core.apimachinery.durations import age, human
@@ -21,16 +20,7 @@ Cell = Callable[[Object, datetime], str]
 
 NONE: Final = "<none>"
 
-
-class Audience(Enum):
-    """Who is shown a column."""
-
-    EVERYONE = auto()
-    KUBECTL = auto()
-    """Only the tables of the API, which kubectl prints: it is Kubernetes' own column."""
-
-    MOORAGE = auto()
-    """Only Moorage's command line: Kubernetes' table has no such column."""
+_ACRONYMS: Final = {"IP": "IP", "URLS": "URLs"}  # as Kubernetes writes them in titles
 
 
 class TableColumn(NamedTuple):
@@ -43,17 +33,18 @@ class TableColumn(NamedTuple):
     wide: bool = False
     """Whether only wide tables have it (`-o wide`)."""
 
-    audience: Audience = Audience.EVERYONE
     type: str = "string"
-    """The type of its cells in the API: `string` or `integer`."""
+    """The type of its cells in the API: `string`, `integer` or `date`."""
 
     description: str = ""
     """What it means, for the API. Empty if the title says it."""
 
     @property
     def api_name(self) -> str:
-        """The title as the tables of the API have it: `Up-to-date`, `Hub Accepted`."""
-        return " ".join(word.capitalize() for word in self.title.split()) if self.title.isupper() else self.title
+        """The title as the tables of the API have it: `Up-to-date`, `Managed Cluster URLs`."""
+        if not self.title.isupper():
+            return self.title
+        return " ".join(_ACRONYMS.get(word) or word.capitalize() for word in self.title.split())
 
 
 def of(make: Callable[[Object], str]) -> Cell:

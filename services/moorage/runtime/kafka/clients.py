@@ -7,9 +7,9 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 
 from moorage.runtime.errors import RuntimeFailure
-from moorage.runtime.kafka.assignor import StickyAssignor
 from moorage.runtime.kafka.closed_connections import mind_closed_connections
 from moorage.runtime.kafka.light_records import light, make_records_light
 from moorage.runtime.kafka.topic_metadata import request_used_topics_only
@@ -45,7 +45,7 @@ def servers(settings: Settings) -> list[str]:
 
 
 def group_consumer(
-    settings: Settings, *, group: str, client_id: str, assignor: StickyAssignor, session_timeout_ms: int
+    settings: Settings, *, group: str, client_id: str, assignor: AbstractPartitionAssignor, session_timeout_ms: int
 ) -> AIOKafkaConsumer:
     """Return a member of a consumer group that commits nothing by itself. Subscribe it after `start`.
 
@@ -53,7 +53,7 @@ def group_consumer(
         settings: the address of Kafka, and the transaction's timeout.
         group: the name of the group.
         client_id: the name of the client.
-        assignor: the worker's part in the division of partitions.
+        assignor: the member's part in the division of partitions.
         session_timeout_ms: see `session.session_timeout`.
     """
     return AIOKafkaConsumer(

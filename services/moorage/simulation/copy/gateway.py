@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
 from typing import Any, Self, TypeVar
 
 import httpx
 
-from moorage.gateway.durable_log import Place, Write
+from moorage.gateway.durable_log import Write
 from moorage.gateway.http.app import Gateway, create_app
-from moorage.gateway.shown_objects import ShownObject
+from moorage.gateway.shown_objects import ShownObject, unkept
 from moorage.gateway.store import Store
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.service import Input
@@ -52,16 +52,22 @@ class _Clock:
 class _Store(Store):
     """Builds an object when it is asked for, because most objects of a large fleet never are."""
 
-    def begin(self) -> None:
-        self.history.floor = self.version
-        self.ready = True
+    def __init__(self) -> None:
+        super().__init__()
+        self.complete = self.caught_up = True
+
+    def fold(self, records: Iterable[Input]) -> None:
+        """Take records in."""
+        for record in records:
+            self.tables.apply(record.topic, record.key, record.event)
+            self.version += 1
+        if self.applied is not None:
+            self.applied()
+        self.history.wake()
 
     def get(self, object_id: ObjectId) -> ShownObject | None:
         document = self.builder.build(object_id)
-        if document is None:
-            return None
-        metadata = {**document["metadata"], "resourceVersion": str(self.version)}
-        return self._objects.packed(object_id.kind, self.version, {**document, "metadata": metadata})
+        return unkept(self.version, document) if document is not None else None
 
     def all(self, kind: str, namespace: str = "") -> list[ShownObject]:
         known = {ObjectId.of(key) for key in (*self.tables.resources, *self.tables.placements)}
@@ -74,23 +80,24 @@ class _Log:
 
     obstacle = ""
 
-    def __init__(self, stack: MemoryStack, store: Store) -> None:
+    def __init__(self, stack: MemoryStack, store: _Store) -> None:
         self._stack = stack
         self._store = store
 
-    async def commit(self, writes: Sequence[Write]) -> list[Place]:
-        return [self._write(write) for write in writes]
+    async def commit(self, writes: Sequence[Write]) -> int:
+        for write in writes:
+            self._write(write)
+        return self._store.version
 
     async def report(self, writes: Sequence[Write]) -> None:
         for write in writes:
             self._write(write)
 
-    def _write(self, write: Write) -> Place:
+    def _write(self, write: Write) -> None:
         record = self._stack.write(write.topic, write.key, write.partition_key, write.event, write.meta)
         if write.topic.short in _READ:
             found = Input(write.topic, record.partition, record.offset, write.key, write.event, write.meta)
-            self._store.apply([found])
-        return Place(write.topic, record.partition, record.offset)
+            self._store.fold([found])
 
 
 class _Transport(httpx.BaseTransport):
@@ -118,8 +125,7 @@ class Edge:
         ):
             found = record.decode()
             if isinstance(found, Input):
-                store.apply([found])
-        store.begin()
+                store.fold([found])
         gateway = Gateway(
             store=store,
             log=_Log(stack, store),

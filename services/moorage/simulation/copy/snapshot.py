@@ -26,10 +26,12 @@ from moorage.runtime.service import Input, Malformed, RawRecord, Service, source
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
-from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Cleanup, Topic
+from moorage_schemas.topics import CONDITION_REPORTS, OBJECTS, TOPICS, Cleanup, Topic
 
-COMPACTED: tuple[Topic, ...] = tuple(topic for topic in TOPICS if topic.cleanup is Cleanup.COMPACT)
-"""The topics that hold state."""
+COMPACTED: tuple[Topic, ...] = tuple(
+    topic for topic in TOPICS if topic.cleanup is Cleanup.COMPACT and topic is not OBJECTS
+)
+"""The topics that hold state. What the API shows follows from them."""
 
 _AGES_AGO = datetime.min.replace(tzinfo=UTC)
 

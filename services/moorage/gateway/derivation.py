@@ -1,0 +1,128 @@
+"""What the leading gateway appends to the object log: the objects that look different after records of other topics.
+
+Only the leading gateway reads those topics. Objects that may look different are noted, built when there is time, and
+compared with the last state that was appended. So changes of an object that come fast become one, and after a change of
+the leader nothing is appended that nobody changed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Final
+
+import orjson
+
+from moorage.gateway.object_builder import ObjectBuilder
+from moorage.gateway.object_log import Emission, json_of
+from moorage.gateway.store import Store
+from moorage.gateway.tables import Tables
+from moorage.kinds.status.pods import evicted_uid
+from moorage.kinds.status.records import ObjectId
+from moorage.kinds.status.views import ViewIndex
+from moorage.runtime.service import Input
+from moorage_schemas.base import Model
+from moorage_schemas.topics import Topic
+
+AT_ONCE: Final = 500
+"""The number of objects that are built for one transaction."""
+
+SECONDS: Final = 0.025
+"""Seconds for which objects are built for one transaction, so that writes need not wait for many."""
+
+_BYTES: Final = 2 << 20  # bytes of objects in one transaction
+
+
+class Derivation:
+    """The tables that objects are built from, and the objects that are to be compared with the object log.
+
+    Args:
+        store: the objects as the object log has them.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.tables = Tables()
+        self.builder = ObjectBuilder(self.tables)
+        self._due: dict[ObjectId, None] = {}
+        self._begun = False
+
+    @property
+    def due(self) -> bool:
+        """Whether objects are still to be compared."""
+        return bool(self._due)
+
+    def fold(self, records: Iterable[Input]) -> None:
+        """Take records of other topics in, in the order of their partitions."""
+        for record in records:
+            self._note(self._fold(record.topic, record.key, record.event))
+        if self._begun and self._store.applied is not None:
+            self._store.applied()
+
+    def write(self, topic: Topic, key: str, event: Model | None) -> Iterable[ObjectId]:
+        """Take in a record that is about to be written. Returns the objects that may look different."""
+        return self._fold(topic, key, event) if topic.short in self.tables.tables else ()
+
+    def written(self) -> None:
+        """Note that the records of `write` are committed."""
+        if self._store.applied is not None:
+            self._store.applied()
+
+    def begin(self) -> None:
+        """Compare all objects with the log, because the tables have been read to their ends."""
+        tables, store = self.tables, self._store
+        known = {ObjectId.of(key) for key in (*tables.resources, *tables.placements)}
+        known |= {*tables.index(ViewIndex).origins, *self.builder.always, *store}
+        self._due = dict.fromkeys(sorted(known))  # the workloads of an owner follow each other: it is decoded once
+        self._begun = True
+        if store.applied is not None:
+            store.applied()
+
+    def take(
+        self, first: Iterable[ObjectId] = (), *, at_once: int = AT_ONCE, seconds: float = SECONDS
+    ) -> list[Emission]:
+        """Return changes to append: those of given objects, and others for as long as there is room and time.
+
+        The store must have applied all changes that were returned before.
+        """
+        found: list[Emission] = []
+        for object_id in first:
+            self._due.pop(object_id, None)
+            found += self._compared(object_id)
+        built, size, end = 0, 0, time.monotonic() + seconds
+        while self._due and built < at_once and size < _BYTES and (not built or time.monotonic() < end):
+            object_id = next(iter(self._due))
+            del self._due[object_id]
+            changes = self._compared(object_id)
+            found += changes
+            built += 1
+            size += sum(len(change.json or b"") for change in changes)
+        if not self._due:
+            self._due = {}  # an emptied dictionary keeps the room that it once needed
+        return found
+
+    def _fold(self, topic: Topic, key: str, event: Model | None) -> set[ObjectId]:
+        return self.tables.apply(topic, key, event)
+
+    def _note(self, touched: Iterable[ObjectId]) -> None:
+        if self._begun:
+            self._due.update(dict.fromkeys(sorted(touched)))
+
+    def _compared(self, object_id: ObjectId) -> list[Emission]:
+        """What makes the log show an object as it is now. Empty if it already does."""
+        document = self.builder.build(object_id)
+        if self._store.evicted is not None and (uid := evicted_uid(object_id, self.tables)):
+            self._store.evicted(object_id, uid)
+        shown = self._store.get(object_id)
+        known = shown.unversioned if shown is not None else None
+        present = json_of(document) if document is not None else None
+        if present == known:
+            return []
+        if present is None or known is None:
+            return [Emission(object_id, present)]
+        earlier, now = orjson.loads(known), orjson.loads(present)
+        if earlier == now:  # only the order of its fields differs
+            return []
+        gone = earlier["metadata"].get("uid", "") != now["metadata"].get("uid", "")
+        # An object that was deleted and created again meanwhile: a watch has to see both.
+        return [*([Emission(object_id, None)] if gone else []), Emission(object_id, present)]

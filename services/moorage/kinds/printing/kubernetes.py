@@ -1,0 +1,185 @@
+"""Cells and columns of the tables that Kubernetes shows of its own kinds, which users of kubectl expect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from moorage.core.apimachinery.durations import age, human
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.printing.columns import NONE, Cell, Object, TableColumn, condition_status, of, text
+from moorage_schemas.times import parse_time
+
+UNKNOWN: Final = "<unknown>"
+
+_OPERATORS: Final = {"In": "in", "NotIn": "notin"}
+
+
+def number(title: str, *path: str) -> TableColumn:
+    """A column of the whole number at a path. A missing one is 0."""
+    return TableColumn(title, text(*path, default="0"), type="integer")
+
+
+def of_condition(title: str, kind: str) -> TableColumn:
+    """A column of the status of the condition of a type. Empty if the object has no such condition."""
+    return TableColumn(title, of(lambda found: condition_status(found, kind)))
+
+
+def ready_of(ready: str, wanted: str) -> Cell:
+    """A cell `1/3`: of a field of `status`, and of one of `spec`, which is 1 if it is missing."""
+
+    def cell(found: Object, _: datetime) -> str:
+        total = at(found, "spec", wanted)
+        return f"{at(found, 'status', ready) or 0}/{1 if total is None else total}"
+
+    return cell
+
+
+def selector_text(selector: Any) -> str:
+    """A label selector in one line: `app=web,tier in (a,b)`. `<none>` if there is none."""
+    if not isinstance(selector, Mapping):
+        return NONE
+    labels = selector.get("matchLabels") or {}
+    parts = [f"{key}={value}" for key, value in sorted(labels.items())]
+    for one in selector.get("matchExpressions") or ():
+        key, operator, values = str(one.get("key", "")), str(one.get("operator", "")), one.get("values") or ()
+        if operator in _OPERATORS:
+            parts.append(f"{key} {_OPERATORS[operator]} ({','.join(sorted(map(str, values)))})")
+        else:
+            parts.append(f"!{key}" if operator == "DoesNotExist" else key)
+    return ",".join(parts) or NONE
+
+
+def labels_text(labels: Any) -> str:
+    """Labels in one line. `<none>` if there are none."""
+    found = labels if isinstance(labels, Mapping) else {}
+    return ",".join(f"{key}={value}" for key, value in sorted(found.items())) or NONE
+
+
+def _containers(found: Object) -> list[Mapping[str, Any]]:
+    containers = at(found, "spec", "template", "spec", "containers")
+    return [one for one in containers if isinstance(one, Mapping)] if isinstance(containers, list) else []
+
+
+CONTAINERS: Final = TableColumn(
+    "Containers", of(lambda found: ",".join(str(one.get("name", "")) for one in _containers(found))), wide=True
+)
+"""The names of the containers of a template."""
+
+IMAGES: Final = TableColumn(
+    "Images", of(lambda found: ",".join(str(one.get("image", "")) for one in _containers(found))), wide=True
+)
+"""The images of the containers of a template."""
+
+SELECTOR: Final = TableColumn("Selector", of(lambda found: selector_text(at(found, "spec", "selector"))), wide=True)
+"""The selector of a controller."""
+
+CREATED: Final = TableColumn("Created At", text("metadata", "creationTimestamp", default=UNKNOWN), type="date")
+"""When an object was created."""
+
+
+# Pods
+
+
+def pod_phase(found: Object) -> str:
+    """The status of a pod as kubectl shows it: `Terminating`, the reason of its status, or its phase."""
+    if at(found, "metadata", "deletionTimestamp"):
+        return "Terminating"
+    return str(at(found, "status", "reason") or at(found, "status", "phase") or "Unknown")
+
+
+def restarts(found: Object) -> str:
+    """How often the containers of a pod were restarted."""
+    statuses = at(found, "status", "containerStatuses")
+    return str(sum(int(one.get("restartCount") or 0) for one in statuses) if isinstance(statuses, list) else 0)
+
+
+def readiness_gates(found: Object) -> str:
+    """How many of a pod's readiness gates are open: `1/2`. `<none>` if it has none."""
+    gates = at(found, "spec", "readinessGates")
+    if not isinstance(gates, list) or not gates:
+        return NONE
+    is_open = [condition_status(found, str(one.get("conditionType"))) == "True" for one in gates]
+    return f"{sum(is_open)}/{len(gates)}"
+
+
+# Nodes
+
+
+def node_readiness(found: Object) -> str:
+    """The status of a node as kubectl shows it: `Ready`, `NotReady` or `Unknown`, and whether it is cordoned."""
+    words = {"True": "Ready", "False": "NotReady", "Unknown": "NotReady"}
+    ready = words.get(condition_status(found, "Ready"), "Unknown")
+    return f"{ready},SchedulingDisabled" if at(found, "spec", "unschedulable") else ready
+
+
+def address(kind: str) -> Cell:
+    """A cell of a node's address of a type."""
+
+    def cell(found: Object, _: datetime) -> str:
+        known = at(found, "status", "addresses")
+        listed = known if isinstance(known, list) else []
+        return next((str(one.get("address")) for one in listed if one.get("type") == kind), NONE)
+
+    return cell
+
+
+# Jobs and services
+
+
+def job_state(found: Object) -> str:
+    """The status of a job as kubectl shows it."""
+    for state in ("Complete", "Failed"):
+        if condition_status(found, state) == "True":
+            return state
+    if at(found, "metadata", "deletionTimestamp"):
+        return "Terminating"
+    for state in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if condition_status(found, state) == "True":
+            return state
+    return "Running"
+
+
+def job_completions(found: Object) -> str:
+    """How many pods of a job have completed, of those that are wanted: `1/3`."""
+    done, wanted = at(found, "status", "succeeded") or 0, at(found, "spec", "completions")
+    if wanted is not None:
+        return f"{done}/{wanted}"
+    parallel = at(found, "spec", "parallelism") or 0
+    return f"{done}/1 of {parallel}" if parallel > 1 else f"{done}/1"
+
+
+def job_duration(found: Object, now: datetime) -> str:
+    """How long a job has run. Empty if it has not started."""
+    start, end = at(found, "status", "startTime"), at(found, "status", "completionTime")
+    if not isinstance(start, str) or not start:
+        return ""
+    if isinstance(end, str) and end:
+        return human((parse_time(end) - parse_time(start)).total_seconds())
+    return age(start, now)
+
+
+def service_ports(found: Object) -> str:
+    """The ports of a service: `80:30080/TCP,443/TCP`."""
+    ports = at(found, "spec", "ports")
+    return ",".join(_ports(ports)) if isinstance(ports, list) and ports else NONE
+
+
+def _ports(ports: list[Any]) -> Iterator[str]:
+    for one in ports:
+        node = f":{one['nodePort']}" if one.get("nodePort") else ""
+        yield f"{one.get('port', '')}{node}/{one.get('protocol') or 'TCP'}"
+
+
+def external_ip(found: Object) -> str:
+    """The external addresses of a service."""
+    spec = at(found, "spec") or {}
+    named = [str(one) for one in spec.get("externalIPs") or []]
+    if spec.get("type") == "ExternalName":
+        return str(spec.get("externalName") or NONE)
+    if spec.get("type") == "LoadBalancer":
+        known = at(found, "status", "loadBalancer", "ingress") or []
+        named = [str(one.get("ip") or one.get("hostname")) for one in known] + named
+        return ",".join(named) or "<pending>"
+    return ",".join(named) or NONE

@@ -1,0 +1,91 @@
+"""The tables of the API: Kubernetes' own columns for its kinds, those of their definitions for others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.component.gateway.double import Fixture, deployment, node, pod
+
+from moorage.gateway.http import tables
+from moorage.gateway.served_kinds import served
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+APPS = "/apis/apps/v1"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+# Name, type and priority, as a kube-apiserver of 1.37 has them; `*` stands before columns of wide tables.
+COLUMNS = {
+    "/api/v1/pods": "Name Ready Status Restarts Age *IP *Node *Nominated_Node *Readiness_Gates",
+    "/api/v1/nodes": (
+        "Name Status Roles Age Version *Internal-IP *External-IP *OS-Image *Kernel-Version *Container-Runtime"
+    ),
+    "/api/v1/namespaces": "Name Status Age",
+    "/api/v1/configmaps": "Name Data Age",
+    "/api/v1/services": "Name Type Cluster-IP External-IP Port(s) Age *Selector",
+    f"{APPS}/deployments": "Name Ready Up-to-date Available Age *Containers *Images *Selector",
+    f"{APPS}/replicasets": "Name Desired Current Ready Age *Containers *Images *Selector",
+    f"{APPS}/statefulsets": "Name Ready Age *Containers *Images",
+    f"{APPS}/daemonsets": (
+        "Name Desired Current Ready Up-to-date Available Node_Selector Age *Containers *Images *Selector"
+    ),
+    "/apis/batch/v1/jobs": "Name Status Completions Duration Age *Containers *Images *Selector",
+    "/apis/policy/v1/poddisruptionbudgets": "Name Min_Available Max_Unavailable Allowed_Disruptions Age",
+    f"{RBAC}/roles": "Name Created_At",
+    f"{RBAC}/clusterroles": "Name Created_At",
+    f"{RBAC}/rolebindings": "Name Role Age *Users *Groups *ServiceAccounts",
+    f"{RBAC}/clusterrolebindings": "Name Role Age *Users *Groups *ServiceAccounts",
+    "/apis/coordination.k8s.io/v1/leases": "Name Holder Age",
+    "/apis/cluster.open-cluster-management.io/v1/managedclusters": (
+        "Name Hub_Accepted Managed_Cluster_URLs Joined Available Age"
+    ),
+    "/apis/cluster.open-cluster-management.io/v1beta1/placements": "Name Succeeded Reason Selectedclusters",
+    "/apis/cluster.karmada.io/v1alpha1/clusters": (
+        "Name Version Mode Ready Age *Zones *Region *Provider *API-Endpoint"
+    ),
+}
+
+
+async def table(gateway: Fixture, path: str) -> Any:
+    answer = await gateway.http.get(path, headers={"accept": TABLE})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize(("path", "columns"), COLUMNS.items())
+async def test_the_columns_are_those_that_users_of_kubectl_expect(path: str, columns: str) -> None:
+    found = (await table(Fixture(), path))["columnDefinitions"]
+    shown = " ".join("*" * column["priority"] + column["name"].replace(" ", "_") for column in found)
+    assert shown == columns
+    assert (found[0]["name"], found[0]["format"]) == ("Name", "name")
+
+
+async def test_every_kind_has_a_name_and_something_more_in_each_row() -> None:
+    for kind in served():
+        columns = tables.definitions(kind.definition)
+        assert len(columns) > 1, kind
+        empty = {"metadata": {"name": "a"}}
+        row = tables.row(kind.definition, empty, "Metadata", "v1", Fixture().clock.now())
+        assert len(row["cells"]) == len(columns), kind
+        assert row["cells"][0] == "a"
+
+
+async def test_rows_show_the_objects() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", "/api/v1/nodes", node(unschedulable=True))
+    await gateway.ok("POST", "/api/v1/namespaces/default/pods", pod())
+    await gateway.ok("POST", f"{APPS}/namespaces/default/deployments", deployment())
+    config = {"metadata": {"name": "c"}, "data": {"a": "b", "c": "d"}}
+    await gateway.ok("POST", "/api/v1/namespaces/default/configmaps", config)
+    ports = [{"port": 80, "nodePort": 30080}, {"port": 53, "protocol": "UDP"}]
+    service = {"metadata": {"name": "s"}, "spec": {"ports": ports, "selector": {"app": "web"}, "clusterIP": "10.0.0.1"}}
+    await gateway.ok("POST", "/api/v1/namespaces/default/services", service)
+    rows = {}
+    for path in ("/api/v1/nodes", "/api/v1/pods", f"{APPS}/deployments", "/api/v1/configmaps", "/api/v1/services"):
+        (row,) = (await table(gateway, path))["rows"]
+        rows[path.rpartition("/")[2]] = row["cells"]
+    assert rows["nodes"][:5] == ["n1", "Unknown,SchedulingDisabled", "<none>", "0s", ""]
+    assert rows["pods"][:5] == ["p1", "0/1", "Pending", "0", "0s"]
+    assert rows["deployments"] == ["web", "0/2", "0", "0", "0s", "main", "app:1", "app=web"]
+    assert rows["configmaps"] == ["c", 2, "0s"]
+    assert rows["services"] == ["s", "ClusterIP", "10.0.0.1", "<none>", "80:30080/TCP,53/UDP", "0s", "app=web"]
