@@ -43,11 +43,30 @@ COMMANDS: dict[str, Entry] = {
     "delete": Entry(f"{_COMMANDS}.delete", "delete", "Delete objects by name or by file.", _OBJECTS),
     "edit": Entry(f"{_COMMANDS}.edit", "edit", "Edit an object in your editor.", _OBJECTS),
     "scale": Entry(f"{_COMMANDS}.scale", "scale", "Set the number of replicas of an object.", _OBJECTS),
+    "create": Entry(
+        f"{_COMMANDS}.create", "app", "Create the objects of files, or one of a kind from its options.", _OBJECTS
+    ),
+    "diff": Entry(f"{_COMMANDS}.diff", "diff", "Show what applying files would change.", _OBJECTS),
+    "replace": Entry(f"{_COMMANDS}.replace", "replace", "Replace objects by those of files.", _OBJECTS),
+    "patch": Entry(f"{_COMMANDS}.patch", "patch", "Change fields of objects by a patch.", _OBJECTS),
+    "label": Entry(f"{_COMMANDS}.label", "label", "Set, change or remove labels.", _OBJECTS),
+    "annotate": Entry(f"{_COMMANDS}.label", "annotate", "Set, change or remove annotations.", _OBJECTS),
+    "set": Entry(f"{_COMMANDS}.set_fields", "app", "Set images, resources or environment of containers.", _OBJECTS),
+    "rollout": Entry(
+        f"{_COMMANDS}.rollout",
+        "app",
+        "Follow, restart, pause or undo the rollout of a deployment and the like.",
+        _OBJECTS,
+    ),
+    "wait": Entry(
+        f"{_COMMANDS}.wait", "wait", "Wait until objects have a condition, a value, are there or are gone.", _OBJECTS
+    ),
     "taint": Entry(
         f"{_COMMANDS}.taint", "taint", "Add, change or remove taints of nodes, clusters or managed clusters.", _TARGETS
     ),
     "cordon": Entry(f"{_COMMANDS}.cordon", "cordon", "Mark nodes or clusters as unschedulable.", _TARGETS),
     "uncordon": Entry(f"{_COMMANDS}.cordon", "uncordon", "Mark nodes or clusters as schedulable.", _TARGETS),
+    "drain": Entry(f"{_COMMANDS}.drain", "drain", "Cordon nodes, and evict their pods.", _TARGETS),
     "adm": Entry(f"{_COMMANDS}.adm", "app", "The same commands on targets as `oc adm` has them.", _TARGETS),
     "pause": Entry(f"{_COMMANDS}.pause", "pause", "Hold evictions. Deadlines keep running.", _TARGETS),
     "resume": Entry(f"{_COMMANDS}.pause", "resume", "Resume evictions that were paused.", _TARGETS),
@@ -82,6 +101,14 @@ COMMANDS: dict[str, Entry] = {
         "Generate the JSON Schemas and the AsyncAPI document (in a checkout only).",
         _RUN,
     ),
+    "events": Entry(f"{_COMMANDS}.events", "events", "List the events of objects, the newest last.", _LOOK),
+    "api-resources": Entry(
+        f"{_COMMANDS}.api_resources", "api_resources", "List the kinds that the gateway serves.", _LOOK
+    ),
+    "api-versions": Entry(
+        f"{_COMMANDS}.api_resources", "api_versions", "List the API versions that the gateway serves.", _LOOK
+    ),
+    "auth": Entry(f"{_COMMANDS}.auth", "app", "Show who you are to the gateway, and what you may do.", _LOOK),
     "kubeconfig": Entry(
         f"{_COMMANDS}.kubeconfig", "kubeconfig_command", "Print a kubeconfig for kubectl, or write it to a file.", _LOOK
     ),

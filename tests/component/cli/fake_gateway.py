@@ -11,6 +11,7 @@ import httpx
 from typer.testing import CliRunner, Result
 
 from moorage.cli.app import app
+from moorage.core.apimachinery.patching import json_patch
 
 Object = dict[str, Any]
 
@@ -72,12 +73,14 @@ class FakeGateway:
         spec: Object = self.objects[f"/api/v1/nodes/{name}"]["spec"]
         return spec
 
-    def __call__(self, request: httpx.Request) -> httpx.Response:  # noqa: PLR0911 - one for each verb
+    def __call__(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
         body: Any = json.loads(request.content) if request.content else None
         self.requests.append((request.method, path, body))
         self.queries.append(dict(request.url.params))
         self.content_types.append(request.headers.get("content-type", ""))
+        if path.endswith("/eviction"):
+            return self.evict(path.removesuffix("/eviction"))
         if answer := self.refuse.get(f"{request.method} {path}"):
             return answer
         if path.endswith("/scale"):
@@ -85,9 +88,12 @@ class FakeGateway:
         if path == "/v1/conditions":
             self.events += body if isinstance(body, list) else [body]
             return httpx.Response(202, json={})
-        match request.method:
-            case "GET":
-                return self._get(path, request.url.params.get("fieldSelector", ""))
+        if request.method == "GET":
+            return self._get(path, request.url.params.get("fieldSelector", ""))
+        return self._write(request.method, path, body)
+
+    def _write(self, method: str, path: str, body: Any) -> httpx.Response:  # noqa: PLR0911 - one for each verb
+        match method:
             case "POST":
                 where = f"{path}/{body['metadata']['name']}"
                 if where in self.objects:
@@ -97,10 +103,22 @@ class FakeGateway:
                 return httpx.Response(201, json=self.objects[where], headers=headers)
             case "PATCH":
                 return self._patch(path, body)
+            case "PUT":
+                if path not in self.objects:
+                    return self._missing(path)
+                self.put(path, body)
+                return httpx.Response(200, json=self.objects[path])
             case _:
                 if path not in self.objects:
                     return self._missing(path)
                 return httpx.Response(200, json=self.objects.pop(path))
+
+    def evict(self, path: str) -> httpx.Response:
+        """Evict a pod at once."""
+        if path not in self.objects:
+            return self._missing(path)
+        self.objects.pop(path)
+        return httpx.Response(201, json={"kind": "Status", "status": "Success"})
 
     def _get(self, path: str, fields: str = "") -> httpx.Response:
         if path in self.objects:
@@ -109,7 +127,7 @@ class FakeGateway:
             found
             for where, found in sorted(self.objects.items())
             if path in {where.rpartition("/")[0], _NAMESPACE.sub("/", where).rpartition("/")[0]}
-            and fields in {"", f"metadata.name={found['metadata']['name']}"}
+            and (not fields or fields in _fields(found))
         ]
         version = str(self._version)
         if below or path.rpartition("/")[2].endswith("s"):
@@ -135,9 +153,14 @@ class FakeGateway:
             200, json={"metadata": found["metadata"], "spec": {"replicas": found["spec"]["replicas"]}}
         )
 
-    def _patch(self, path: str, change: Object) -> httpx.Response:
+    def _patch(self, path: str, change: Any) -> httpx.Response:
         self.before_patch(path)
+        if path not in self.objects:
+            return self._missing(path)
         found = self.objects[path]
+        if isinstance(change, list):
+            self.put(path, json_patch.applied(found, change))
+            return httpx.Response(200, json=self.objects[path])
         wanted = (change.get("metadata") or {}).pop("resourceVersion", None)
         if wanted is not None and wanted != found["metadata"]["resourceVersion"]:
             return status(409, "Conflict", "the object has been modified")
@@ -148,6 +171,11 @@ class FakeGateway:
     def _missing(path: str) -> httpx.Response:
         collection, _, name = path.rpartition("/")
         return status(404, "NotFound", f'{collection.rpartition("/")[2]} "{name}" not found')
+
+
+def _fields(found: Object) -> set[str]:
+    """The field selectors that select an object."""
+    return {f"metadata.name={found['metadata']['name']}", f"spec.nodeName={found.get('spec', {}).get('nodeName')}"}
 
 
 def merge(found: Any, change: Any) -> Any:

@@ -160,7 +160,7 @@ def test_a_line_of_oc_adm_can_be_copied(gateway: FakeGateway, run: Run) -> None:
     assert said(run("adm", "uncordon", "n1")) == (0, "node/n1 uncordoned\n", "")
     assert said(run("adm", "taint", "nodes", "n1", "a=b")) == said(run("taint", "nodes", "n1", "a=b"))
     assert said(run("adm", "taint", "nodes", "n1", "--server", "http://x"))[0] == 1
-    assert said(run("adm", "drain", "n1"))[0] == 2  # there is no such command
+    assert said(run("adm", "upgrade", "n1"))[0] == 2  # there is no such command
 
 
 def test_cordon_takes_the_kind_as_a_word_of_its_own(gateway: FakeGateway, run: Run) -> None:

@@ -119,10 +119,15 @@ def _texts(sources: Iterable[str], *, recursive: bool) -> Iterator[tuple[str, st
         else:
             found = [path]
         for file in found:
-            yield str(file), _read_file(file)
+            yield str(file), read_file(file)
 
 
-def _read_file(file: Path) -> str:
+def read_file(file: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        CliError: it cannot be read.
+    """
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:

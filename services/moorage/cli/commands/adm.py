@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from moorage.cli.commands import cordon, taint
+from moorage.cli.commands import cordon, drain, taint
 
 app = typer.Typer(no_args_is_help=True, help="The same commands on targets as `oc adm` has them.")
 
 app.command("taint")(taint.taint)
 app.command("cordon")(cordon.cordon)
 app.command("uncordon")(cordon.uncordon)
+app.command("drain")(drain.drain)

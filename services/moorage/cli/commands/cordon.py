@@ -46,7 +46,7 @@ def _mark(ctx: typer.Context, words: list[str], selector: str, *, unschedulable:
         if selector or not any(named.values()):
             named[of] = targets.select(client, of, named[of], selector, every=False)
         for kind, names in named.items():
-            decide = _decide_cluster if kind == targets.CLUSTER else _decide_node
+            decide = _decide_cluster if kind == targets.CLUSTER else decide_node
             for name in dict.fromkeys(names):
                 try:
                     said = targets.change(client, kind, name, partial(decide, unschedulable=unschedulable)).word
@@ -84,7 +84,8 @@ def _named(words: Sequence[str], selector: str) -> tuple[ServedKind, dict[Served
     }
 
 
-def _decide_node(found: JsonObject, *, unschedulable: bool) -> tuple[JsonObject | None, str]:
+def decide_node(found: JsonObject, *, unschedulable: bool) -> tuple[JsonObject | None, str]:
+    """Return the merge patch that cordons or uncordons a node, None if it is so already, and the word to print."""
     word = _word(unschedulable=unschedulable)
     if bool(at(found, "spec", "unschedulable")) == unschedulable:
         return None, f"already {word}"

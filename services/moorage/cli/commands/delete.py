@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
 import typer
 
 from moorage.cli import completion
-from moorage.cli.api import manifests, resource_arguments
+from moorage.cli.api import manifests
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
+from moorage.cli.commands import options
+from moorage.cli.commands.wait import condition, until_met
 from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError, UsageError, warn
-from moorage.cli.render import output
-from moorage.kinds.kind import ServedKind
+from moorage.cli.render import output, printing
+from moorage.cli.render.durations import parse_duration
 
-_WORKERS = 8
+_WORKERS: Final = 8
+_FOREVER: Final = float("inf")
 
 
 def delete(
@@ -25,108 +30,142 @@ def delete(
         list[str] | None,
         typer.Argument(metavar="[KIND NAME… | KIND/NAME…]", show_default=False, autocompletion=completion.objects),
     ] = None,
-    files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-f",
-            "--filename",
-            help="A file, a folder, or - for standard input. Repeatable.",
-            autocompletion=completion.manifests,
-        ),
-    ] = None,
+    files: options.Files = None,
     *,
+    kustomize: options.Kustomize = "",
     namespace: Annotated[
         str,
         typer.Option(
             "-n", "--namespace", help="Namespace of objects that name none.", autocompletion=completion.namespaces
         ),
     ] = "default",
+    all_namespaces: options.AllNamespaces = False,
     selector: Annotated[
         str, typer.Option("-l", "--selector", help="Delete the objects with these labels, such as app=web.")
     ] = "",
+    fields: options.FieldSelector = "",
     every: Annotated[bool, typer.Option("--all", help="Delete all objects of the kind in the namespace.")] = False,
-    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Read subfolders, too.")] = False,
+    recursive: options.Recursive = False,
     ignore_not_found: Annotated[
         bool, typer.Option("--ignore-not-found", help="Succeed if an object does not exist.")
     ] = False,
-    form: output.FormatOption = output.Format.TABLE,
+    cascade: Annotated[
+        str,
+        typer.Option(
+            help="What becomes of what an object owns: background and foreground delete it, orphan leaves it.",
+            metavar="background|foreground|orphan",
+            show_default=False,
+            autocompletion=completion.words("background", "foreground", "orphan"),
+        ),
+    ] = "",
+    grace: Annotated[
+        int, typer.Option("--grace-period", help="Seconds until it is gone. Less than 0 for its own.")
+    ] = -1,
+    now: Annotated[bool, typer.Option("--now", help="Like --grace-period=1.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --grace-period=0: remove it at once.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the objects are gone.")] = False,
+    timeout: Annotated[str, typer.Option(help="With --wait: how long, such as 90s. 0 for ever.")] = "0s",
+    dry_run: options.DryRun = options.NONE,
+    form: options.FormOption = printing.TABLE,
 ) -> None:
     """Delete objects by name or by file."""
-    if bool(what) == bool(files):
+    files_or_folder = files or kustomize
+    if bool(what) == bool(files_or_folder):
         raise UsageError("name the objects as KIND NAME or KIND/NAME, or give files with -f")
-    if files and every:
+    if files_or_folder and every:
         raise UsageError("--all needs a kind and cannot be used together with files")
+    deletion = _Deletion(_body(cascade, 1 if now else grace, force=force), dry_run, form, ignore_not_found)
+    seconds = parse_duration(timeout, "--timeout").total_seconds() or _FOREVER
     refused: list[manifests.Refused] = []
     with connect(ctx) as client:
-        if files:
-            chosen = _chooser(selector)
-            good, refused = manifests.read(files, recursive=recursive)
+        if files_or_folder:
+            chosen = options.chooser(selector)
+            good, refused = options.manifests_of(files, kustomize, recursive=recursive)
             for document in refused:
                 warn(str(document))
             targets = [
-                (item.kind, item.namespace(namespace), item.name)
+                options.ObjectPlace(item.kind, item.namespace(namespace), item.name)
                 for item in reversed(good)
-                if item.kind and chosen(item.document)
+                if item.kind and chosen(item)
             ]
         else:
-            targets = _named(client, what or [], namespace, selector, every=every)
+            place = None if all_namespaces else namespace
+            targets = _named(client, options.Choice(what or [], None, place, selector, fields, every))
         if not targets and not refused:
             warn("No resources found")
-        failed = _delete_all(client, targets, form, ignore_not_found=ignore_not_found)
+        failed = _delete_all(client, targets, deletion)
+        if wait and dry_run == options.NONE:
+            failed = _await(client, targets, seconds) or failed
     if failed or refused:
         raise typer.Exit(FAILED)
 
 
-def _chooser(selector: str) -> Callable[[Mapping[str, Any]], bool]:
-    """Return whether an object of a file is selected. As in kubectl, the labels in the file decide.
+@dataclass(frozen=True, slots=True)
+class _Deletion:
+    """How objects are deleted, and how that is shown."""
 
-    Raises:
-        UsageError: the selector cannot be read.
-    """
-    from moorage.gateway.errors import StatusError  # noqa: PLC0415 - only needed for files with a selector
-    from moorage.gateway.http.selectors import selector as selecting  # noqa: PLC0415 - as above
+    body: Mapping[str, Any] | None
+    """DeleteOptions. None for those of the server."""
 
-    try:
-        return selecting(selector, "")
-    except StatusError as error:
-        raise UsageError(str(error)) from None
+    dry_run: str
+    form: printing.OutputForm
+    ignore_not_found: bool
 
 
-def _delete_all(
-    client: Client, targets: list[tuple[ServedKind, str, str]], form: output.Format, *, ignore_not_found: bool
-) -> bool:
+def _body(cascade: str, grace: int, *, force: bool) -> dict[str, Any] | None:
+    policies = {"": "", "true": "", "background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
+    if cascade not in policies:
+        raise UsageError(f'invalid cascade value ({cascade}). Must be "background", "foreground", or "orphan"')
+    if force and grace < 0:
+        grace = 0
+    found: dict[str, Any] = {"propagationPolicy": policies[cascade]} if policies[cascade] else {}
+    found |= {"gracePeriodSeconds": grace} if grace >= 0 else {}
+    return {"apiVersion": "v1", "kind": "DeleteOptions", **found} if found else None
+
+
+def _await(client: Client, targets: list[options.ObjectPlace], seconds: float) -> bool:
+    """Wait until the objects are gone, and return whether one stays."""
+    end, failed = time.monotonic() + seconds, False
+    for place in targets:
+        if until_met(client, place, condition("delete"), end, missing_is_fine=True) is None:
+            warn(f"error: timed out waiting for the condition on {place.kind.plural}/{place.name}")
+            failed = True
+    return failed
+
+
+def _delete_all(client: Client, targets: list[options.ObjectPlace], deletion: _Deletion) -> bool:
     """Delete objects, several at a time, print each, and return whether one failed."""
     failed = False
+    suffix = {options.NONE: "", options.CLIENT: " (dry run)"}.get(deletion.dry_run, " (server dry run)")
+    forced = " force" if (deletion.body or {}).get("gracePeriodSeconds") == 0 else ""
     with ThreadPoolExecutor(_WORKERS) as pool:
-        problems = pool.map(lambda target: _delete_one(client, *target), targets)
+        problems = pool.map(lambda place: _delete_one(client, place, deletion), targets)
         for (kind, _, name), problem in zip(targets, problems, strict=True):
-            if isinstance(problem, ServerError) and problem.reason == "NotFound" and ignore_not_found:
+            if isinstance(problem, ServerError) and problem.reason == "NotFound" and deletion.ignore_not_found:
                 continue
             if problem is not None:
                 failed = True
                 warn(str(problem))
-            elif form is output.Format.NAME:
+            elif deletion.form.word == "name":
                 output.line(kind.called(name))
             else:
-                output.line(f'{kind.called(name).partition("/")[0]} "{name}" deleted')
+                output.line(f'{kind.called(name).partition("/")[0]} "{name}"{forced} deleted{suffix}')
     return failed
 
 
-def _named(
-    client: Client, what: list[str], namespace: str, selector: str, *, every: bool
-) -> list[tuple[ServedKind, str, str]]:
-    targets = []
-    for one in resource_arguments.parse(what):
-        if one.kind.read_only:
-            raise CliError(f"{one.kind.plural} are written by the services and cannot be deleted")
-        names = resource_arguments.chosen_names(client, one, namespace, selector, every=every)
-        targets += [(one.kind, namespace if one.kind.namespaced else "", name) for name in names]
+def _named(client: Client, choice: options.Choice) -> list[options.ObjectPlace]:
+    targets = choice.places(client)
+    if read_only := next((place.kind for place in targets if place.kind.read_only), None):
+        raise CliError(f"{read_only.plural} are written by the services and cannot be deleted")
     return targets
 
 
-def _delete_one(client: Client, kind: ServedKind, namespace: str, name: str) -> CliError | None:
+def _delete_one(client: Client, place: options.ObjectPlace, deletion: _Deletion) -> CliError | None:
     try:
-        client.delete(kind, namespace, name)
+        if deletion.dry_run == options.CLIENT:
+            client.get(*place)
+        else:
+            client.delete(*place, body=deletion.body, options=options.parameters(deletion.dry_run))
     except UnreachableError:
         raise
     except CliError as error:

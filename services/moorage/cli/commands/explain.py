@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from moorage.cli.errors import CliError, ServerError, UnreachableError, UsageErr
 from moorage.cli.render import explain as explain_text
 from moorage.cli.render import output
 from moorage.cli.render.durations import to_the_second
+from moorage.kinds.kind import ServedKind
 from moorage.kinds.printing.columns import taint_text
 from moorage.simulation.explain.question import EXPLAINED, Question, QuestionError
 
@@ -36,9 +38,9 @@ def explain(
     what: Annotated[
         list[str],
         typer.Argument(
-            metavar="KIND [NAMESPACE/]NAME",
+            metavar="KIND [NAMESPACE/]NAME | KIND[.FIELD…]",
             help="A pod, placement or resourcebinding; or an object that makes pods or is placed by a policy, such "
-            "as a deployment.",
+            "as a deployment. A kind alone, or a field of it, explains its structure.",
             show_default=False,
             autocompletion=completion.explained,
         ),
@@ -68,8 +70,16 @@ def explain(
     from_topics: Annotated[
         bool, typer.Option("--from-topics", help="Read the topics instead of asking the gateway.")
     ] = False,
+    recursive: Annotated[bool, typer.Option("--recursive", help="Of a kind: show the fields of its fields.")] = False,
 ) -> None:
-    """Explain why a workload is where it is, or is not placed, and until when."""
+    """Explain why a workload is where it is, or is not placed, and until when.
+
+    With a kind alone or a field of it, such as `moorage explain pods.spec.tolerations`, the command shows their fields,
+    as `kubectl explain` does.
+    """
+    if len(what) == 1 and "/" not in what[0] and (found := structure_of(what[0])):
+        output.write("".join(f"{line}\n" for line in _structure(*found, recursive=recursive)))
+        return
     if node and cluster:
         raise UsageError("--node and --cluster cannot be used together: a workload is placed on nodes or on clusters")
     if every and (node or cluster):
@@ -81,6 +91,27 @@ def explain(
         output.write("".join(f"{line}\n" for line in lines))
     else:
         output.write(output.to_yaml(told) if form is ExplainFormat.YAML else output.to_json(told))
+
+
+def structure_of(word: str) -> tuple[ServedKind, list[str]] | None:
+    """Return the kind and the path of `pods.spec.tolerations`. None if its first part is not a kind.
+
+    A kind may have its group behind it (`deployments.apps.spec`): the longest part that is a kind counts.
+    """
+    parts = word.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            return kinds.find(".".join(parts[:end])), parts[end:]
+        except CliError:
+            continue
+    return None
+
+
+def _structure(kind: ServedKind, path: list[str], *, recursive: bool) -> Iterator[str]:
+    from moorage.cli.render import structure  # noqa: PLC0415 - explanations of workloads need no structures
+    from moorage.kinds.openapi.registry import schema_of  # noqa: PLC0415 - as above
+
+    return structure.lines(kind, schema_of(kind.group, kind.version, kind.kind), path, recursive=recursive)
 
 
 def parse(words: list[str], namespace: str, *, node: str = "", cluster: str = "", every: bool = False) -> Question:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
 from moorage.cli import completion
 from moorage.cli.api import resource_arguments
+from moorage.cli.api.client import Client
 from moorage.cli.api.resource_arguments import Named
-from moorage.cli.errors import CliError, UsageError
+from moorage.cli.errors import FAILED, CliError, UnreachableError, UsageError, warn
 from moorage.cli.render import printing
+from moorage.kinds.kind import ServedKind
 
 if TYPE_CHECKING:
     from moorage.cli.api.manifests import Manifest, Refused
@@ -39,6 +42,11 @@ Files = Annotated[
 ]
 Recursive = Annotated[bool, typer.Option("-R", "--recursive", help="Read subfolders, too.")]
 Every = Annotated[bool, typer.Option("--all", help="All objects of the kind in the namespace.")]
+AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="Objects of all namespaces.")]
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="KIND NAME… | KIND/NAME…", show_default=False, autocompletion=completion.objects),
+]
 DryRun = Annotated[
     str,
     typer.Option(
@@ -180,3 +188,97 @@ def named(words: Sequence[str] | None, files: Sequence[str] | None, *, recursive
     if refused:
         raise CliError("\n".join(str(one) for one in refused), prefix="")
     return [Named(item.kind, (item.name,), item.namespace("")) for item in good if item.kind]
+
+
+class Writing:
+    """How a command writes objects, and shows what it has written.
+
+    Args:
+        form: the form of what it shows.
+        dry_run: the value of `--dry-run`.
+        field_manager: the manager of the fields.
+        validate: the value of `--validate`.
+
+    Raises:
+        UsageError: a value is not one of those that the option has.
+    """
+
+    def __init__(
+        self, form: printing.OutputForm, dry_run: str = NONE, field_manager: str = "", validate: str = ""
+    ) -> None:
+        self.parameters: Mapping[str, str] = parameters(dry_run, field_manager, validate)
+        self.sends = dry_run != CLIENT
+        """Whether anything is sent to the server."""
+
+        self.results = printing.Results(form, dry_run)
+
+
+class ObjectPlace(NamedTuple):
+    """One object that a command is about."""
+
+    kind: ServedKind
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the words and options of a command say of the objects that it is about."""
+
+    words: Sequence[str] = ()
+    files: Sequence[str] | None = None
+    namespace: str | None = "default"
+    """None means all namespaces."""
+
+    selector: str = ""
+    fields: str = ""
+    every: bool = False
+    recursive: bool = False
+
+    def places(self, client: Client) -> list[ObjectPlace]:
+        """Return the objects.
+
+        Raises:
+            UsageError: nothing, or too much, is said of them.
+            CliError: a kind is not known, or a file cannot be used.
+        """
+        asked = named(self.words, self.files, recursive=self.recursive)
+        selecting = self.every or self.selector or self.fields
+        if self.every and self.selector:
+            raise UsageError("setting 'all' parameter with a non empty selector is prohibited")
+        if any(one.names for one in asked) and selecting and not self.files:
+            raise UsageError("name cannot be provided when --all or a selector is specified")
+        if not all(one.names for one in asked) and not selecting:
+            raise UsageError("resource(s) were provided, but no name was specified")
+        found: list[ObjectPlace] = []
+        for one in asked:
+            if one.names:
+                place = one.namespace or self.namespace or "default"
+                found += [ObjectPlace(one.kind, place if one.kind.namespaced else "", name) for name in one.names]
+                continue
+            for item in client.list(one.kind, self.namespace, self.selector, fields=self.fields).get("items") or []:
+                metadata = item.get("metadata") or {}
+                found.append(
+                    ObjectPlace(one.kind, str(metadata.get("namespace") or ""), str(metadata.get("name") or ""))
+                )
+        return found
+
+
+def each(places: Sequence[ObjectPlace], act: Callable[[ObjectPlace], None]) -> None:
+    """Do something with each object. What goes wrong with one is told, and the others go on.
+
+    Raises:
+        Exit: something went wrong, with code 1.
+        UnreachableError: the gateway does not answer.
+    """
+    failed = False
+    for place in places:
+        try:
+            act(place)
+        except UnreachableError:
+            raise
+        except CliError as error:
+            warn(str(error))
+            failed = True
+    if failed:
+        raise typer.Exit(FAILED)

@@ -1,0 +1,102 @@
+"""`moorage diff`: what applying files would change."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from moorage.cli.api import last_applied
+from moorage.cli.api.client import APPLY_PATCH, Client, JsonObject
+from moorage.cli.api.endpoints import connect
+from moorage.cli.api.manifests import Manifest
+from moorage.cli.commands import options
+from moorage.cli.errors import CliError, ServerError, warn
+from moorage.cli.render import output
+
+_DIFFERS, _FAILED = 1, 2
+"""Exit codes, as of diff(1)."""
+
+
+def diff(
+    ctx: typer.Context,
+    *,
+    files: options.Files = None,
+    kustomize: options.Kustomize = "",
+    recursive: options.Recursive = False,
+    namespace: options.Namespace = "default",
+    selector: options.Selector = "",
+    server_side: Annotated[bool, typer.Option("--server-side", help="As `apply --server-side` would do it.")] = False,
+    field_manager: options.FieldManager = "",
+) -> None:
+    """Show what applying files would change.
+
+    The server works the changes out and stores nothing. The exit code is 0 if there are none, 1 if there are some, and
+    2 if something failed.
+    """
+    good, refused = options.manifests_of(files, kustomize, recursive=recursive)
+    for document in refused:
+        warn(str(document))
+    if selector:
+        good = list(filter(options.chooser(selector), good))
+    code = _FAILED if refused else 0
+    with connect(ctx) as client:
+        for item in good:
+            try:
+                before, after = _both(client, item, namespace, field_manager, server_side=server_side)
+            except CliError as error:
+                warn(str(error))
+                code = _FAILED
+                continue
+            place = f"{item.kind.api_version.replace('/', '.')}.{item.kind.kind}" if item.kind else ""
+            name = f"{place}.{item.namespace(namespace)}.{item.name}"
+            lines = list(difflib.unified_diff(_lines(before), _lines(after), f"LIVE/{name}", f"MERGED/{name}"))
+            sys.stdout.writelines(lines)
+            code = max(code, _DIFFERS if lines else 0)
+    if code:
+        raise typer.Exit(code)
+
+
+def _both(
+    client: Client, item: Manifest, default: str, field_manager: str, *, server_side: bool
+) -> tuple[JsonObject | None, JsonObject]:
+    """Return the object as it is, None if there is none, and as it would be."""
+    kind = item.kind
+    if kind is None or not item.name:
+        raise CliError(f"{item.place}: an object without a name cannot be compared")
+    namespace = item.namespace(default)
+    wanted = last_applied.wanted(item, kind, namespace)
+    manager = field_manager or ("kubectl" if server_side else last_applied.MANAGER)
+    parameters = options.parameters(options.SERVER, manager)
+    try:
+        before = client.get(kind, namespace, item.name)
+    except ServerError as error:
+        if error.reason != "NotFound":
+            raise
+        before = None
+    if server_side:
+        after = client.patch(
+            kind, namespace, item.name, wanted.plain, content_type=APPLY_PATCH, options={**parameters, "force": "true"}
+        )
+    elif before is None:
+        after = client.create(kind, namespace, wanted.annotated, options=parameters)
+    else:
+        change = last_applied.change(before, wanted, kind)
+        after = client.patch(kind, namespace, item.name, change, options=parameters) if change else before
+    return before, after
+
+
+def _lines(found: JsonObject | None) -> list[str]:
+    """Return the lines to compare, without what only the server keeps of a write."""
+    if found is None:
+        return []
+    metadata: dict[str, Any] = dict(found.get("metadata") or {})
+    metadata.pop("managedFields", None)
+    if annotations := metadata.get("annotations"):
+        hidden = {last_applied.ANNOTATION, last_applied.EARLIER}
+        left = {key: value for key, value in annotations.items() if key not in hidden}
+        metadata = {key: value for key, value in metadata.items() if key != "annotations"}
+        metadata |= {"annotations": left} if left else {}
+    return output.to_yaml({**found, "metadata": metadata}).splitlines(keepends=True)
