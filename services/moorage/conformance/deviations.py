@@ -316,6 +316,20 @@ class Deviation(Enum):
         "Objects were accepted in any namespace by earlier versions, and go on as before.",
         (),
     )
+    ORPHANED_PODS_ARE_MADE_AGAIN = DeviationEntry(
+        "orphaned-pods-are-made-again",
+        "When a Deployment is deleted with `Orphan`, its ReplicaSets make new pods, and those of the Deployment end.",
+        "The pods stay: they belong to the ReplicaSets.",
+        "The pods of a Deployment are decided on as a whole, in the partition of its key.",
+        (),
+    )
+    NO_PROGRESS_DEADLINE = DeviationEntry(
+        "no-progress-deadline",
+        "A rollout that makes no progress stays `Progressing` with the reason `ReplicaSetUpdated`.",
+        "After `progressDeadlineSeconds` it is False with the reason `ProgressDeadlineExceeded`.",
+        "A status follows from records alone, and no record says that nothing happens.",
+        (),
+    )
     POD_GOES_AT_ONCE = DeviationEntry(
         "pod-goes-at-once",
         "A deleted pod goes at once, with its binding, unless finalizers hold it. Grace periods are not used.",

@@ -26,9 +26,6 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
-_WITHOUT_AN_OBJECT = frozenset({405, 406, 415})
-"""Refusals of the request's form. Their details are empty, but there, as in Kubernetes."""
-
 _SHOWN = 256  # the number of characters of an invalid value that are shown
 
 
@@ -64,7 +61,9 @@ class StatusError(Exception):
         self.code = code
         self.message = message
         self.reason = reason or _REASONS.get(code, "Unknown")
-        self.details = dict(details or {})
+        self.details = None if details is None else dict(details)
+        """Names what the error is about. Empty details are shown as such, as Kubernetes shows them."""
+
         self.causes = tuple(causes)
         self.retry_after = retry_after
         self.token = token
@@ -72,7 +71,7 @@ class StatusError(Exception):
 
     def document(self) -> dict[str, Any]:
         """The `Status` object."""
-        details = dict(self.details)
+        details = dict(self.details or {})
         if self.causes:
             details["causes"] = [cause.document() for cause in self.causes]
         if self.retry_after:
@@ -86,7 +85,7 @@ class StatusError(Exception):
             "reason": self.reason,
             "code": self.code,
         }
-        if details or self.code in _WITHOUT_AN_OBJECT:
+        if details or self.details is not None:
             status["details"] = details
         return status
 
@@ -98,7 +97,7 @@ def bad_request(message: str, causes: Iterable[Cause] = ()) -> StatusError:
 
 def no_such_path() -> StatusError:
     """404: no resource is served there."""
-    return StatusError(404, "the server could not find the requested resource")
+    return StatusError(404, "the server could not find the requested resource", details={})
 
 
 def not_found(group: str, plural: str, name: str) -> StatusError:

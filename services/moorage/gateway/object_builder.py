@@ -50,4 +50,6 @@ class ObjectBuilder:
         if not kind.has_generation and "generation" in found["metadata"]:
             metadata = {name: value for name, value in found["metadata"].items() if name != "generation"}
             found = {**found, "metadata": metadata}
-        return found if found.get("apiVersion") == kind.api_versions[0] else {**found, "apiVersion": kind.api_versions[0]}
+        return (
+            found if found.get("apiVersion") == kind.api_versions[0] else {**found, "apiVersion": kind.api_versions[0]}
+        )

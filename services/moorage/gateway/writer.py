@@ -29,6 +29,7 @@ from moorage.kinds.status.namespaces import NamespaceIndex
 from moorage.kinds.status.pods import evicted_uid
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.clock import Clock
+from moorage_schemas.condition import ConditionReported
 from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id
@@ -36,7 +37,7 @@ from moorage_schemas.resource import PodOrder, ResourceDeclared, TaintWish, reso
 from moorage_schemas.resources.configuration import CONFIGURATION_KIND, MoorageConfiguration
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.meta import Resource
-from moorage_schemas.topics import AUDIT, CONFIGURATION, FLEET, RESOURCES, Topic
+from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, CONFIGURATION, FLEET, RESOURCES, Topic
 
 SOURCE = "moorage/gateway"
 READ_BACK_WITHIN = 15.0
@@ -201,6 +202,7 @@ class Writer:
             validation.check_update(present, prepared, kind)
             validation.refuse(kind, object_id.name, deletion.validate_finalizers(stored.object, prepared))
             prepared = kind.definition.without_decided(prepared, stored.object)
+            prepared = kind.definition.same(prepared, stored.object, self._store.tables)
             wished = self._wishes(kind, stored, resource, prepared, caller)
             new = defaults.updated(prepared, stored.object, wished=bool(wished))
             if new == stored.object and not wished:
@@ -342,6 +344,34 @@ class Writer:
                 meta = self._meta(owner_id, event_id(owner_id.key, declared.uid, declared.version), caller)
                 audited = self._audit(object_id, declared, verb, caller).model_copy(update={"uid": placed.uid})
                 await self._commit(owner_id, declared, meta, audited)
+
+    async def report(self, reports: Iterable[ConditionReported], caller: Caller) -> None:
+        """Write condition reports. They count when condition-ingest has accepted them.
+
+        Raises:
+            StatusError: nothing can be written now.
+        """
+        self._ensure_writable()
+        now = self._clock.now()
+        await self._log.report(
+            [
+                Write(
+                    CONDITION_REPORTS,
+                    one.target.key,
+                    one.target.key,
+                    one,
+                    Meta(
+                        id=str(uuid.uuid4()),
+                        source=SOURCE,
+                        type=CONDITION_REPORTS.event_type,
+                        time=now,
+                        subject=one.target.key,
+                        traceparent=caller.traceparent,
+                    ),
+                )
+                for one in reports
+            ]
+        )
 
     async def finish(self, object_id: ObjectId, uid: str, caller: Caller) -> bool:
         """Let a namespace go that is being deleted and has no content, as far as its other finalizers allow.

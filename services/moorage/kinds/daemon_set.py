@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.families.controllers import ControllerKind, controller_columns
+from moorage.kinds.families.controllers import ControllerKind, controller_columns, rolling
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, of
 from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, SELECTOR, labels_text, number
 
 if TYPE_CHECKING:
     from moorage.kinds.status.controllers import Counts
-    from moorage.kinds.status.records import Document
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
+    from moorage_schemas.resources.dedicated import DedicatedNodes
     from moorage_schemas.resources.workloads import DaemonSet
 
 
@@ -54,16 +57,22 @@ class DaemonSetKind(ControllerKind["DaemonSet"]):
 
         return DaemonSet
 
-    def counted(self, counts: Counts, generation: int) -> Document:
+    def admitted(self, document: dict[str, Any], rules: Iterable[DedicatedNodes]) -> dict[str, Any]:
+        """See `Kind`."""
+        return rolling(document)
+
+    def counted(self, counts: Counts, resource: ResourceDeclared, records: Records) -> Document:
         """See `ControllerKind`."""
+        from moorage.kinds.status.rollouts import updated
+
         return {
-            "observedGeneration": generation,
+            "observedGeneration": resource.object["metadata"].get("generation", 1),
             "desiredNumberScheduled": counts.replicas,
             "currentNumberScheduled": counts.scheduled,
             "numberReady": counts.ready,
             "numberAvailable": counts.ready,
             "numberUnavailable": counts.replicas - counts.ready,
-            "updatedNumberScheduled": counts.scheduled,
+            "updatedNumberScheduled": updated(resource, records).scheduled,
             "numberMisscheduled": 0,
         }
 

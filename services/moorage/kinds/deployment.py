@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from moorage.kinds.families.controllers import ControllerKind
 from moorage.kinds.printing.columns import AGE, TableColumn
@@ -10,7 +11,8 @@ from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, SELECTOR, numb
 
 if TYPE_CHECKING:
     from moorage.kinds.status.controllers import Counts
-    from moorage.kinds.status.records import Document
+    from moorage.kinds.status.records import Document, ObjectId, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.workloads import Deployment
 
 
@@ -40,11 +42,30 @@ class DeploymentKind(ControllerKind["Deployment"]):
 
         return Deployment
 
-    def counted(self, counts: Counts, generation: int) -> Document:
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status.rollouts import with_revision
+
+        found = super().shown(object_id, records)
+        return found if found is None else with_revision(found, records)
+
+    def without_decided(self, document: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Kind`. The number of the present template is not kept in the deployment."""
+        from moorage.kinds.status.rollouts import without_revision
+
+        return without_revision(document, stored)
+
+    def counted(self, counts: Counts, resource: ResourceDeclared, records: Records) -> Document:
         """See `ControllerKind`."""
-        unavailable = counts.replicas - counts.ready
-        status = super().counted(counts, generation)
-        return {**status, "updatedReplicas": counts.replicas, "unavailableReplicas": unavailable}
+        from moorage.kinds.status.rollouts import deployment_conditions, updated
+
+        new = updated(resource, records)
+        return {
+            **super().counted(counts, resource, records),
+            "updatedReplicas": new.replicas,
+            "unavailableReplicas": counts.replicas - counts.ready,
+            "conditions": deployment_conditions(resource, counts, new),
+        }
 
 
 KIND = DeploymentKind()

@@ -36,6 +36,7 @@ class EvictionBudgetKind(Kind["EvictionBudget"]):
     short_names = ("eb",)
     namespaced = False
     order = 180
+    status_shown = True
     apply_order = 40
     unknown_fields = UnknownFields.REFUSED
     columns = (

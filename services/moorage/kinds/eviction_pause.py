@@ -62,6 +62,7 @@ class EvictionPauseKind(Kind["EvictionPause"]):
     cli_names = ("ep",)
     namespaced = False
     order = 190
+    status_shown = True
     apply_order = 30
     unknown_fields = UnknownFields.REFUSED
     columns = (

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
     from moorage.kinds.status.controllers import Counts
-    from moorage.kinds.status.records import Document
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.workloads import Job
 
 
@@ -74,7 +75,7 @@ class JobKind(ControllerKind["Job"]):
         selector = validate_same(before, after, "selector")
         return selector + validate_same(before, after, "template", shown=False)
 
-    def counted(self, counts: Counts, generation: int) -> Document:
+    def counted(self, counts: Counts, resource: ResourceDeclared, records: Records) -> Document:
         """See `ControllerKind`."""
         return {"active": counts.replicas, "ready": counts.ready, "scheduledReplicas": counts.scheduled}
 

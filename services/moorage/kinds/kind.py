@@ -104,6 +104,9 @@ class Kind(ABC, Generic[ResourceT]):
     """Whether its objects show `metadata.generation`, the number of their desired states. As in Kubernetes, those
     without a desired state do not."""
 
+    status_shown: ClassVar[bool] = False
+    """Whether its `status` is a subresource although only the services decide it, as Kubernetes' clients expect."""
+
     in_all: ClassVar[bool] = False
     """Whether `get all` shows it: kubectl's category of that name."""
 
@@ -151,7 +154,8 @@ class Kind(ABC, Generic[ResourceT]):
     @property
     def subresources(self) -> tuple[str, ...]:
         """The subresources of its objects."""
-        return (*(("scale",) if self.scaled else ()), *(("status",) if self.status_declared else ()))
+        has_status = self.status_shown or self.status_declared
+        return (*(("scale",) if self.scaled else ()), *(("status",) if has_status else ()))
 
     @property
     @abstractmethod
@@ -164,16 +168,11 @@ class Kind(ABC, Generic[ResourceT]):
         return ()
 
     def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
-        """Return the errors in an object's name, namespace and labels."""
-        from moorage.core.admission.validation.core import validate_metadata
+        """Return the errors in an object's name, namespace, labels and annotations."""
+        from moorage.core.admission.validation.core import validate_annotations, validate_metadata
 
-        return validate_metadata(
-            metadata.name,
-            metadata.namespace,
-            metadata.labels or {},
-            metadata.annotations or {},
-            namespaced=self.namespaced,
-        )
+        found = validate_metadata(metadata.name, metadata.namespace, metadata.labels or {}, namespaced=self.namespaced)
+        return [*found, *validate_annotations(metadata.annotations or {})]
 
     def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
         """Return the errors in the rest of an object.
@@ -241,6 +240,16 @@ class Kind(ABC, Generic[ResourceT]):
         Args:
             document: what is wanted, with the defaults of admission.
             stored: the object as it was declared.
+        """
+        return document
+
+    def same(self, document: Document, stored: Mapping[str, Any], records: Records) -> Document:
+        """A change with those parts as they are kept that mean the same, so that they do not count as changed.
+
+        Args:
+            document: what is wanted, with the defaults of admission.
+            stored: the object as it was declared.
+            records: the latest records.
         """
         return document
 

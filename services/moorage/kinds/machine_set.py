@@ -32,6 +32,7 @@ class MachineSetKind(Kind["MachineSet"]):
     cli_names = ("ms",)
     namespaced = True
     order = 130
+    status_shown = True
     apply_order = 90
     scaled = True
     columns = (

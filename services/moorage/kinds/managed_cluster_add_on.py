@@ -31,6 +31,7 @@ class ManagedClusterAddOnKind(Kind["ManagedClusterAddOn"]):
     short_names = ("mca",)
     namespaced = True
     order = 250
+    status_shown = True
     apply_order = 170
     columns = (
         TableColumn("AVAILABLE", condition("Available")),

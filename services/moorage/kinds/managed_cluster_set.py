@@ -45,6 +45,7 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
     short_names = ("mclset", "mclsets")
     namespaced = False
     order = 210
+    status_shown = True
     apply_order = 120
     unknown_fields = UnknownFields.WARNED
     columns = (

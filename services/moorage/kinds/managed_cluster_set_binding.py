@@ -31,6 +31,7 @@ class ManagedClusterSetBindingKind(Kind["ManagedClusterSetBinding"]):
     short_names = ("mclsetbinding", "mclsetbindings")
     namespaced = True
     order = 220
+    status_shown = True
     apply_order = 130
     unknown_fields = UnknownFields.WARNED
     columns = (

@@ -29,6 +29,7 @@ class NamespaceKind(Untyped):
     short_names = ("ns",)
     namespaced = False
     order = 10
+    status_shown = True
     field_selectors: ClassVar[Mapping[str, str]] = {"status.phase": "Active"}
     apply_order = 10
     has_generation = False

@@ -78,6 +78,7 @@ class PlacementKind(Kind["Placement"]):
     singular = "placement"
     namespaced = True
     order = 230
+    status_shown = True
     apply_order = 180
     unknown_fields = UnknownFields.WARNED
     fields_elsewhere = frozenset({"status", "spec.spreadPolicy"})

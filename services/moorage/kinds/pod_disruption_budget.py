@@ -31,6 +31,7 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
     short_names = ("pdb",)
     namespaced = True
     order = 120
+    status_shown = True
     apply_order = 50
     columns = (
         TableColumn("MIN AVAILABLE", text("spec", "minAvailable", default="N/A")),

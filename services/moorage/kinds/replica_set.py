@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from moorage.kinds.families.controllers import ControllerKind
 from moorage.kinds.printing.columns import AGE, text
 from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, SELECTOR, number
 
 if TYPE_CHECKING:
+    from moorage.kinds.status.records import Document, ObjectId, Records
     from moorage_schemas.resources.workloads import ReplicaSet
 
 
@@ -39,6 +40,21 @@ class ReplicaSetKind(ControllerKind["ReplicaSet"]):
         from moorage_schemas.resources.workloads import ReplicaSet
 
         return ReplicaSet
+
+    def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Kind`. While a deployment has the set, its spec is the deployment's. Without one it is on its own."""
+        from moorage.kinds.status.rollouts import made_by_deployment
+
+        if made_by_deployment(wanted):
+            return {**wanted, "spec": {**shown["spec"], "replicas": 0}}
+        return wanted
+
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status.rollouts import made_by_deployment, shown_replica_set
+
+        found = super().shown(object_id, records)
+        return shown_replica_set(found, records) if found is not None and made_by_deployment(found) else found
 
 
 KIND = ReplicaSetKind()

@@ -21,6 +21,7 @@ class ServiceKind(Untyped):
     namespaced = True
     order = 110
     has_generation = False
+    status_shown = True
     container_subresources = ("proxy",)
     field_selectors: ClassVar[Mapping[str, str]] = {"spec.clusterIP": "", "spec.type": "ClusterIP"}
     columns = (TableColumn("TYPE", text("spec", "type", default="ClusterIP")), AGE)

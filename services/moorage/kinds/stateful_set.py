@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from moorage.kinds.families.controllers import ControllerKind
+from moorage.kinds.families.controllers import ControllerKind, rolling
 from moorage.kinds.printing.columns import AGE, TableColumn
 from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, ready_of
 
 if TYPE_CHECKING:
+    from moorage.kinds.status.controllers import Counts
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
+    from moorage_schemas.resources.dedicated import DedicatedNodes
     from moorage_schemas.resources.workloads import StatefulSet
 
 
@@ -29,6 +34,24 @@ class StatefulSetKind(ControllerKind["StatefulSet"]):
         from moorage_schemas.resources.workloads import StatefulSet
 
         return StatefulSet
+
+    def admitted(self, document: dict[str, Any], rules: Iterable[DedicatedNodes]) -> dict[str, Any]:
+        """See `Kind`."""
+        return rolling(document)
+
+    def counted(self, counts: Counts, resource: ResourceDeclared, records: Records) -> Document:
+        """See `ControllerKind`."""
+        from moorage.kinds.status.rollouts import revisions, updated
+
+        current, update = revisions(resource, records)
+        new = updated(resource, records).replicas
+        return {
+            **super().counted(counts, resource, records),
+            "updatedReplicas": new,
+            "currentReplicas": new if current == update else counts.replicas - new,
+            "currentRevision": current,
+            "updateRevision": update,
+        }
 
 
 KIND = StatefulSetKind()

@@ -201,7 +201,7 @@ async def test_what_a_controller_counts_follows_every_record() -> None:
         for record in UNITS["workload"].records(number):
             tables.apply(record.topic, record.key, record.event)
     owner = tables.resources["Deployment/team-0/app-0000000"]
-    assert counts(owner, tables) == (10, 10, 10)
+    assert counts(owner, tables)[:3] == (10, 10, 10)
     pods = [record for number in range(10) for record in UNITS["workload"].records(number)]
     for record in pods:
         if record.topic is WORKLOAD_CONDITIONS and "00003" in record.key:
@@ -210,9 +210,9 @@ async def test_what_a_controller_counts_follows_every_record() -> None:
             tables.apply(record.topic, record.key, None)
         if record.topic is PLACEMENTS and "00005" in record.key:
             tables.apply(record.topic, record.key, None)
-    assert counts(owner, tables) == (9, 9, 7)
+    assert counts(owner, tables)[:3] == (9, 9, 7)
     newer = {**owner.object, "metadata": {**owner.object["metadata"], "uid": "another"}}
     tables.apply(RESOURCES, owner.key, owner.model_copy(update={"object": newer}))
-    assert counts(tables.resources[owner.key], tables) == (0, 0, 0)
+    assert counts(tables.resources[owner.key], tables)[:3] == (0, 0, 0)
     tables.apply(RESOURCES, owner.key, owner)
-    assert counts(tables.resources[owner.key], tables) == (9, 9, 7)
+    assert counts(tables.resources[owner.key], tables)[:3] == (9, 9, 7)

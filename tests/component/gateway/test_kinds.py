@@ -378,7 +378,7 @@ async def test_scale_reads_and_changes_the_number_alone() -> None:
         ("PATCH", "none/scale", {"spec": {"replicas": 1}}, 404, "not found"),
         ("GET", "none/scale", None, 404, "not found"),
         ("DELETE", "web/scale", None, 405, "does not allow"),
-        ("GET", "web/status", None, 404, "could not find"),
+        ("GET", "web/nothing", None, 404, "could not find"),
         ("PATCH", "web/scale?dryRun=Some", {"spec": {"replicas": 1}}, 422, "dryRun"),
     ],
 )

@@ -102,6 +102,51 @@ async def test_options_that_are_not_allowed(query: str, code: int, message: str)
     assert message in answer.json()["message"]
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ("a in web", "unable to parse requirement: found 'web' expected: '('"),
+        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("a=(", "unable to parse requirement: found '(', expected: identifier"),
+        ("!", "unable to parse requirement: found '', expected: identifier"),
+        ("a in (", "unable to parse requirement: found '', expected: ',', ')' or identifier"),
+        ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+        ("a=b,", "found '', expected: identifier after ','"),
+        ("=b", "found '=', expected: !, identifier, or 'end of string'"),
+        ("a!=b c", "found 'c', expected: ',' or 'end of string'"),
+        ("(a", "found '(', expected: !, identifier, or 'end of string'"),
+        ("a>x", "for 'Gt', 'Lt' operators, the value must be an integer"),
+        ("a=b;c", 'values[0][a]: Invalid value: "b;c"'),
+        ("a/b/c=d", 'Invalid value: "a/b/c"'),
+    ],
+)
+async def test_label_selectors_that_cannot_be_read(labels: str, message: str) -> None:
+    answer = await Fixture().call("GET", NODES, params={"labelSelector": labels})
+    assert (answer.status_code, answer.json()["reason"]) == (400, "BadRequest")
+    assert message in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "left"),
+    [
+        ("even in (true, maybe)", "024"),
+        ("even notin (true)", "13"),
+        ("!even", ""),
+        ("even,even!=true", "13"),
+        ("number>2", "34"),
+        ("number<1", "0"),
+        ("number>2,even==true", "4"),
+        ("even in ()", ""),
+    ],
+)
+async def test_label_selectors_with_sets_and_numbers(labels: str, left: str) -> None:
+    gateway = Fixture()
+    for number in range(5):
+        values = {"even": str(number % 2 == 0).lower(), "number": str(number)}
+        await gateway.ok("POST", NODES, {"metadata": {"name": f"n{number}", "labels": values}})
+    assert names(await gateway.ok("GET", NODES, params={"labelSelector": labels})) == [f"n{one}" for one in left]
+
+
 async def test_a_kind_without_fields_of_its_own_names_those_that_there_are() -> None:
     gateway = Fixture()
     answer = await gateway.call("GET", "/api/v1/configmaps?fieldSelector=data.a=b")
@@ -187,7 +232,7 @@ async def test_what_a_list_selects_is_deleted(query: str, left: list[str]) -> No
         ([1], "", 400, "JSON object"),
         (None, "?gracePeriodSeconds=soon", 400, "invalid syntax"),
         (None, "?propagationPolicy=Never", 422, "Unsupported value"),
-        ({"preconditions": {"uid": "another"}}, "", 409, "uid"),
+        ({"preconditions": {"uid": "another"}}, "", 409, "the UID in the precondition (another) does not match"),
         ({"preconditions": {"resourceVersion": "77"}}, "", 409, "modified"),
     ],
 )

@@ -113,6 +113,12 @@ async def test_errors_are_status_objects(method: str, path: str, body: Any, code
             "spec.tolerations[0].operator",
             "value must be empty when `operator` is 'Exists'",
         ),
+        (
+            PODS,
+            pod() | {"metadata": {"name": "p", "annotations": {"a b": "c"}}},
+            "metadata.annotations",
+            'value: "a b"',
+        ),
         (PODS, pod() | {"metadata": {"name": "p", "labels": {"a b": "c"}}}, "metadata.labels", 'Invalid value: "a b"'),
         (
             "/apis/apps/v1/namespaces/default/deployments",
@@ -313,7 +319,8 @@ async def test_a_pod_shows_where_it_was_placed_and_why_not() -> None:
     gateway.log.append(PLACEMENTS, key, key, placed("p1", uid, PlacementState.PLACED, target=node_ref("n1")))
     bound = await gateway.ok("GET", f"{PODS}/p1")
     assert (bound["spec"]["nodeName"], bound["status"]["phase"]) == ("n1", "Pending")
-    assert [(one["type"], one["status"]) for one in bound["status"]["conditions"]] == [("PodScheduled", "True")]
+    conditions = {one["type"]: one["status"] for one in bound["status"]["conditions"]}
+    assert (conditions["PodScheduled"], conditions["Ready"]) == ("True", "False")
     found = await gateway.ok("GET", "/api/v1/pods?fieldSelector=spec.nodeName=n1")
     assert [item["metadata"]["name"] for item in found["items"]] == ["p1"]
     # A pod that is sent back as it was shown is not bound to its node by that.

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import Fixture
 
+from moorage.kinds.openapi.strict import decode_document
+
 PROTOBUF = "application/com.github.proto-openapi.spec.v2"
 
 
@@ -81,3 +83,56 @@ async def test_what_is_not_there_is_not_found(gateway: Fixture) -> None:
     assert await gateway.status("/openapi/v1") == 404
     for path in ("/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1"):
         assert (await gateway.call("GET", path, headers={"accept": "text/html"})).status_code == 406
+
+
+SHOWN = [
+    ("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node"}),
+    ("/api/v1/namespaces/shop/pods", {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c"}]}}),
+    (
+        "/apis/policy/v1/namespaces/shop/poddisruptionbudgets",
+        {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": {"minAvailable": 1}},
+    ),
+    (
+        "/apis/cluster.karmada.io/v1alpha1/clusters",
+        {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "spec": {"syncMode": "Push"}},
+    ),
+    (
+        "/apis/cluster.open-cluster-management.io/v1/managedclusters",
+        {"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "spec": {}},
+    ),
+    *(
+        (
+            f"/apis/{version}/namespaces/shop/{kind.lower()}s",
+            {
+                "apiVersion": version,
+                "kind": kind,
+                "spec": {
+                    "template": {
+                        "metadata": {"labels": {"a": "b"}},
+                        "spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": restart},
+                    },
+                    **({"selector": {"matchLabels": {"a": "b"}}} if kind != "Job" else {}),
+                },
+            },
+        )
+        for version, kind, restart in (
+            ("apps/v1", "Deployment", "Always"),
+            ("apps/v1", "StatefulSet", "Always"),
+            ("apps/v1", "DaemonSet", "Always"),
+            ("batch/v1", "Job", "Never"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), SHOWN, ids=lambda one: one.rpartition("/")[2] if isinstance(one, str) else ""
+)
+async def test_what_is_shown_may_be_sent_back(gateway: Fixture, path: str, body: dict[str, Any]) -> None:
+    sent = await gateway.call("POST", path, {**body, "metadata": {"name": "a"}})
+    assert sent.status_code == 201, sent.text
+    shown = (await gateway.call("GET", f"{path}/a")).json()
+    group, _, version = body["apiVersion"].rpartition("/")
+    for subresource in ("", "status"):
+        found = decode_document(group, version, body["kind"], shown, subresource=subresource)
+        assert (found.problems, found.violations) == ((), ())

@@ -189,3 +189,19 @@ async def test_custom_resources_have_no_protobuf() -> None:
     assert answer.status_code == 406
     body = await gateway.http.post(CLUSTERS, content=b"k8s\x00", headers={"content-type": PROTOBUF})
     assert (body.status_code, body.json()["reason"]) == (415, "UnsupportedMediaType")
+
+
+async def test_a_status_that_the_services_decide_can_be_read_and_is_not_taken_over() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", DEPLOYMENTS, deployment())
+    shown = await gateway.ok("GET", f"{DEPLOYMENTS}/web/status")
+    assert shown == await gateway.ok("GET", f"{DEPLOYMENTS}/web")
+    written = len(gateway.log.written)
+    sent = {**shown, "status": {"readyReplicas": 9}}
+    for method, body in (("PUT", sent), ("PATCH", {"status": {"readyReplicas": 9}})):
+        answer = await gateway.call(method, f"{DEPLOYMENTS}/web/status", body)
+        assert (answer.status_code, answer.json()) == (200, shown)
+        assert "Moorage's services decide it" in answer.headers["warning"]
+    stale = {**sent, "metadata": {**shown["metadata"], "resourceVersion": "77"}}
+    assert (await gateway.call("PUT", f"{DEPLOYMENTS}/web/status", stale)).status_code == 409
+    assert len(gateway.log.written) == written

@@ -7,6 +7,7 @@ from datetime import datetime
 import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node_ref, pod, pod_ref
 
+from moorage.core.scheduling.nodes.workloads import template_hash
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
@@ -16,6 +17,8 @@ from moorage_schemas.topics import BINDINGS, PLACEMENTS
 PODS = "/api/v1/namespaces/default/pods"
 APPS = "/apis/apps/v1/namespaces/default"
 P1, N1 = pod_ref("p1"), node_ref("n1")
+BOUND = {"PodScheduled": "True", "Initialized": "True"}
+TEMPLATE = template_hash(deployment()["spec"]["template"])
 
 
 def place(
@@ -29,6 +32,7 @@ def place(
         generation=1,
         state=PlacementState.PLACED,
         target=node_ref(node),
+        template_hash=TEMPLATE,
         decided_time=NOW,
     )
     gateway.log.append(PLACEMENTS, workload.key, (owner or workload).key, event)
@@ -50,7 +54,37 @@ async def shown(gateway: Fixture) -> tuple[str, dict[str, str]]:
 
 
 async def test_a_bound_pod_that_nobody_has_reported_is_pending() -> None:
-    assert await shown(await one_pod()) == ("Pending", {"PodScheduled": "True"})
+    unready = {"ContainersReady": "False", "Ready": "False"}
+    assert await shown(await one_pod()) == ("Pending", {**BOUND, **unready})
+
+
+async def test_the_status_of_a_pod_is_that_of_kubernetes() -> None:
+    gateway = await one_pod()
+    status = (await gateway.ok("GET", f"{PODS}/p1"))["status"]
+    assert status["qosClass"] == "BestEffort"
+    assert not {"startTime", "containerStatuses", "hostIP", "podIP"} & status.keys()
+    assert [one.get("reason") for one in status["conditions"] if one["type"] == "Ready"] == ["NotReported"]
+    gateway.reported(P1, N1, ConditionStatus.TRUE, at=later(5))
+    status = (await gateway.ok("GET", f"{PODS}/p1"))["status"]
+    assert status["startTime"] == "2026-01-01T12:00:00Z"
+    assert status["containerStatuses"] == [
+        {
+            "name": "main",
+            "image": "app:1",
+            "imageID": "",
+            "ready": True,
+            "restartCount": 0,
+            "started": True,
+            "state": {"running": {"startedAt": "2026-01-01T12:00:05Z"}},
+        }
+    ]
+    assert [one["type"] for one in status["conditions"]] == [
+        "PodScheduled",
+        "Initialized",
+        "ContainersReady",
+        "Ready",
+        "Healthy",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +100,7 @@ async def test_a_reported_pod_runs_and_is_as_ready_as_it_is_healthy(status: Cond
     gateway.reported(P1, N1, status)
     assert await shown(gateway) == (
         phase,
-        {"PodScheduled": "True", "Healthy": status.value, "Ready": status.value},
+        {**BOUND, "Healthy": status.value, "Ready": status.value, "ContainersReady": status.value},
     )
     listed = await gateway.ok("GET", f"{PODS}?fieldSelector=status.phase={phase}")
     assert [one["metadata"]["name"] for one in listed["items"]] == ["p1"]
@@ -75,9 +109,10 @@ async def test_a_reported_pod_runs_and_is_as_ready_as_it_is_healthy(status: Cond
 async def test_what_a_deployer_says_of_readiness_itself_stands() -> None:
     gateway = await one_pod()
     gateway.reported(P1, N1, ConditionStatus.FALSE, condition="Ready")
-    assert await shown(gateway) == ("Pending", {"PodScheduled": "True", "Ready": "False"})
+    unready = {"ContainersReady": "False", "Ready": "False"}
+    assert await shown(gateway) == ("Pending", {**BOUND, **unready})
     gateway.reported(P1, N1, ConditionStatus.TRUE)
-    assert await shown(gateway) == ("Running", {"PodScheduled": "True", "Healthy": "True", "Ready": "False"})
+    assert await shown(gateway) == ("Running", {**BOUND, "Healthy": "True", **unready})
 
 
 @pytest.mark.parametrize(("accepted", "counts"), [(later(-1), False), (NOW, True), (later(1), True)])
@@ -105,8 +140,11 @@ async def test_a_report_ends_with_the_binding_and_a_later_binding_begins_without
     assert (await shown(gateway))[0] == "Running"
 
 
+NOT_COUNTED = {"observedGeneration", "numberMisscheduled", "conditions"}
+
+
 def counts(status: Json) -> dict[str, int]:
-    return {name: value for name, value in status.items() if name not in {"observedGeneration", "numberMisscheduled"}}
+    return {name: value for name, value in status.items() if name not in NOT_COUNTED}
 
 
 @pytest.mark.parametrize(

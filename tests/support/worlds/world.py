@@ -171,6 +171,13 @@ class World:
         self.objects[key] = {**self.objects[key], "metadata": {**self.objects[key]["metadata"], **mark}}
         return self.write(key)
 
+    def own(self, kind: str, name: str, *owners: Mapping[str, Any], namespace: str = "default") -> Record:
+        """Write that an object belongs to others."""
+        key = self._key(kind, name, namespace)
+        metadata = {**self.objects[key]["metadata"], "ownerReferences": list(owners)}
+        self.objects[key] = {**self.objects[key], "metadata": metadata}
+        return self.write(key)
+
     def delete(self, kind: str, name: str, *, namespace: str = "default") -> Record:
         """Delete an object if it exists. A later object with the same name is a different one."""
         key = self._key(kind, name, namespace)

@@ -150,6 +150,19 @@ def test_only_built_in_kinds_take_protobuf_and_strategic_merge_patches() -> None
     assert protobuf in node["put"]["requestBody"]["content"]
     own = DOCUMENTS.of("apis/moorage.io/v1alpha1")
     assert own is not None
+    clusters = Documents(
+        [
+            {
+                "groupVersion": "cluster.karmada.io/v1alpha1",
+                "resources": [{"name": "clusters", "kind": "Cluster", "namespaced": False, "verbs": WRITING}],
+            }
+        ],
+        "v1",
+    ).of("apis/cluster.karmada.io/v1alpha1")
+    assert clusters is not None
+    cluster = json.loads(clusters.body)["paths"]["/apis/cluster.karmada.io/v1alpha1/clusters/{name}"]
+    assert strategic in cluster["patch"]["requestBody"]["content"]
+    assert protobuf not in cluster["put"]["requestBody"]["content"]
     budget = json.loads(own.body)["paths"]["/apis/moorage.io/v1alpha1/evictionbudgets/{name}"]
     assert strategic not in budget["patch"]["requestBody"]["content"]
     assert protobuf not in budget["put"]["requestBody"]["content"]

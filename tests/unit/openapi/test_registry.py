@@ -146,3 +146,26 @@ def test_a_version_that_upstream_dropped_has_the_structure_of_the_next_newer_one
         != field_at(schema_of(group, "v1beta2", "ManagedClusterSet"), selector).schema.enum
     )
     assert older.name == "io.open-cluster-management.cluster.v1alpha1.ManagedClusterSet"
+
+
+@pytest.mark.parametrize(
+    ("served", "path"),
+    [
+        (("apps", "v1", "Deployment"), "status.scheduledReplicas"),
+        (("batch", "v1", "Job"), "status.scheduledReplicas"),
+        (("policy", "v1", "PodDisruptionBudget"), "status.held"),
+        (("", "v1", "Node"), "status.heldTaints"),
+        (("cluster.karmada.io", "v1alpha1", "Cluster"), "status.heldTaints"),
+        (("cluster.karmada.io", "v1alpha1", "Cluster"), "status.conditions.lastHeartbeatTime"),
+        (("cluster.open-cluster-management.io", "v1", "ManagedCluster"), "status.heldTaints"),
+        (("cluster.open-cluster-management.io", "v1beta1", "Placement"), "spec.prioritizerPolicy.configurations.name"),
+        (("cluster.open-cluster-management.io", "v1alpha1", "Placement"), "spec.decisionStrategy.groupStrategy"),
+        (("policy.karmada.io", "v1alpha1", "PropagationPolicy"), "spec.failover.cluster.gracePeriodSeconds"),
+    ],
+)
+def test_what_moorage_shows_and_reads_in_addition_is_known(served: tuple[str, str, str], path: str) -> None:
+    assert field_at(schema_of(*served), path).number == 0
+
+
+def test_the_shared_condition_has_no_heartbeat() -> None:
+    assert "lastHeartbeatTime" not in registry.definition(f"{registry.META}.Condition").fields

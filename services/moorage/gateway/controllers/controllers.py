@@ -10,6 +10,7 @@ from moorage.gateway.controllers.garbage_collector import GarbageCollector
 from moorage.gateway.controllers.machine_sets import MachineKeeper
 from moorage.gateway.controllers.namespaces import NamespaceKeeper
 from moorage.gateway.controllers.pod_gc import Sweeper
+from moorage.gateway.controllers.rollouts import RolloutKeeper
 from moorage.gateway.store import Store
 from moorage.gateway.writer import Writer
 from moorage.runtime.tasks import restarted
@@ -25,7 +26,12 @@ class Controllers:
 
     def __init__(self, store: Store, writer: Writer) -> None:
         sweeper = Sweeper(writer)
-        followers = (MachineKeeper(store, writer), NamespaceKeeper(store, writer), GarbageCollector(store, writer))
+        followers = (
+            MachineKeeper(store, writer),
+            NamespaceKeeper(store, writer),
+            GarbageCollector(store, writer),
+            RolloutKeeper(store, writer),
+        )
         self._followers = followers
         self._all = (sweeper, *followers)
         store.evicted = sweeper.found

@@ -8,7 +8,7 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 
 from moorage.core.apimachinery.field_errors import quote
-from moorage.gateway.errors import bad_request, shorten, too_large
+from moorage.gateway.errors import StatusError, bad_request, shorten, too_large
 from moorage.kinds.kind import ServedKind
 
 BODY_LIMIT = 1_000_000
@@ -17,6 +17,9 @@ BODY_LIMIT = 1_000_000
 DEEPEST = 100
 """Levels of nesting. Deeper documents are not resources, and would cost recursion."""
 
+
+_LEFT_OUT = frozenset({"annotations", "finalizers", "labels", "managedFields", "ownerReferences"})
+"""Parts of the metadata that are not there where they are empty."""
 
 Document = dict[str, Any]
 
@@ -90,11 +93,7 @@ def check_identity(document: Document, kind: ServedKind, namespace: str, name: s
     """
     said = str(document.get("apiVersion") or kind.api_version), str(document.get("kind") or kind.kind)
     if said != (kind.api_version, kind.kind):
-        version = said[0].rpartition("/")[2]
-        raise bad_request(
-            f"{kind.kind} in version {quote(str(shorten(version)))} cannot be handled as a {kind.kind}: the path is of "
-            f"{kind.api_version}, Kind={kind.kind}, and the object is of {shorten(said[0])}, Kind={shorten(said[1])}"
-        )
+        raise _of_another_type(kind, *said)
     metadata = document.get("metadata")
     if metadata is None:
         metadata = {}
@@ -116,4 +115,16 @@ def check_identity(document: Document, kind: ServedKind, namespace: str, name: s
         if found != name:
             raise bad_request(f"the name of the object ({shorten(found)}) does not match the name on the URL ({name})")
         metadata["name"] = name
+    metadata = {key: value for key, value in metadata.items() if value or key not in _LEFT_OUT}
     return {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+
+
+def _of_another_type(kind: ServedKind, api_version: str, name: str) -> StatusError:
+    """400: the object is not of the kind that the path names."""
+    version = str(shorten(api_version.rpartition("/")[2]))
+    if name == kind.kind:
+        why = f"no kind {quote(name)} is registered for version {quote(str(shorten(api_version)))}"
+    else:
+        package = kind.group.partition(".")[0] or "core"
+        why = f"converting ({version}.{shorten(name)}) to ({package}.{kind.kind}): unknown conversion"
+    return bad_request(f"{shorten(name)} in version {quote(version)} cannot be handled as a {kind.kind}: {why}")

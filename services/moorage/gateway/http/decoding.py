@@ -136,7 +136,8 @@ def parsed(body: bytes, *, is_yaml: bool = False) -> Any:
     try:
         return parse(body, is_yaml=is_yaml).document
     except ParseError as error:
-        raise bad_request(f"error decoding patch: {error}") from None
+        why = f"error decoding patch: error converting YAML to JSON: {error}"
+        raise bad_request(why if is_yaml else "invalid JSON patch") from None
 
 
 def options_in(request: Request, body: bytes, kind: str) -> Document:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.gateway.admission.deletion import Deleted
-from moorage.gateway.errors import StatusError
+from moorage.gateway.errors import StatusError, conflict
 from moorage.gateway.http import answers, bodies, decoding
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.options import DeletionRequest, delete_options, list_options
@@ -76,9 +76,25 @@ class DeleteVerbs:
     async def _deleted(
         self, request: Request, path: ResourcePath, object_id: ObjectId, asked: DeletionRequest
     ) -> Deleted:
+        self._check_uid(path, object_id, asked.preconditions.uid)
         return await self._backend.writer.delete(
             path.kind, object_id, asked.preconditions, caller(request), options=asked.options, dry_run=asked.dry_run
         )
+
+    def _check_uid(self, path: ResourcePath, object_id: ObjectId, wanted: str) -> None:
+        """Check the uid before the writer does, which compares it in other words.
+
+        Raises:
+            StatusError: 409 if the object has another uid.
+        """
+        present = self._backend.store.get(object_id)
+        uid = present.document["metadata"].get("uid", "") if wanted and present is not None else wanted
+        if uid != wanted:
+            why = (
+                f"the UID in the precondition ({wanted}) does not match the UID in record ({uid}). "
+                "The object might have been deleted and then recreated"
+            )
+            raise conflict(path.kind.group, path.kind.kind, object_id.name, why)
 
     async def _options(self, request: Request) -> DeletionRequest:
         body = await bodies.read_body(request)

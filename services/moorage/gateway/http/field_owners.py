@@ -44,12 +44,10 @@ def management(kind: ServedKind, subresource: str = "") -> FieldManagement:
 
 @cache
 def _management(kind: ServedKind, subresource: str) -> FieldManagement:
-    definition = kind.definition
     is_custom = registry.origin_of(kind.group, kind.kind) in {Origin.CUSTOM, Origin.OWN}
-    reset = reset_fields(
-        kind.group, kind.kind, subresource, has_status="status" in definition.subresources, is_custom=is_custom
-    )
     schema = registry.schema_of(kind.group, kind.version, kind.kind)
+    # Nobody sets a status through the object, whether or not the subresource is served here.
+    reset = reset_fields(kind.group, kind.kind, subresource, has_status="status" in schema.fields, is_custom=is_custom)
     return FieldManagement(
         schema, kind.api_version, kind.kind, subresource=subresource, reset=reset, is_custom=is_custom
     )

@@ -163,12 +163,12 @@ class PatchVerb:
         if path.namespace:
             named.setdefault("namespace", path.namespace)
         config = {**sent.content, "metadata": named}
-        bodies.check_identity(config, path.kind, path.namespace, path.name)
         management = field_owners.management(path.kind)
         try:
             result = management.applied(present, config, how.manager, how.now, force=how.force)
         except PatchError as error:
             raise status_of(error) from None
+        bodies.check_identity(config, path.kind, path.namespace, path.name)
         decoded = sent.decoded(result, present or {}, how.warnings)
         return bodies.check_identity(decoded, path.kind, path.namespace, path.name)
 

@@ -63,4 +63,4 @@ def _subresources(kind: ServedKind) -> tuple[str, ...]:
 
 def not_allowed() -> StatusError:
     """405: the method is not supported there."""
-    return StatusError(405, "the server does not allow this method on the requested resource")
+    return StatusError(405, "the server does not allow this method on the requested resource", details={})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -11,15 +11,15 @@ import orjson
 from moorage.core.apimachinery.field_errors import quote
 from moorage.core.apimachinery.unstructured import at
 from moorage.gateway.errors import bad_request, shorten
+from moorage.gateway.http import label_selectors
+from moorage.gateway.http.label_selectors import Requirement
 from moorage.kinds.kind import Kind
 
 Document = Mapping[str, Any]
 Predicate = Callable[[Document], bool]
 
-_SET = re.compile(r"\s*(?P<key>[^\s!=(),]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)\s*")
 _PAIR = re.compile(r"\s*(?P<key>[^\s!=(),]+)\s*(?P<operator>==|=|!=)\s*(?P<value>[^\s!=(),]*)\s*")
 _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")  # characters that JSON writes as they are
-_HAS = re.compile(r"\s*(?P<not>!?)\s*(?P<key>[^\s!=(),]+)\s*")
 
 _EVERYWHERE: Final = ("metadata.name", "metadata.namespace")
 """The fields that a `fieldSelector` may name for every kind."""
@@ -65,13 +65,13 @@ def selector(labels: str, fields: str, kind: Kind[Any] | None = None) -> Selecto
     Raises:
         StatusError: a selector is invalid, or names a field that is not supported.
     """
-    label_parts = split(labels) if labels.strip() else []
+    requirements = label_selectors.parse(labels)
     field_parts = split(fields) if fields.strip() else []
-    tests = [_label_test(part, labels) for part in label_parts]
+    tests = [_label_test(one) for one in requirements]
     known = kind.field_selectors if kind is not None else {}
     tests += [_field_test(part, known) for part in field_parts]
-    sure = (*label_parts, *(part for part in field_parts if not _may_be_missing(part, known)))
-    return Selector(tests, [text for part in sure if (text := _text_of(part))])
+    sure = (part for part in field_parts if not _may_be_missing(part, known))
+    return Selector(tests, [*_label_texts(requirements), *(text for part in sure if (text := _text_of(part)))])
 
 
 def _may_be_missing(part: str, known: Mapping[str, str]) -> bool:
@@ -99,21 +99,15 @@ def split(text: str) -> list[str]:
     return re.split(r",(?![^()]*\))", text)
 
 
-def _label_test(part: str, whole: str) -> Predicate:
-    if found := _SET.fullmatch(part):
-        key, wanted = found["key"], found["operator"] == "in"
-        values = {value.strip() for value in found["values"].split(",")}
-        return lambda document: (_labels(document).get(key) in values) is wanted
-    if found := _PAIR.fullmatch(part):
-        key, value, same = found["key"], found["value"], found["operator"] != "!="
-        return lambda document: (_labels(document).get(key) == value) is same
-    if found := _HAS.fullmatch(part):
-        key, present = found["key"], not found["not"]
-        return lambda document: (key in _labels(document)) is present
-    raise bad_request(
-        f"unable to parse requirement: labelSelector: invalid value {whole!r}: {part.strip()!r} is not a requirement "
-        "such as key=value, key!=value, key in (a,b), key notin (a,b), key, !key"
-    )
+def _label_test(requirement: Requirement) -> Predicate:
+    return lambda document: requirement.holds(_labels(document))
+
+
+def _label_texts(requirements: Sequence[Requirement]) -> Iterator[bytes]:
+    """Texts that the JSON of every object contains that has the labels."""
+    for one in requirements:
+        if one.operator == "=" and (value := next(iter(one.values))) and _PLAIN.fullmatch(value):
+            yield f'"{value}"'.encode()
 
 
 def _field_test(part: str, known: Mapping[str, str]) -> Predicate:

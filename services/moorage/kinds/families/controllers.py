@@ -50,12 +50,25 @@ def _images(found: Object) -> str:
     return ",".join(str(one.get("image", "")) for one in spec.get("containers") or []) or NONE
 
 
+def rolling(document: dict[str, Any]) -> dict[str, Any]:
+    """A controller with the default of its `updateStrategy`, without which kubectl follows no rollout."""
+    spec = document.get("spec") or {}
+    if spec.get("updateStrategy"):
+        return document
+    return {**document, "spec": {**spec, "updateStrategy": {"type": "RollingUpdate"}}}
+
+
+def _owners(found: Object) -> set[Any]:
+    return {owner.get("uid") for owner in at(found, "metadata", "ownerReferences") or []}
+
+
 class ControllerKind(Kind[ResourceT]):
     """A controller of the group apps: replicas, a selector, a template."""
 
     group: ClassVar[str] = "apps"
     namespaced: ClassVar[bool] = True
     in_all: ClassVar[bool] = True
+    status_shown: ClassVar[bool] = True
     columns: ClassVar[tuple[TableColumn, ...]] = controller_columns(_ready, _scheduled)
     counted_status: ClassVar[bool] = True
 
@@ -64,8 +77,9 @@ class ControllerKind(Kind[ResourceT]):
         """See `Kind`."""
         from moorage.kinds.status.controllers import OwnerIndex
         from moorage.kinds.status.reported import ReportIndex
+        from moorage.kinds.status.rollouts import RolloutIndex
 
-        return (OwnerIndex, ReportIndex)
+        return (OwnerIndex, ReportIndex, RolloutIndex)
 
     def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
         """See `Kind`."""
@@ -89,11 +103,14 @@ class ControllerKind(Kind[ResourceT]):
         ready, scheduled = (column.cell(found, now) for column in self.columns[:2])
         yield Pair("Replicas", f"{ready} ready, {scheduled} scheduled")
         yield tolerations(at(found, "spec", "template", "spec", "tolerations"))
-        uid = at(found, "metadata", "uid")
+        namespace, uids = str(at(found, "metadata", "namespace")), {at(found, "metadata", "uid")}
+        if self.kind == "Deployment":
+            sets = [one for one in related.list("ReplicaSet", namespace) if uids & _owners(one)]
+            uids |= {at(one, "metadata", "uid") for one in sets}
         pods = [
             [str(at(one, "metadata", "name")), pod_status(one), str(at(one, "spec", "nodeName") or NONE)]
-            for one in related.list("Pod", str(at(found, "metadata", "namespace")))
-            if any(owner.get("uid") == uid for owner in at(one, "metadata", "ownerReferences") or [])
+            for one in related.list("Pod", namespace)
+            if uids & _owners(one)
         ]
         yield Rows(f"Pods of this {found.get('kind')} ({len(pods)})", ["NAME", "STATUS", "NODE"], pods)
 
@@ -101,17 +118,24 @@ class ControllerKind(Kind[ResourceT]):
         """See `Kind`."""
         from moorage.kinds.status.controllers import counts
 
-        return self.counted(counts(resource, records), resource.object["metadata"].get("generation", 1))
+        return self.counted(counts(resource, records), resource, records)
 
-    def counted(self, counts: Counts, generation: int) -> Document:
+    def same(self, document: dict[str, Any], stored: Mapping[str, Any], records: Records) -> dict[str, Any]:
+        """See `Kind`. A template that means the same as one that is kept is that one."""
+        from moorage.kinds.status.rollouts import same_template
+
+        return same_template(document, stored, records)
+
+    def counted(self, counts: Counts, resource: ResourceDeclared, records: Records) -> Document:
         """The status of a controller.
 
         Args:
             counts: the numbers of its pods.
-            generation: the generation of the object for which they were counted.
+            resource: the controller.
+            records: the latest records.
         """
         return {
-            "observedGeneration": generation,
+            "observedGeneration": resource.object["metadata"].get("generation", 1),
             "replicas": counts.replicas,
             "scheduledReplicas": counts.scheduled,
             "readyReplicas": counts.ready,

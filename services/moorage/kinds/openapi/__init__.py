@@ -1,7 +1,8 @@
-"""The structure of every kind that is served, and what follows from it.
+"""The structure of every kind that is served, and what follows from it (docs/kinds.md, "Structure").
 
-`registry.py` has the structure of each kind as a `Schema`. Two files of data have that of upstream's kinds:
-`native.json` of types that are built into an API server, `custom.json` of custom resources. They contain names, forms,
-merge keys and protobuf numbers; `make kubernetes-schema` writes them from upstream's Go types, OpenAPI documents and
-manifests. `models.py` derives the structure of Moorage's own kinds from their models.
+`registry.py` has the structure of each kind as a `Schema`. `native.json` and `custom.json` have that of upstream's
+kinds; `make kubernetes-schema` writes them. `additions.py` and `descriptions.json` say what Moorage adds, and
+`models.py` derives the structure of its own kinds from their models.
+
+`strict.py` decodes what is sent as JSON or YAML, `protobuf.py` what is sent as protobuf. `documents.py` makes OpenAPI.
 """

@@ -169,11 +169,11 @@ class Decoder:
     def value(self, schema: Schema, value: Any, path: str, where: tuple[str, ...]) -> Any:
         """A value as its schema has it. A mistyped one is remembered."""
         match schema.form:
-            case Form.STRUCT if isinstance(value, Mapping):
+            case Form.STRUCT if isinstance(value, dict):
                 return self.struct(schema, value, path, where)
             case Form.LIST if isinstance(value, list):
                 return [self._item(schema.items, one, f"{path}[{at}]", where) for at, one in enumerate(value)]
-            case Form.MAP if isinstance(value, Mapping):
+            case Form.MAP if isinstance(value, dict):
                 return self._map(schema, value, path, where)
             case Form.STRUCT | Form.LIST | Form.MAP:
                 return self._mistaken(schema, value, where)

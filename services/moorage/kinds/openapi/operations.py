@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from moorage.kinds.openapi import registry
+from moorage.kinds.openapi.registry import Origin
 from moorage.kinds.openapi.schemas import REFERENCE, Definitions
 
 Json = dict[str, Any]
@@ -134,15 +135,15 @@ class Paths:
         group = str(resource.get("group") or (self._group if "version" not in resource else ""))
         version = str(resource.get("version") or self._version)
         name = self._definitions.kind(registry.schema_of(group, version, kind), group, version, kind)
-        has_protobuf = registry.origin_of(group, kind).has_protobuf
+        origin = registry.origin_of(group, kind)
         at = self.found.setdefault(path, {"parameters": list(_path_parameters(path))})
         at[verb.method] = {
             "description": f"{_WORDS[verb.action]} {kind}",
             "operationId": self._name(verb, resource, everywhere=everywhere),
             "tags": [f"{re.sub('[^a-z0-9]+', '_', self._group) or 'core'}_{self._version}"],
             "parameters": [_query_parameter(one) for one in verb.query],
-            **self._body(verb, name, has_protobuf=has_protobuf),
-            "responses": self._responses(verb, (group, version, kind), name, has_protobuf=has_protobuf),
+            **self._body(verb, name, origin),
+            "responses": self._responses(verb, (group, version, kind), name, origin),
             "x-kubernetes-action": verb.action,
             "x-kubernetes-group-version-kind": {"group": group, "kind": kind, "version": version},
         }
@@ -154,9 +155,9 @@ class Paths:
         middle = f"{group}{self._version.capitalize()}{namespaced}{plural.capitalize()}"
         return f"{verb.words}{middle}{subresource.capitalize()}{'ForAllNamespaces' if everywhere else ''}"
 
-    def _body(self, verb: _Verb, name: str, *, has_protobuf: bool) -> Json:
+    def _body(self, verb: _Verb, name: str, origin: Origin) -> Json:
         if verb.method in {"post", "put"}:
-            kinds = (_JSON, _YAML, *((_PROTOBUF,) if has_protobuf else ()))
+            kinds = (_JSON, _YAML, *((_PROTOBUF,) if origin.has_protobuf else ()))
             return {"requestBody": {"content": _content(kinds, name), "required": True}}
         if verb.method == "delete":
             options = self._definitions.use(registry.schema_of("", "v1", "DeleteOptions"))
@@ -171,20 +172,20 @@ class Paths:
                     else {"type": "object"}
                 }
                 for one in _PATCHES
-                if has_protobuf or "strategic" not in one
+                if origin.merges_strategically or "strategic" not in one
             }
             return {"requestBody": {"content": content, "required": True}}
         return {}
 
-    def _responses(self, verb: _Verb, gvk: tuple[str, str, str], name: str, *, has_protobuf: bool) -> Json:
+    def _responses(self, verb: _Verb, gvk: tuple[str, str, str], name: str, origin: Origin) -> Json:
         shown = name
-        kinds: tuple[str, ...] = (_JSON, _YAML, *((_PROTOBUF,) if has_protobuf else ()))
+        kinds: tuple[str, ...] = (_JSON, _YAML, *((_PROTOBUF,) if origin.has_protobuf else ()))
         if verb.action == "list":
             group, version, kind = gvk
             shown = self._definitions.kind(
                 registry.schema_of(group, version, f"{kind}List"), group, version, f"{kind}List"
             )
-            kinds = (*kinds, _JSON + _WATCH, *((_PROTOBUF + _WATCH,) if has_protobuf else ()))
+            kinds = (*kinds, _JSON + _WATCH, *((_PROTOBUF + _WATCH,) if origin.has_protobuf else ()))
         status = registry.schema_of("", "v1", "Status")
         failure = self._definitions.kind(status, "", "v1", "Status")
         if verb.method == "delete":

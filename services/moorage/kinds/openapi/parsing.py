@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -54,7 +54,8 @@ def parse(body: bytes, *, is_yaml: bool = False) -> Parsed:
         found = Parsed(*yaml_documents.read(body))
     else:
         found = Parsed(_from_json(body))
-    _measure(found.document)
+    # Numbers of JSON are checked while they are read, and only an escape can be half of a character.
+    _measure(found.document, is_checked=not is_yaml and b"\\u" not in body)
     return found
 
 
@@ -132,8 +133,12 @@ def _no_constant(text: str) -> Any:
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-def _measure(document: Any) -> None:
+def _measure(document: Any, *, is_checked: bool) -> None:
     """Refuse what is too deep, or is too large once its aliases are written out, and what JSON cannot say.
+
+    Args:
+        document: what was parsed.
+        is_checked: whether JSON can say every text and number in it.
 
     Raises:
         ParseError: with the reason.
@@ -143,15 +148,14 @@ def _measure(document: Any) -> None:
     for _ in range(DEEPEST + 1):
         inner: list[Any] = []
         for one in level:
-            children: Iterable[Any] = ()
-            if isinstance(one, Mapping):
-                children = one.values()
-                values += sum(1 for key in one if _checked(key))
+            if isinstance(one, dict):
+                inner += one.values()
+                if not is_checked:
+                    _check(*one)
             elif isinstance(one, list):
-                children = one
-            else:
-                _checked(one)
-            inner += children
+                inner += one
+            elif not is_checked:
+                _check(one)
             if len(inner) + values > _MOST_VALUES:
                 raise ParseError("yaml: document contains excessive aliasing")
         values += len(inner)
@@ -161,13 +165,13 @@ def _measure(document: Any) -> None:
     raise ParseError(TOO_DEEP)
 
 
-def _checked(value: Any) -> bool:
-    """Refuse a text or a number that cannot be written as JSON. Otherwise True."""
-    if isinstance(value, str) and _LONE_SURROGATE.search(value):
-        raise ParseError("json parse error: half of a surrogate pair in a string")
-    if isinstance(value, float) and not math.isfinite(value):
-        name = "NaN" if math.isnan(value) else f"{'+' if value > 0 else '-'}Inf"
-        raise ParseError(f"json: unsupported value: {name}")
-    if isinstance(value, int) and value not in INTEGERS:
-        raise ParseError(f"json: unsupported value: an integer of {value.bit_length()} bits")
-    return True
+def _check(*values: Any) -> None:
+    """Refuse a text or a number that cannot be written as JSON."""
+    for value in values:
+        if isinstance(value, str) and _LONE_SURROGATE.search(value):
+            raise ParseError("json parse error: half of a surrogate pair in a string")
+        if isinstance(value, float) and not math.isfinite(value):
+            name = "NaN" if math.isnan(value) else f"{'+' if value > 0 else '-'}Inf"
+            raise ParseError(f"json: unsupported value: {name}")
+        if isinstance(value, int) and value not in INTEGERS:
+            raise ParseError(f"json: unsupported value: an integer of {value.bit_length()} bits")

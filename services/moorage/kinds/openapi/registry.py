@@ -5,17 +5,16 @@ Files of data are read when one of their kinds is asked for, and a definition is
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 from moorage.core.apimachinery.schema import Field, Form, ListType, Schema
 from moorage.kinds import kind as kinds
 from moorage.kinds.kind import Kind
+from moorage.kinds.openapi import data
 
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
 """The package of the definitions that all kinds share."""
@@ -90,7 +89,7 @@ def definition(name: str) -> Schema:
     """
     if (found := _DEFINITIONS.get(name)) is not None:
         return found
-    said = _data("native")["definitions"].get(name)
+    said = data.native()["definitions"].get(name)
     if said is None:
         raise LookupError(f"there is no definition {name}")
     made = _DEFINITIONS[name] = Schema(Form(said["form"]), name=name)
@@ -116,9 +115,9 @@ def list_of(item: Schema) -> Schema:
 
 
 @cache
-def _names(data: str) -> frozenset[tuple[str, str]]:
+def _names(file: str) -> frozenset[tuple[str, str]]:
     """The group and the name of every kind in a file of data."""
-    split = (key.split("/") for key in _data(data)["kinds"])
+    split = (key.split("/") for key in (data.native() if file == "native" else data.custom())["kinds"])
     return frozenset(
         (parts[0] if len(parts) == len(("group", "version", "kind")) else "", parts[-1]) for parts in split
     )
@@ -133,11 +132,11 @@ def _served(group: str, kind: str) -> Kind[Any] | None:
 def _schema_of(group: str, version: str, kind: str, served: Kind[Any] | None) -> Schema | None:
     path = f"{group}/" if group else ""
     for one in (version, *_newer(version, served)):
-        if (name := _data("native")["kinds"].get(f"{path}{one}/{kind}")) is not None:
+        if (name := data.native()["kinds"].get(f"{path}{one}/{kind}")) is not None:
             return definition(name)
-        if (said := _data("custom")["kinds"].get(f"{path}{one}/{kind}")) is not None:
+        if (said := data.custom()["kinds"].get(f"{path}{one}/{kind}")) is not None:
             return _custom(said, f"{_reversed(group)}.{version}.{kind}")
-    if (name := _data("native")["kinds"].get(f"{_META_GROUP}/v1/{kind}")) is not None:
+    if (name := data.native()["kinds"].get(f"{_META_GROUP}/v1/{kind}")) is not None:
         return definition(name)
     if served is not None:
         from moorage.kinds.openapi import models
@@ -166,74 +165,6 @@ def _custom(said: Mapping[str, Any], name: str) -> Schema:
     made = Schema(Form.STRUCT, name=name)
     _fill(made, said)
     return made
-
-
-@cache
-def _data(name: str) -> dict[str, Any]:
-    found = _read(name)
-    described = _read("descriptions")
-    if name == "native":
-        for definition_name, said in found["definitions"].items():
-            for path, text in described.get(definition_name, {}).items():
-                (said["fields"][path] if path else said)["description"] = text
-        return found
-    for kind, (newer, paths) in _AS_IN_NEWER.items():
-        for path in paths:
-            around, _, field = path.rpartition(".")
-            part = _part(found["kinds"][kind], around)
-            part.get("items", part)["fields"][field] = _part(found["kinds"][newer], path)
-    for kind, said in found["kinds"].items():
-        for path, more in _READ_IN_ADDITION.get(kind, {}).items():
-            part = _part(said, path)
-            part.get("items", part)["fields"].update(more)
-        group, _, single = kind.split("/")
-        for path, text in described.get(f"{group}/{single}", {}).items():
-            if (part := _part(said, path)) is not None:
-                part["description"] = text
-    return found
-
-
-def _read(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(__file__).with_name(f"{name}.json").read_bytes())
-    return found
-
-
-def _part(said: Any, path: str) -> Any:
-    """What the data says of a field of a kind. Elements of lists need no word. None if there is no such field."""
-    for name in filter(None, path.split(".")):
-        said = said.get("items", said).get("fields", {}).get(name)
-        if said is None:
-            return None
-    return said
-
-
-_PROPAGATION: Final = {
-    "spec.failover.cluster": {
-        "gracePeriodSeconds": {"form": "integer", "format": "int32", "constraints": {"minimum": 0}}
-    }
-}
-_OCM: Final = "cluster.open-cluster-management.io"
-_AS_IN_NEWER: Final = {
-    f"{_OCM}/v1alpha1/Placement": (
-        f"{_OCM}/v1beta1/Placement",
-        ("spec.decisionStrategy", "spec.predicates.requiredClusterSelector.celSelector", "spec.spreadPolicy"),
-    )
-}
-"""Fields that Moorage takes in an older version although upstream has them only in a newer one."""
-
-_TEXTS: Final = {"form": "list", "items": {"form": "string"}}
-_READ_IN_ADDITION: Final[Mapping[str, Mapping[str, Any]]] = {
-    "policy.karmada.io/v1alpha1/PropagationPolicy": _PROPAGATION,
-    "policy.karmada.io/v1alpha1/ClusterPropagationPolicy": _PROPAGATION,
-    "cluster.open-cluster-management.io/v1beta1/Placement": {
-        "spec.prioritizerPolicy.configurations": {"name": {"form": "string"}},
-        "spec.decisionStrategy.groupStrategy.decisionGroups.groupClusterSelector": {
-            "celSelector": {"form": "struct", "fields": {"celExpressions": _TEXTS}}
-        },
-    },
-}
-"""Fields that Moorage reads, and that the definitions of upstream's present release do not have: those of other
-releases, and of named deviations."""
 
 
 def _schema(said: Mapping[str, Any]) -> Schema:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from moorage.kinds.status import reported
 from moorage.kinds.status.index import Index
 from moorage.kinds.status.records import ObjectId, Records
-from moorage_schemas.condition import ConditionStatus
+from moorage_schemas.condition import ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.keys import BindingKey
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetRef
@@ -27,11 +27,17 @@ class Counts(NamedTuple):
     ready: int
     """Reported healthy."""
 
+    template: str = ""
+    """The hash of the template of a pod. Empty for a sum."""
 
-@lru_cache(maxsize=1_000)
-def _equal(replicas: int, scheduled: int, ready: int) -> Counts:
-    """Counts that are one object when they are equal. Nearly all workloads count for one of a few."""
-    return Counts(replicas, scheduled, ready)
+    ready_since: float = 0.0
+    """When a pod became ready, or for a sum the last of its ready pods. Seconds since the epoch."""
+
+    waiting_since: float = 0.0
+    """Since when a pod is not ready, or for a sum the last of those."""
+
+
+_NOTHING: Final = Counts(0, 0, 0)
 
 
 class OwnerIndex(Index):
@@ -59,13 +65,28 @@ class OwnerIndex(Index):
         self._reported(BindingKey.parse(key).workload, records)
         return ()
 
-    def counts(self, resource: ResourceDeclared, records: Records) -> Counts:
-        """Count the pods of a controller, or its replicas on clusters."""
+    def counts(self, resource: ResourceDeclared, records: Records, template: str = "") -> Counts:
+        """Count the pods of a controller, or its replicas on clusters.
+
+        Args:
+            resource: the controller.
+            records: the latest records.
+            template: the hash of the template of the pods to count. Empty for all.
+        """
         made = self.made_by.get(resource.key, {})
         for key, known in made.items():
             if known is None:
                 made[key] = _counts(records.placements[key], resource, records)
-        return Counts(*map(sum, zip(_equal(0, 0, 0), *filter(None, made.values()), strict=True)))
+        found = [one for one in made.values() if one is not None and template in {"", one.template}]
+        if not found:
+            return _NOTHING
+        return Counts(
+            replicas=sum(one.replicas for one in found),
+            scheduled=sum(one.scheduled for one in found),
+            ready=sum(one.ready for one in found),
+            ready_since=max(one.ready_since for one in found),
+            waiting_since=max(one.waiting_since for one in found),
+        )
 
     def _declared(
         self, key: str, before: ResourceDeclared | None, after: ResourceDeclared | None
@@ -111,15 +132,21 @@ def _counts(placed: WorkloadPlaced, owner: ResourceDeclared, records: Records) -
     """What a workload counts for."""
     ended = any(order.uid == placed.uid and not order.node for order in owner.pods)
     if placed.owner_uid != owner.uid or placed.state is PlacementState.EVICTED or ended:
-        return _equal(0, 0, 0)
+        return _NOTHING
+    decided = placed.decided_time.timestamp()
     if placed.workload.kind == POD:
         bound = placed.state is PlacementState.PLACED and placed.target is not None
-        ready = placed.target is not None and bound and _healthy(records, placed, placed.target)
-        return _equal(1, int(bound), int(ready))
+        said = _health(records, placed, placed.target) if bound and placed.target is not None else None
+        since = max(decided, said.last_transition_time.timestamp()) if said is not None else decided
+        ready = said is not None and said.status is ConditionStatus.TRUE
+        template = sys.intern(placed.template_hash)
+        return Counts(1, int(bound), int(ready), template, *((since, 0.0) if ready else (0.0, since)))
     replicas = sum(target.replicas for target in placed.targets)
-    ready_there = (target.replicas for target in placed.targets if _healthy(records, placed, target.target))
-    return _equal(replicas, replicas, sum(ready_there))
+    found = [(target.replicas, _health(records, placed, target.target)) for target in placed.targets]
+    well = [(count, said) for count, said in found if said is not None and said.status is ConditionStatus.TRUE]
+    since = max((said.last_transition_time.timestamp() for _, said in well), default=0.0)
+    return Counts(replicas, replicas, sum(count for count, _ in well), "", since, decided)
 
 
-def _healthy(records: Records, placed: WorkloadPlaced, target: TargetRef) -> bool:
-    return reported.health(records, placed.workload.key, target.key) is ConditionStatus.TRUE
+def _health(records: Records, placed: WorkloadPlaced, target: TargetRef) -> WorkloadConditionChanged | None:
+    return reported.health_report(records, placed.workload.key, target.key)

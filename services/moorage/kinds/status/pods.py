@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from moorage.core.admission.defaults import qos_class
 from moorage.core.apimachinery.quantities import QuantityError
+from moorage.core.apimachinery.unstructured import at
 from moorage.core.scheduling.nodes.workloads import WorkloadError, controller_of, make_pod
 from moorage.kinds.status import reported
 from moorage.kinds.status.dedicated import DedicatedIndex
 from moorage.kinds.status.records import Document, ObjectId, Records
+from moorage.kinds.status.rollouts import keeper_of, plain_template
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind
@@ -19,6 +22,9 @@ from moorage_schemas.resources.workload_kinds import POD
 from moorage_schemas.times import format_time
 
 READY: Final = "Ready"
+NOT_REPORTED: Final = "NotReported"
+"""The reason of a condition of a bound pod of which no deployer has reported anything."""
+
 _PHASES: Final = {
     ConditionStatus.TRUE: "Running",
     ConditionStatus.FALSE: "Running",
@@ -32,8 +38,9 @@ def shown(object_id: ObjectId, records: Records) -> Document | None:
     node = (pod.get("spec") or {}).get("nodeName") if pod is not None else None
     if pod is None or not node:
         return pod
-    found = reported.reports(records, object_id.key, f"{TargetKind.NODE.value}/{node}")
-    return with_reports(pod, found) if found else pod
+    if not at(pod, "status", "conditions"):
+        return pod  # it is being deleted, and its binding has ended
+    return with_reports(pod, reported.reports(records, object_id.key, f"{TargetKind.NODE.value}/{node}"))
 
 
 def evicted_uid(object_id: ObjectId, records: Records) -> str:
@@ -57,23 +64,32 @@ def _bare_or_made(object_id: ObjectId, records: Records) -> Document | None:
         return _declared(resource, placed)
     if placed is None or placed.owner == placed.workload:
         return None
-    return _made(placed, records.resources.get(placed.owner.key), list(records.index(DedicatedIndex).rules.values()))
+    return _made(placed, records.resources.get(placed.owner.key), records)
 
 
 def _declared(resource: ResourceDeclared, placed: WorkloadPlaced | None) -> Document | None:
     """A bare pod with its placement. None if it was evicted, because it is gone then, unless finalizers hold it."""
+    pod = {**resource.object, "status": {"phase": "Pending", "qosClass": _qos(resource.object)}}
     if placed is None or placed.uid != resource.uid:
-        return {**resource.object, "status": {"phase": "Pending"}}
+        return pod
     if placed.state is PlacementState.EVICTED:
-        return {**resource.object, "status": {"phase": "Pending"}} if _is_marked(resource) else None
-    return with_placement(resource.object, placed)
+        return pod if _is_marked(resource) else None
+    return with_placement(pod, placed)
 
 
-def _made(placed: WorkloadPlaced, owner: ResourceDeclared | None, rules: Sequence[DedicatedNodes]) -> Document | None:
+def _qos(pod: Mapping[str, Any]) -> str:
+    try:
+        return qos_class(pod.get("spec") or {})
+    except QuantityError:  # a record that another program has written
+        return "BestEffort"
+
+
+def _made(placed: WorkloadPlaced, owner: ResourceDeclared | None, records: Records) -> Document | None:
     """A pod that a controller makes. None if it was evicted, or its controller is a newer one of the same name."""
     if owner is None or placed.state is PlacementState.EVICTED or placed.owner_uid != owner.uid:
         return None
-    pod = _from_template(placed, owner, rules)
+    rules = list(records.index(DedicatedIndex).rules.values())
+    pod = _from_template(placed, owner, rules, records)
     if pod is None:
         return None
     order = next((order for order in owner.pods if order.uid == placed.uid and not order.node), None)
@@ -106,10 +122,19 @@ def with_placement(pod: Mapping[str, Any], placed: WorkloadPlaced) -> Document:
     return {**pod, "spec": spec, "status": status}
 
 
-def _from_template(placed: WorkloadPlaced, owner: ResourceDeclared, rules: Sequence[DedicatedNodes]) -> Document | None:
-    """The pod of a placement, from its controller's template as it is declared now. None if the template is wrong."""
+def _from_template(
+    placed: WorkloadPlaced, owner: ResourceDeclared, rules: Sequence[DedicatedNodes], records: Records
+) -> Document | None:
+    """The pod of a placement, from the template that it was made from, or else the present one.
+
+    None if the template is wrong.
+    """
+    kept = keeper_of(placed, records)
+    document = owner.object
+    if kept is not None:
+        document = {**document, "spec": {**document["spec"], "template": plain_template(kept.object)}}
     try:
-        controller = controller_of(owner.object)
+        controller = controller_of(document)
         pod = make_pod(
             controller,
             name=placed.workload.name,
@@ -121,22 +146,56 @@ def _from_template(placed: WorkloadPlaced, owner: ResourceDeclared, rules: Seque
     except (WorkloadError, QuantityError):
         return None
     metadata = {**pod["metadata"], "creationTimestamp": format_time(placed.decided_time.replace(microsecond=0))}
+    if kept is not None:
+        (reference,) = metadata["ownerReferences"]
+        metadata["ownerReferences"] = [{**reference, "kind": kept.kind, "name": kept.name, "uid": kept.uid}]
     return {**pod, "metadata": metadata}
 
 
 def with_reports(pod: Document, reports: Sequence[WorkloadConditionChanged]) -> Document:
-    """The pod with what deployers report of it where it is bound.
+    """A bound pod with what deployers report of it where it is bound.
 
-    `Healthy` decides the phase and the condition `Ready`, unless a deployer reports `Ready` itself.
+    `Healthy` decides the phase and the condition `Ready`, unless a deployer reports `Ready` itself. A pod that nobody
+    has reported is not ready.
     """
-    conditions = {condition.type: _condition(condition) for condition in reports}
-    phase = pod["status"]["phase"]
+    told = {condition.type: _condition(condition) for condition in reports}
     health = next((condition for condition in reports if condition.type == HEALTHY), None)
+    status, spec = pod["status"], pod.get("spec") or {}
+    scheduled = status["conditions"][0]
+    since = scheduled["lastTransitionTime"]
+    unreported = {"status": "False", "reason": NOT_REPORTED, "lastTransitionTime": since}
+    ready = told.pop(READY, None) or {**(told[HEALTHY] if health is not None else unreported), "type": READY}
+    begun = "True" if health is not None or not spec.get("initContainers") else "False"
+    derived = {
+        "Initialized": {"type": "Initialized", "status": begun, "lastTransitionTime": since},
+        "ContainersReady": {**ready, "type": "ContainersReady"},
+    }
+    conditions = [scheduled, *(told.pop(name, one) for name, one in derived.items()), ready, *told.values()]
+    shown = {**status, "conditions": conditions}
     if health is not None:
-        phase = _PHASES[health.status]
-        conditions.setdefault(READY, {**conditions[HEALTHY], "type": READY})
-    status = {**pod["status"], "phase": phase}
-    return {**pod, "status": {**status, "conditions": [*status.get("conditions", ()), *conditions.values()]}}
+        is_ready = ready["status"] == ConditionStatus.TRUE.value
+        shown |= {"phase": _PHASES[health.status], "startTime": since}
+        shown["containerStatuses"] = [
+            _container(one, health, is_ready=is_ready)
+            for one in spec.get("containers") or ()
+            if isinstance(one, Mapping)
+        ]
+    return {**pod, "status": shown}
+
+
+def _container(container: Mapping[str, Any], health: WorkloadConditionChanged, *, is_ready: bool) -> Document:
+    """The status of a container. Deployers report whole pods, so all containers of a pod are alike."""
+    running = health.status is not ConditionStatus.UNKNOWN
+    since = format_time(health.last_transition_time.replace(microsecond=0))
+    return {
+        "name": str(container.get("name", "")),
+        "image": str(container.get("image", "")),
+        "imageID": "",
+        "ready": is_ready,
+        "restartCount": 0,
+        "started": running,
+        "state": {"running": {"startedAt": since}} if running else {},
+    }
 
 
 def _condition(condition: WorkloadConditionChanged) -> Document:

@@ -26,7 +26,10 @@ class ReportIndex(Index):
         if topic == "bindings" and workload not in records.workload_conditions:
             return ()
         shown, placed = ObjectId.of(workload), records.placements.get(workload)
-        return (shown,) if placed is None else (shown, ObjectId.of(placed.owner.key))
+        if placed is None:
+            return (shown,)
+        owner = ObjectId.of(placed.owner.key)
+        return (shown, owner, ObjectId("ReplicaSet", owner.namespace, f"{owner.name}-{placed.template_hash}"))
 
 
 def reports(records: Records, workload: str, target: str) -> list[WorkloadConditionChanged]:
@@ -45,11 +48,15 @@ def reports(records: Records, workload: str, target: str) -> list[WorkloadCondit
 
 
 def health(records: Records, workload: str, target: str) -> ConditionStatus | None:
+    """The status of `health_report`."""
+    condition = health_report(records, workload, target)
+    return condition.status if condition is not None else None
+
+
+def health_report(records: Records, workload: str, target: str) -> WorkloadConditionChanged | None:
     """The condition `Healthy` of a workload on a target since it was bound there. None if nobody has reported it."""
     condition = records.workload_conditions.one(workload, workload_condition_key(workload, target, HEALTHY))
-    if condition is None or not _counts(records, workload, target, condition):
-        return None
-    return condition.status
+    return condition if condition is not None and _counts(records, workload, target, condition) else None
 
 
 def _counts(records: Records, workload: str, target: str, condition: WorkloadConditionChanged) -> bool:

@@ -30,6 +30,7 @@ from moorage_schemas.taint import Taint, Toleration, TolerationOperator
 __all__ = [
     "ErrorKind",
     "FieldError",
+    "validate_annotations",
     "validate_duration",
     "validate_label_selector",
     "validate_labels",
@@ -39,6 +40,7 @@ __all__ = [
     "validate_tolerations",
 ]
 
+_ANNOTATIONS: Final = 256 << 10  # bytes of all keys and values together, as in Kubernetes
 _EXISTS: Final = TolerationOperator.EXISTS.value
 _EQUAL: Final = TolerationOperator.EQUAL.value
 _COMPARISONS: Final = (TolerationOperator.LT.value, TolerationOperator.GT.value)
@@ -62,15 +64,6 @@ def validate_labels(labels: Mapping[str, str], path: str = "metadata.labels") ->
         errors.extend(invalid(path, key, message) for message in names.check_qualified_name(key))
         errors.extend(invalid(path, value, message) for message in names.check_label_value(value))
     return errors
-
-
-def validate_annotations(annotations: Mapping[str, str], path: str = "metadata.annotations") -> list[FieldError]:
-    """Validate the keys of annotations, in which case does not count. Their values may be anything."""
-    return [
-        invalid(path, key, message)
-        for key in sorted(annotations)
-        for message in names.check_qualified_name(key.lower())
-    ]
 
 
 def validate_label_selector(selector: LabelSelector | None, path: str) -> list[FieldError]:
@@ -106,16 +99,18 @@ def validate_duration(value: str, path: str) -> list[FieldError]:
     return [invalid(path, value, "must be a duration such as 30s, 5m or 1m30s (units ms, s, m, h, d)")]
 
 
+def validate_annotations(annotations: Mapping[str, str], path: str = "metadata.annotations") -> list[FieldError]:
+    """Validate the keys of annotations, and their size together. Upper case counts as lower case."""
+    errors = [invalid(path, key, message) for key in annotations for message in names.check_qualified_name(key.lower())]
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _ANNOTATIONS:
+        errors.append(FieldError(path, ErrorKind.TOO_LONG, None, f"may not be more than {_ANNOTATIONS} bytes"))
+    return errors
+
+
 def validate_metadata(
-    name: str,
-    namespace: str,
-    labels: Mapping[str, str],
-    annotations: Mapping[str, str] | None = None,
-    *,
-    namespaced: bool,
-    path: str = "metadata",
+    name: str, namespace: str, labels: Mapping[str, str], *, namespaced: bool, path: str = "metadata"
 ) -> list[FieldError]:
-    """Validate name, namespace, labels and annotations of an object, whose kind is `namespaced` or not."""
+    """Validate name, namespace and labels of an object. `namespaced` states whether its kind is namespaced."""
     errors = validate_name(name, f"{path}.name")
     if namespaced and not namespace:
         errors.append(required(f"{path}.namespace"))
@@ -124,7 +119,6 @@ def validate_metadata(
     elif namespace:
         errors.append(forbidden(f"{path}.namespace", "not allowed on this type"))
     errors.extend(validate_labels(labels, f"{path}.labels"))
-    errors.extend(validate_annotations(annotations or {}, f"{path}.annotations"))
     return errors
 
 

@@ -129,6 +129,8 @@ class FieldManagement:
     def updated(self, live: Mapping[str, Any] | None, new: Mapping[str, Any], manager: str, now: datetime) -> Document:
         """The new state of an object with `managedFields`, after a write that is no apply: create, replace or patch.
 
+        Of a kind that is built into upstream's server, empty fields and nulls are left out that its type leaves out.
+
         An object that exists and has no `managedFields` gets none: somebody has removed them, and the next apply
         begins anew. `managedFields` that the request has itself are taken as the present ones.
 
@@ -141,6 +143,8 @@ class FieldManagement:
         """
         entries = self._present(live, new)
         before, after = self._empty if live is None else _bare(live), _bare(new)
+        if not self._is_custom and after != before:
+            after = self._shown(after)
         if not entries and live is not None:
             return after
         try:
@@ -191,6 +195,11 @@ class FieldManagement:
         if manager == _KUBECTL:
             after = _with_last_applied(after, config)
         return _with(after, then)
+
+    def _shown(self, document: Document) -> Document:
+        """A document as the API shows it."""
+        shown: Document = typed.without_nulls(document) if self._is_custom else typed.as_typed(document, self._schema)
+        return shown
 
     # Updates
 
@@ -273,7 +282,7 @@ class FieldManagement:
                 return before, others, refused
         entries = _disowned(others, set_, gone)
         is_same = after == before
-        after = before if is_same else typed.without_nulls(after, None if self._is_custom else schema)
+        after = before if is_same else self._shown(after)
         mine = sets.ordered(sets.difference(fields, _NEVER_OWNED))
         if mine:
             was = had.time if had is not None else ""

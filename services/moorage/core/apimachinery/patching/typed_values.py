@@ -8,7 +8,7 @@ from typing import Any, Final
 from moorage.core.apimachinery.patching import field_sets as sets
 from moorage.core.apimachinery.patching import value_shapes as shapes
 from moorage.core.apimachinery.patching.field_sets import SELF, FieldSet
-from moorage.core.apimachinery.schema import Form, Schema
+from moorage.core.apimachinery.schema import Field, Form, Schema
 
 _ABSENT: Final[Any] = object()
 _OBJECTS: Final = frozenset({Form.STRUCT, Form.MAP, Form.ANY})
@@ -114,28 +114,46 @@ _ZERO: Final[Mapping[Form, Any]] = {
 }
 
 
-def without_nulls(value: Any, schema: Schema | None) -> Any:
-    """A document without fields that are null, which is their absence.
+def without_nulls(value: Any) -> Any:
+    """A custom resource without fields that are null."""
+    if isinstance(value, dict):
+        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
-    Args:
-        value: the document.
-        schema: its schema, if a null in a map or a list is the zero value there, as in upstream's types:
-            `labels: {a: null}` is an empty label. None if it is absent in a map, too, as in custom resources.
+
+def as_typed(value: Any, schema: Schema | None) -> Any:
+    """A document as upstream's type shows it, but for the zero values that it would add.
+
+    Fields with the zero value or null are absent if the type leaves them out: an empty map of labels. A null in a map
+    or a list is the zero value: `labels: {a: null}` is an empty label.
     """
     if isinstance(value, list):
         items = None if schema is None else schema.items
         zero = None if items is None else _ZERO.get(items.form)
-        return [zero if inner is None else without_nulls(inner, items) for inner in value]
-    if not isinstance(value, dict):
+        return [zero if inner is None else as_typed(inner, items) for inner in value]
+    if not isinstance(value, dict) or schema is None or schema.form not in {Form.STRUCT, Form.MAP}:
         return value
+    if schema.form is Form.MAP:
+        zero = None if schema.items is None else _ZERO.get(schema.items.form)
+        typed = {key: zero if inner is None else as_typed(inner, schema.items) for key, inner in value.items()}
+        return {key: inner for key, inner in typed.items() if inner is not None}
     found: dict[str, Any] = {}
     for key, inner in value.items():
-        below = None if schema is None else shapes.at(schema, key)
-        if inner is not None:
-            found[key] = without_nulls(inner, below)
-        elif schema is not None and schema.form is Form.MAP and below is not None and below.form in _ZERO:
-            found[key] = _ZERO[below.form]
+        field = schema.fields.get(key)
+        if isinstance(inner, (dict, list)):
+            inner = as_typed(inner, None if field is None else field.schema)  # noqa: PLW2901 - as its type shows it
+        if inner or _is_shown_empty(inner, field):
+            found[key] = inner
     return found
+
+
+def _is_shown_empty(value: Any, field: Field | None) -> bool:
+    """Whether upstream's type shows a field that has the zero value or null."""
+    if field is None:
+        return value is not None
+    if field.schema.form is Form.STRUCT and not field.is_pointer:
+        return value is not None
+    return not field.omits_empty or (field.is_pointer and value is not None)
 
 
 def _declared(value: Any, schema: Schema) -> FieldSet | None:

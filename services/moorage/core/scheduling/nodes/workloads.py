@@ -49,6 +49,8 @@ class WorkloadController:
 
     template: Mapping[str, Any]
     template_hash: str
+    paused: bool = False
+    """Whether pods of an older template stay for now."""
 
     @property
     def daemon(self) -> bool:
@@ -63,7 +65,7 @@ class WorkloadController:
     @property
     def rolls(self) -> bool:
         """Whether pods of an older template are replaced. A ReplicaSet and a Job keep them."""
-        return self.ref.kind in {"Deployment", "StatefulSet", "DaemonSet"}
+        return self.ref.kind in {"Deployment", "StatefulSet", "DaemonSet"} and not self.paused
 
 
 def controller_of(obj: Mapping[str, Any]) -> WorkloadController:
@@ -86,6 +88,7 @@ def controller_of(obj: Mapping[str, Any]) -> WorkloadController:
         replicas=_replicas(kind, spec),
         template=template,
         template_hash=template_hash(template),
+        paused=kind == "Deployment" and spec.get("paused") is True,
     )
 
 

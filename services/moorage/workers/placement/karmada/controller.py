@@ -12,7 +12,7 @@ from moorage.workers.placement.engine.outbox import Outbox, timed_cause
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.karmada.binding_writer import BindingWriter
 from moorage.workers.placement.karmada.reconcile import reconcile
-from moorage.workers.placement.karmada.resource import CLAIMABLE, PLACED
+from moorage.workers.placement.karmada.resource import CLAIMABLE, PLACED, is_part
 from moorage.workers.placement.karmada.state import BindingState
 from moorage.workers.placement.karmada.terms import Demand, Rules, rules_of
 from moorage.workers.placement.karmada.view import ClusterView
@@ -71,8 +71,8 @@ class BindingController(Controller):
     # Input from the topics of the partition.
 
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """Fold in a resource that is declared, or deleted (None)."""
-        self.state.declare(key, event)
+        """Fold in a resource that is declared, or deleted (None). A deployment's replica sets are none of their own."""
+        self.state.declare(key, event if event is not None and not is_part(event) else None)
 
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
         """Fold in a decision on a resource; None when the resource is no longer placed."""

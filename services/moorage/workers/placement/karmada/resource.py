@@ -29,6 +29,14 @@ class ClaimedResource:
     claimable: Claimable
 
 
+def is_part(event: ResourceDeclared) -> bool:
+    """Return whether a resource is a replica set that keeps a template of a deployment. The deployment is placed."""
+    if event.kind != "ReplicaSet":
+        return False
+    owners = (event.object.get("metadata") or {}).get("ownerReferences") or ()
+    return any(one.get("controller") and one.get("kind") == "Deployment" for one in owners)
+
+
 def resource_of(event: ResourceDeclared) -> ClaimedResource:
     """Return the fields of a resource that the state keeps."""
     metadata = event.object.get("metadata") or {}

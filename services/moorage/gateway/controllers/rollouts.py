@@ -1,0 +1,231 @@
+"""Keeps the templates that controllers have had: replica sets of deployments, and revisions of the others.
+
+What is kept is compared with the controller each time, so a gateway that starts after a crash finishes what another one
+began, and a fleet from a time without them gets them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import structlog
+
+from moorage.core.apimachinery.unstructured import at
+from moorage.core.scheduling.nodes.workloads import TEMPLATE_HASH_LABEL, template_hash
+from moorage.gateway.admission.deletion import BACKGROUND_POLICY, DeleteOptions, is_marked
+from moorage.gateway.errors import StatusError
+from moorage.gateway.store import Store
+from moorage.gateway.writer import Caller, Writer
+from moorage.kinds import controller_revision, replica_set
+from moorage.kinds.kind import ServedKind
+from moorage.kinds.status.controllers import OwnerIndex
+from moorage.kinds.status.records import ObjectId
+from moorage.kinds.status.rollouts import (
+    DESIRED,
+    MOST,
+    REPLICA_SET,
+    REVISION,
+    RolloutIndex,
+    controller_key,
+    of_template,
+    wanted_replicas,
+)
+from moorage_schemas.resource import ResourceDeclared
+
+_log = structlog.get_logger(__name__)
+
+_CALLER: Final = Caller("moorage/rollouts")
+_PAUSE: Final = 1.0  # seconds before a controller that could not be settled is tried again
+_AT_ONCE: Final = 32
+_LIMIT: Final = 10  # templates beside the present one, unless `spec.revisionHistoryLimit` says otherwise
+_GONE: Final = frozenset({"NotFound", "Conflict", "AlreadyExists", "Forbidden"})  # its record is looked at again
+_NOT_CARRIED: Final = frozenset(
+    {REVISION, DESIRED, MOST, "kubectl.kubernetes.io/last-applied-configuration", "deprecated.deployment.rollback.to"}
+)
+_SETS: Final = ServedKind(replica_set.KIND, replica_set.KIND.versions[0])
+_REVISIONS: Final = ServedKind(controller_revision.KIND, controller_revision.KIND.versions[0])
+
+Document = dict[str, Any]
+
+
+class RolloutKeeper:
+    """Looks at the controllers about which something has changed, a number of them at a time.
+
+    Args:
+        store: the present objects.
+        writer: writes objects in the same way as people's writes.
+    """
+
+    def __init__(self, store: Store, writer: Writer) -> None:
+        self._store = store
+        self._writer = writer
+        self._index = store.tables.index(RolloutIndex)
+        self._wake = asyncio.Event()
+        self._at_work = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to do."""
+        return self._at_work or bool(self._index.unsettled)
+
+    def applied(self) -> None:
+        """Note that records have been applied. Controllers that they concern are looked at."""
+        if self._index.unsettled:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        said = ""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PAUSE if said else None):
+                    await self._wake.wait()
+            self._wake.clear()
+            self._at_work = True
+            failed: dict[str, str] = {}
+            while self._store.ready and (keys := sorted(self._index.unsettled - failed.keys())[:_AT_ONCE]):
+                self._index.unsettled.difference_update(keys)
+                for key, why in zip(keys, await asyncio.gather(*map(self._settle, keys)), strict=True):
+                    if why:
+                        failed[key] = why
+                        self._index.unsettled.add(key)
+                await asyncio.sleep(0)  # answers to requests come between two portions
+            self._at_work = False
+            why = next(iter(failed.values()), "")
+            if why and why != said:
+                _log.warning("gateway.templates_not_kept", controllers=len(failed), why=why)
+            said = why
+
+    async def _settle(self, key: str) -> str:
+        """Keep the template of one controller. Returns why that failed, or an empty text."""
+        declared = self._store.tables.resources.get(key)
+        try:
+            if declared is not None and not is_marked(declared.object):
+                await self._keep(ObjectId.of(key), declared)
+        except StatusError as error:
+            return "" if error.reason in _GONE else error.message
+        return ""
+
+    async def _keep(self, owner: ObjectId, declared: ResourceDeclared) -> None:
+        resources = self._store.tables.resources
+        hashed = template_hash(at(declared.object, "spec", "template") or {})
+        kept = [
+            found
+            for key in sorted(self._index.kept.get(owner.key, ()))
+            if (found := resources.get(key)) is not None and controller_key(found.object)[1] == declared.uid
+        ]
+        keeper = of_template(owner, hashed)
+        present = next((one for one in kept if one.name == keeper.name), None)
+        others = [one for one in kept if one is not present]
+        highest = max(map(_number, others), default=0)
+        if present is None:
+            if keeper.key not in resources and self._has_pods(owner, declared, hashed):
+                made = _kept(keeper, declared, hashed, highest + 1)
+                await self._writer.create(_SETS if keeper.kind == REPLICA_SET else _REVISIONS, made, _CALLER)
+        else:
+            await self._renew(keeper, declared, present, max(highest + 1, _number(present)))
+        await self._forget(owner, declared, others)
+
+    def _has_pods(self, owner: ObjectId, declared: ResourceDeclared, hashed: str) -> bool:
+        """Whether a controller makes pods of its template. One that a policy places on clusters does not."""
+        made = self._store.tables.index(OwnerIndex).made_by.get(owner.key, {})
+        if not made and wanted_replicas(declared.object) == 0 and owner.kind != "DaemonSet":
+            return True
+        placements = self._store.tables.placements
+        return any(key.startswith("Pod/") and placements[key].template_hash == hashed for key in made)
+
+    async def _renew(
+        self, keeper: ObjectId, declared: ResourceDeclared, present: ResourceDeclared, number: int
+    ) -> None:
+        """Give what keeps the present template the highest number, and the annotations of the controller."""
+
+        def renewed(document: Mapping[str, Any]) -> Document:
+            if keeper.kind != REPLICA_SET:
+                return {**document, "revision": number}
+            metadata = document["metadata"]
+            annotations = {**(metadata.get("annotations") or {}), **_annotations(declared, number)}
+            return {**document, "metadata": {**metadata, "annotations": annotations}}
+
+        if renewed(present.object) != present.object:
+            kind = _SETS if keeper.kind == REPLICA_SET else _REVISIONS
+            await self._writer.change(kind, keeper, _unversioned(renewed), "update", _CALLER)
+
+    async def _forget(self, owner: ObjectId, declared: ResourceDeclared, others: Sequence[ResourceDeclared]) -> None:
+        """Delete the oldest templates without pods, as far as there are more than the limit."""
+        limit = at(declared.object, "spec", "revisionHistoryLimit")
+        most = _LIMIT if not isinstance(limit, int) else max(limit, 0)
+        if len(others) <= most:
+            return
+        placements = self._store.tables.placements
+        made = self._store.tables.index(OwnerIndex).made_by.get(owner.key, {})
+        used = {of_template(owner, placements[key].template_hash).name for key in made if key.startswith("Pod/")}
+        free = sorted((one for one in others if one.name not in used), key=_number)
+        for one in free[: max(0, len(free) - most)]:
+            await self._writer.collect(ObjectId.of(one.key), one.uid, _CALLER, DeleteOptions(BACKGROUND_POLICY))
+
+
+def _unversioned(change: Any) -> Any:
+    def changed(shown: Document) -> Document:
+        wanted: Document = change(shown)
+        return {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": ""}}
+
+    return changed
+
+
+def _number(kept: ResourceDeclared) -> int:
+    """The number of a template: higher for one that was used later."""
+    found = (
+        at(kept.object, "metadata", "annotations", REVISION) if kept.kind == REPLICA_SET else kept.object["revision"]
+    )
+    return int(found) if str(found).isdecimal() else 0
+
+
+def _annotations(declared: ResourceDeclared, number: int) -> dict[str, str]:
+    own = at(declared.object, "metadata", "annotations") or {}
+    return {**{key: value for key, value in own.items() if key not in _NOT_CARRIED}, REVISION: str(number)}
+
+
+def _kept(keeper: ObjectId, declared: ResourceDeclared, hashed: str, number: int) -> Document:
+    """The object that keeps the template of a controller."""
+    document, template = declared.object, at(declared.object, "spec", "template") or {}
+    labels = dict(at(template, "metadata", "labels") or {})
+    metadata: Document = {
+        "name": keeper.name,
+        "namespace": keeper.namespace,
+        "labels": labels,
+        "ownerReferences": [
+            {
+                "apiVersion": document["apiVersion"],
+                "kind": document["kind"],
+                "name": declared.name,
+                "uid": declared.uid,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+    if keeper.kind != REPLICA_SET:
+        data = {"spec": {"template": {**template, "$patch": "replace"}}}
+        return {
+            "apiVersion": _REVISIONS.api_version,
+            "kind": _REVISIONS.kind,
+            "metadata": metadata,
+            "data": data,
+            "revision": number,
+        }
+    own = {TEMPLATE_HASH_LABEL: hashed}
+    selector = at(document, "spec", "selector") or {}
+    metadata |= {"labels": labels | own, "annotations": _annotations(declared, number)}
+    return {
+        "apiVersion": _SETS.api_version,
+        "kind": _SETS.kind,
+        "metadata": metadata,
+        "spec": {
+            "replicas": 0,  # the deployment's pods are decided on as a whole
+            "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), **own}},
+            "template": {**template, "metadata": {**(template.get("metadata") or {}), "labels": labels | own}},
+        },
+    }

@@ -1,0 +1,35 @@
+"""`ControllerRevision` (apps/v1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.kind import Untyped
+from moorage.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, text
+
+
+def _controller(found: Object) -> str:
+    owners = at(found, "metadata", "ownerReferences") or []
+    named = next((one for one in owners if one.get("controller")), None)
+    return f"{str(named['kind']).lower()}.apps/{named['name']}" if named is not None else NONE
+
+
+class ControllerRevisionKind(Untyped):
+    """A template that a stateful set or a daemon set has had, with its number."""
+
+    group = "apps"
+    kind = "ControllerRevision"
+    plural = "controllerrevisions"
+    singular = "controllerrevision"
+    namespaced = True
+    order = 90
+    columns = (TableColumn("CONTROLLER", of(_controller)), TableColumn("REVISION", text("revision")), AGE)
+
+    def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Kind`. What a revision keeps never changes."""
+        return {**wanted, "data": shown.get("data")}
+
+
+KIND = ControllerRevisionKind()
