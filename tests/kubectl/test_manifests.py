@@ -59,14 +59,20 @@ ALL = [*_manifests(_OWN), *_manifests(_GIVEN)]
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "manifest" in metafunc.fixturenames:
-        rows = [(kubectl, mode, found) for kubectl in programs.found() for mode in _MODES for _, found in ALL]
-        names = [f"{kubectl.version}-{mode}-{at}" for kubectl in programs.found() for mode in _MODES for at, _ in ALL]
+        modes = [(kubectl, mode) for kubectl in programs.found() for mode in _MODES if _knows(kubectl, mode)]
+        rows = [(kubectl, mode, found) for kubectl, mode in modes for _, found in ALL]
+        names = [f"{kubectl.version}-{mode}-{at}" for kubectl, mode in modes for at, _ in ALL]
         metafunc.parametrize(("kubectl", "mode", "manifest"), rows, ids=names)
+
+
+def _knows(kubectl: Kubectl, mode: str) -> bool:
+    """Whether a kubectl has a mode: the oldest validates, or does not."""
+    return mode != "strict" or kubectl.version != programs.RECORDED[0]
 
 
 @asynccontextmanager
 async def _served(broker: Broker, folder: Path) -> AsyncIterator[Server]:
-    async with running(broker.bootstrap, f"{RUN}-manifests-", folder) as live:
+    async with running(broker.bootstrap, f"{RUN}-manifests-", folder, allow_no_execute_taint_policy=True) as live:
         yield kubeconfig(live.server, folder / "kubeconfig")
 
 
