@@ -107,3 +107,26 @@ async def test_applies_that_are_refused(body: Any, query: dict[str, str], code: 
     assert answer.status_code == code, answer.text
     assert message in answer.json()["message"]
     assert len(gateway.declared) == 1
+
+
+async def test_what_the_server_adds_to_taints_is_nobodys() -> None:
+    gateway = Fixture()
+    taints = [{"key": "a", "value": "1", "effect": "NoSchedule"}]
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "spec": {"taints": taints}}
+    made = (await apply(gateway, f"{NODES}/n1", body)).json()
+    uid, generation = made["metadata"]["uid"], made["metadata"]["generation"]
+    shown = [("a", "1", "NoSchedule"), ("node.kubernetes.io/not-ready", "", "NoSchedule")]
+    gateway.tainted("n1", shown, uid=uid, generation=generation, applied=1)
+    before = await gateway.ok("GET", f"{NODES}/n1")
+    assert [taint["key"] for taint in before["spec"]["taints"]] == ["a", "node.kubernetes.io/not-ready"]
+    assert "timeAdded" in before["spec"]["taints"][0]
+    again = await apply(gateway, f"{NODES}/n1", body)
+    assert again.json() == before, "it changes nothing"
+    another = await apply(gateway, f"{NODES}/n1", body, "bob")
+    assert another.status_code == 200, "the same taints are no conflict"
+    assert another.json()["spec"] == before["spec"]
+    body["spec"] = {"taints": [{**taints[0], "value": "2"}]}
+    changed = await apply(gateway, f"{NODES}/n1", body, "bob")
+    assert changed.json()["details"]["causes"] == [
+        {"reason": "FieldManagerConflict", "message": 'conflict with "ann"', "field": ".spec.taints"}
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from typing import Any
 
 import orjson
@@ -142,6 +143,9 @@ async def test_people_get_indented_json() -> None:
     assert pretty.text.startswith('{\n  "')
     assert plain.text.count("\n") == 1
     assert pretty.json() == plain.json()
+    for path in (NODES, "/api/v1/configmaps"):
+        pretty = await gateway.http.get(f"{path}?pretty=true")
+        assert pretty.text == json.dumps(pretty.json(), indent=2) + "\n"
 
 
 async def test_large_answers_are_compressed_and_small_ones_are_not() -> None:

@@ -33,6 +33,46 @@ def asked_for(document: Mapping[str, Any], wanted: Iterable[Taint], shown: Targe
             yield taint
 
 
+def as_declared(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A target as people have declared it: without its built-in taints, and without the times of the others."""
+    spec = document.get("spec")
+    taints = spec.get("taints") if isinstance(spec, Mapping) else None
+    if not isinstance(spec, Mapping) or not isinstance(taints, list):
+        return dict(document)
+    kept = [
+        {key: value for key, value in taint.items() if key != "timeAdded"}
+        for taint in taints
+        if isinstance(taint, Mapping) and not _is_built_in(document, taint)
+    ]
+    others = {key: value for key, value in spec.items() if key != "taints"}
+    return {**document, "spec": {**others, **({"taints": kept} if kept else {})}}
+
+
+def as_shown(document: dict[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
+    """A target that is declared anew, with the built-in taints of the live one, and its times of taints that stay."""
+    spec, was = document.get("spec") or {}, live.get("spec") or {}
+    before = [taint for taint in was.get("taints") or [] if isinstance(taint, Mapping)]
+    times = {(taint.get("key"), taint.get("effect"), taint.get("value")): taint.get("timeAdded") for taint in before}
+    taints = []
+    for taint in spec.get("taints") or []:
+        time = times.get((taint.get("key"), taint.get("effect"), taint.get("value")))
+        taints.append({**taint, "timeAdded": time} if time and not taint.get("timeAdded") else taint)
+    declared = {(taint.get("key"), taint.get("effect")) for taint in taints}
+    taints += [
+        taint
+        for taint in before
+        if _is_built_in(live, taint) and (taint.get("key"), taint.get("effect")) not in declared
+    ]
+    return {**document, "spec": {**spec, "taints": taints}} if taints else document
+
+
+def _is_built_in(document: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    key, effect, value = (taint.get(name) or "" for name in ("key", "effect", "value"))
+    if not (isinstance(key, str) and isinstance(effect, str) and isinstance(value, str)):
+        return False
+    return belongs_to_state(document, key, effect, value)
+
+
 def difference(
     shown: TargetTainted | None,
     wanted: Iterable[Taint],

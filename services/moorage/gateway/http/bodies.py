@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import orjson
@@ -13,6 +14,9 @@ from moorage.kinds.kind import ServedKind
 
 BODY_LIMIT = 1_000_000
 """The maximum size of a body in bytes. With what the gateway adds, it must fit into a Kafka record of 1 MiB."""
+
+BODY_SECONDS = 60.0
+"""Seconds within which a body must come. A client that sends a byte now and then would hold its memory for ever."""
 
 DEEPEST = 100
 """Levels of nesting. Deeper documents are not resources, and would cost recursion."""
@@ -28,18 +32,22 @@ async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
     """Read the whole body.
 
     Raises:
-        StatusError: 413 if it is larger than `limit`, without reading the rest; 400 if the client disconnected.
+        StatusError: 413 if it is larger than `limit`, without reading the rest; 400 if the client disconnected; 504 if
+            it comes too slowly.
     """
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced[:20]) > limit:
         raise too_large("the request's body", limit)
     parts, size = [], 0
     try:
-        async for part in request.stream():
-            size += len(part)
-            if size > limit:
-                raise too_large("the request's body", limit)
-            parts.append(part)
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size > limit:
+                    raise too_large("the request's body", limit)
+                parts.append(part)
+    except TimeoutError:
+        raise StatusError(504, f"Timeout: the body did not come within {BODY_SECONDS:g} s", reason="Timeout") from None
     except ClientDisconnect:
         raise bad_request("the client disconnected before the body was read") from None
     return b"".join(parts)

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from moorage.core.apimachinery.patching.server_side_apply import FieldManagement, reset_fields
+from moorage.gateway.admission import taint_edits
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.openapi import registry
 from moorage.kinds.openapi.registry import Origin
@@ -48,6 +49,15 @@ def _management(kind: ServedKind, subresource: str) -> FieldManagement:
     schema = registry.schema_of(kind.group, kind.version, kind.kind)
     # Nobody sets a status through the object, whether or not the subresource is served here.
     reset = reset_fields(kind.group, kind.kind, subresource, has_status="status" in schema.fields, is_custom=is_custom)
+    spec = schema.fields.get("spec")
+    has_taints = spec is not None and "taints" in spec.schema.fields
     return FieldManagement(
-        schema, kind.api_version, kind.kind, subresource=subresource, reset=reset, is_custom=is_custom
+        schema,
+        kind.api_version,
+        kind.kind,
+        subresource=subresource,
+        reset=reset,
+        is_custom=is_custom,
+        as_declared=taint_edits.as_declared if has_taints else None,
+        as_shown=taint_edits.as_shown if has_taints else None,
     )

@@ -45,6 +45,8 @@ def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
         parts = parts[1:]
     if parts[:1] == ["namespaces"] and len(parts) > 2:  # noqa: PLR2004 - namespaces/{ns}/{plural}…
         namespace, parts = parts[1], parts[2:]
+        if not namespace:
+            raise no_such_path()
     plural, *rest = parts
     kind = served_at(group, version, plural)
     if kind is None or (namespace and not kind.namespaced) or len(rest) > 2 or "" in (*parts[1:],):  # noqa: PLR2004 - name, subresource

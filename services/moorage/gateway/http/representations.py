@@ -181,8 +181,10 @@ class Representation:
 
     def _pieces(self, empty: dict[str, Any], items: Iterator[Document | None]) -> Iterator[bytes]:
         form, last = self._form, "rows" if self._form.view is ObjectView.TABLE else "items"
-        if form.media == PROTOBUF or form.is_pretty:
-            return iter((encoded({**empty, last: [item for item in items if item is not None]}, form),))
+        if form.media == PROTOBUF:
+            return _protobuf_list(empty, items)
+        if form.is_pretty:
+            return _pretty_list(empty, last, items)
         if form.media == YAML:
             return _yaml_list({key: value for key, value in empty.items() if key != last}, last, items)
         return _joined(_head(empty), (None if item is None else orjson.dumps(item) for item in items))
@@ -336,6 +338,29 @@ def _joined(head: bytes, items: Iterator[bytes | None]) -> Iterator[bytes]:
             yield b"".join(piece)
             piece = []
     yield b"".join([*piece, b"]}\n"])
+
+
+def _protobuf_list(empty: Mapping[str, Any], items: Iterator[Document | None]) -> Iterator[bytes]:
+    """The pieces of a list in protobuf. All but the last are empty."""
+    try:
+        yield from protobuf.encode_list(empty, items, PIECE)
+    except NotEncodableError as error:
+        raise StatusError(406, f"the list cannot be sent as protobuf: {error}") from None
+
+
+def _pretty_list(empty: Mapping[str, Any], last: str, items: Iterator[Document | None]) -> Iterator[bytes]:
+    """The pieces of a list in indented JSON, with the indentation that the whole would have."""
+    head, mark = orjson.dumps({**empty, last: []}, option=orjson.OPT_INDENT_2), b"[]\n}"
+    comma = b"[\n    "
+    yield head[: -len(mark)]
+    for number, item in enumerate(items, start=1):
+        if item is not None:
+            lines = orjson.dumps(item, option=orjson.OPT_INDENT_2).replace(b"\n", b"\n    ")
+            yield comma + lines
+            comma = b",\n    "
+        elif number % PIECE == 0:
+            yield b""
+    yield b"[]\n}\n" if comma.startswith(b"[") else b"\n  ]\n}\n"
 
 
 def _yaml_list(rest: Mapping[str, Any], last: str, items: Iterator[Document | None]) -> Iterator[bytes]:

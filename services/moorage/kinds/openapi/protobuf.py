@@ -6,7 +6,7 @@ An object is a prefix of four bytes (`k8s` and a zero), then a message (`runtime
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -67,6 +67,36 @@ def encode_object(document: Mapping[str, Any]) -> bytes:
     raw = protobuf_encoding.message(schema, document, kind)
     fields = ((_TYPE, named), (_RAW, raw), (_ENCODING, b""), (_CONTENT_TYPE, b""))
     return _PREFIX + b"".join(wire.field(number, BYTES, value) for number, value in fields)
+
+
+def encode_list(empty: Mapping[str, Any], items: Iterable[Mapping[str, Any] | None], piece: int) -> Iterator[bytes]:
+    """Yield a list in its envelope. Its bytes come last, because the envelope begins with their number.
+
+    Args:
+        empty: the list without its items, with `apiVersion` and `kind`.
+        items: its objects. None stands for one that is not in the list, and cost time.
+        piece: the number of objects after which empty bytes are yielded, so that others get the processor.
+
+    Raises:
+        NotEncodableError: the kind has no protobuf, or a value is not of the type of its field.
+    """
+    api_version, kind = str(empty["apiVersion"]), str(empty["kind"])
+    schema = _schema_of(*_split(api_version), kind)
+    field_of_items = schema.fields["items"] if schema is not None else None
+    if schema is None or field_of_items is None or field_of_items.schema.items is None:
+        raise NotEncodableError(f"{kind} has no protobuf")
+    of_item, number = field_of_items.schema.items, field_of_items.number
+    parts = [protobuf_encoding.message(schema, {**empty, "items": []}, kind)]
+    for count, item in enumerate(items, start=1):
+        if item is not None:
+            parts.append(wire.field(number, BYTES, protobuf_encoding.message(of_item, item, kind)))
+        if count % piece == 0:
+            yield b""
+    named = wire.field(1, BYTES, api_version.encode()) + wire.field(2, BYTES, kind.encode())
+    raw = b"".join(parts)
+    yield _PREFIX + wire.field(_TYPE, BYTES, named)
+    yield wire.field(_RAW, BYTES, raw)
+    yield wire.field(_ENCODING, BYTES, b"") + wire.field(_CONTENT_TYPE, BYTES, b"")
 
 
 def encode_event(kind: str, encoded: bytes) -> bytes:

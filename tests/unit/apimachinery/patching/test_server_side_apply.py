@@ -131,6 +131,21 @@ def test_elements_keep_their_keys_default_and_order() -> None:
     assert set(owned) == {'k:{"number":1,"protocol":"TCP"}', 'k:{"number":1,"protocol":"UDP"}'}
 
 
+def test_what_the_server_adds_is_no_change_and_has_no_owner() -> None:
+    def as_declared(document: Any) -> Document:
+        if "spec" not in document:
+            return dict(document)
+        return {**document, "spec": {key: value for key, value in document["spec"].items() if key != "strategy"}}
+
+    main = FieldManagement(TOY, "toys/v1", "Toy", is_custom=True, as_declared=as_declared)
+    made = stored(main.updated(None, toy(replicas=1, strategy={"type": "a"}), "alice", NOW))
+    assert made["spec"]["strategy"] == {"type": "a"}
+    assert entries(made) == {"alice/Update": {"f:spec": {".": {}, "f:replicas": {}}}}
+    after = main.applied(made, toy(replicas=1), "bob", LATER)
+    assert after["spec"] == made["spec"]
+    assert times(after)["bob"] == "", "it changed nothing"
+
+
 def test_what_was_there_before_the_first_apply_has_a_manager() -> None:
     after = MAIN.applied(stored(toy(replicas=1)), toy({"a": "1"}), "alice", NOW)
     assert set(entries(after)) == {"before-first-apply/Update", "alice/Apply"}

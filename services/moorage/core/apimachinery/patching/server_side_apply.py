@@ -9,7 +9,7 @@ write. Its manager owns what it changes, and nobody else does any more.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -106,6 +106,8 @@ class FieldManagement:
         subresource: str = "",
         reset: Iterable[tuple[str, ...]] = (),
         is_custom: bool = False,
+        as_declared: Callable[[Mapping[str, Any]], Document] | None = None,
+        as_shown: Callable[[Document, Mapping[str, Any]], Document] | None = None,
     ) -> None:
         """Prepare for a kind.
 
@@ -117,8 +119,13 @@ class FieldManagement:
             reset: the fields that such requests cannot set: `reset_fields`.
             is_custom: whether it is a custom resource. A new one is compared with nothing, one of the other kinds with
                 its type as it is when it is empty.
+            as_declared: an object without what the server adds to fields that clients set. Nobody owns that, and it is
+                no change.
+            as_shown: such an object with what the server has added to the live one, which is given, too.
         """
         self._schema = schema
+        self._as_declared = as_declared or dict
+        self._as_shown = as_shown or (lambda document, _live: document)
         self._api_version = api_version
         self._kind = kind
         self._subresource = subresource
@@ -148,7 +155,8 @@ class FieldManagement:
         if not entries and live is not None:
             return after
         try:
-            entries = self._recorded(entries, before, after, manager, managed.rfc3339(now))
+            before, new = self._as_declared(before), self._as_declared(after)
+            entries = self._recorded(entries, before, new, manager, managed.rfc3339(now))
         except UntypedError:
             entries = managed.kept(live or {})
         return _with(after, entries)
@@ -178,7 +186,7 @@ class FieldManagement:
                 does not fit the schema, has `managedFields`, or is of another kind or version.
         """
         self._check(config)
-        before = {} if live is None else _bare(live)
+        before = {} if live is None else self._as_declared(_bare(live))
         entries = managed.kept(live or {})
         time = managed.rfc3339(now)
         if live is not None and not entries:
@@ -194,6 +202,8 @@ class FieldManagement:
             raise _conflict(refused)
         if manager == _KUBECTL:
             after = _with_last_applied(after, config)
+        if live is not None:
+            after = _bare(live) if after == before else self._as_shown(after, live)
         return _with(after, then)
 
     def _shown(self, document: Document) -> Document:

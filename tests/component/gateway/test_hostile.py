@@ -1,0 +1,131 @@
+"""Requests that no honest client sends are refused. None of them is answered with 500, and none costs much."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.component.gateway.double import Fixture, node
+
+from moorage.gateway.http import bodies
+
+NODES = "/api/v1/nodes"
+JSON = "application/json"
+YAML = "application/yaml"
+LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
+)
+HUGE = b'{"metadata": {"name": "n"}, "spec": {"podCIDR": %s}}'
+
+
+@pytest.mark.parametrize(
+    ("content", "media"),
+    [
+        (b"", JSON),
+        (b"\x00", JSON),
+        (b"\xff\xfe", JSON),
+        (b"null", JSON),
+        (b"7", JSON),
+        (b'"text"', JSON),
+        (b"{" * 5000, JSON),
+        (b'{"a":' * 5000 + b"1" + b"}" * 5000, JSON),
+        (b"[" * 200_000, JSON),
+        (b'{"metadata": {"name": "\xed\xa0\x80"}}', JSON),
+        (b'{"metadata": {"name": "\\ud800"}}', JSON),
+        (b'{"metadata": {"name": NaN}}', JSON),
+        (b'{"metadata": {"generation": 1e999}}', JSON),
+        (b'{"metadata": {"generation": ' + b"9" * 4000 + b"}}", JSON),
+        (b'{"metadata": {"name": "n", "labels": {"\\u0000": "a"}}}', JSON),
+        (HUGE % b"1", JSON),
+        (LAUGHS.encode(), YAML),
+        (b"a: &a {b: *a}", YAML),
+        (b"- " * 5000, YAML),
+        (b"!!python/object/apply:os.system [ls]", YAML),
+        (b"metadata: {name: .inf}", YAML),
+        (b"metadata: {name: n, generation: 1" + b"0" * 400 + b"}", YAML),
+        (b"%YAML 9.9\n---\n", YAML),
+        (b"\x1f\x8b\x08\x00", YAML),
+    ],
+)
+async def test_bodies(content: bytes, media: str) -> None:
+    gateway = Fixture()
+    for method, path in (("POST", NODES), ("PUT", f"{NODES}/n")):
+        answer = await gateway.http.request(method, path, content=content, headers={"content-type": media})
+        assert 400 <= answer.status_code < 500, (method, answer.text)
+        assert answer.json()["kind"] == "Status"
+    assert gateway.log.written == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/nodes/..%2f..%2fetc",
+        "/api/v1/nodes/%00",
+        "/api/v1/nodes/%ff",
+        "/api/v1/nodes/" + "a" * 20_000,
+        "/api/v1/namespaces/%2e%2e/pods/p",
+        "/api/v1/namespaces//pods",
+        "/apis//v1/deployments",
+        "/apis/apps/v1/" + "a/" * 3000,
+        "//api/v1/nodes/x",
+        f"{NODES}?labelSelector=" + "a," * 20_000,
+        f"{NODES}?labelSelector=" + "(" * 20_000,
+        f"{NODES}?fieldSelector=metadata.name=" + "a" * 20_000 + ",x",
+        f"{NODES}?continue=" + "A" * 20_000,
+        f"{NODES}?limit=" + "9" * 5000,
+        f"{NODES}?watch=1&resourceVersion=" + "9" * 5000,
+        f"{NODES}?resourceVersion=-1",
+        f"{NODES}?timeoutSeconds=1e9&watch=1",
+        f"{NODES}?labelSelector=%ff%fe",
+    ],
+)
+async def test_paths_and_queries(path: str) -> None:
+    answer = await Fixture().http.get(path)
+    assert 400 <= answer.status_code < 500, answer.text
+    assert len(answer.content) < 50_000
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"accept": "application/json;" * 3000},
+        {"accept": "a" * 30_000},
+        {"accept": ",".join(["text/html"] * 3000)},
+        {"accept": "application/json;q=NaN"},
+        {"accept": "application/json;q=-1"},
+        {"accept": "application/json;charset=latin-1"},
+        {"content-type": "application/json; charset=" + "x" * 5000},
+    ],
+)
+async def test_headers(headers: dict[str, str]) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", NODES, node())
+    answer = await gateway.http.get(f"{NODES}/n1", headers=headers)
+    assert answer.status_code in {200, 406}, answer.text
+
+
+async def test_a_body_that_does_not_come_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.05)
+    waits = asyncio.Event()
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"{"
+        await waits.wait()
+
+    answer = await Fixture().http.post(NODES, content=endless(), headers={"content-type": JSON})
+    assert (answer.status_code, answer.json()["reason"]) == (504, "Timeout")
+
+
+@pytest.mark.parametrize(
+    "body", [{"spec": []}, {"metadata": []}, {"metadata": {"labels": [1]}}, {"spec": {"taints": {}}}]
+)
+async def test_parts_of_the_wrong_type(body: Any) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", NODES, node())
+    for media in ("application/merge-patch+json", "application/strategic-merge-patch+json"):
+        answer = await gateway.call("PATCH", f"{NODES}/n1", body, headers={"content-type": media})
+        assert 400 <= answer.status_code < 500, answer.text
+    named = {"metadata": {"name": "n2"}, **body}
+    assert 400 <= (await gateway.call("POST", NODES, named)).status_code < 500
