@@ -444,6 +444,6 @@ async def test_a_large_body_gets_its_answer_and_the_gateway_goes_on(broker: Brok
         answer = await client.post(NODES, json=large)
         assert (answer.status_code, answer.json()["reason"]) == (413, "RequestEntityTooLarge")
         # The whole of a near-limit body reaches the log.
-        fits = node() | {"metadata": {"name": "n1", "annotations": {"a": "x" * 900_000}}}
-        made = await ok(await client.post(NODES, json=fits))
-        assert len(made["metadata"]["annotations"]["a"]) == 900_000
+        fits = {"metadata": {"name": "c1"}, "data": {"a": "x" * 900_000}}
+        made = await ok(await client.post("/api/v1/namespaces/default/configmaps", json=fits))
+        assert len(made["data"]["a"]) == 900_000

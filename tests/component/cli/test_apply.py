@@ -41,10 +41,10 @@ def notes(gateway: FakeGateway, path: str) -> dict[str, str]:
 
 
 def test_what_is_applied_is_noted_byte_for_byte_as_kubectl_notes_it(gateway: FakeGateway, run: Run) -> None:
-    apply(run, config_map(b="<&>", a="ü"))
-    # As `kubectl apply` of 1.37 has written it for the same manifest.
+    apply(run, config_map(b="<&>", a="ü", c="3"))
+    # As `kubectl apply` of 1.32 has written it for the same manifest.
     assert notes(gateway, MAP)[KUBECTLS] == (
-        '{"apiVersion":"v1","data":{"a":"ü","b":"\\u003c\\u0026\\u003e"},"kind":"ConfigMap",'
+        '{"apiVersion":"v1","data":{"a":"ü","b":"\\u003c\\u0026\\u003e","c":"3"},"kind":"ConfigMap",'
         '"metadata":{"annotations":{},"name":"m","namespace":"default"}}\n'
     )
     assert gateway.queries[-1]["fieldManager"] == "kubectl-client-side-apply"

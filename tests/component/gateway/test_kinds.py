@@ -132,6 +132,7 @@ async def test_invalid_objects_name_field_value_and_rule(path: str, body: Json, 
     [
         ("/api/v1/namespaces/shop/configmaps", named(data={"a": "b"})),
         ("/api/v1/namespaces/shop/services", named(spec={"ports": [{"port": 80}]})),
+        ("/api/v1/namespaces/shop/serviceaccounts", named(automountServiceAccountToken=False)),
         (CLUSTERS, cluster("x")),
         (TAINT_POLICIES, {**taint_policy(COLD), "metadata": {"name": "x"}}),
         (PROPAGATION, {**propagation(), "metadata": {"name": "x"}}),
@@ -711,3 +712,10 @@ def test_the_kinds_of_workloads_are_those_that_are_served() -> None:
     for one in WORKLOAD_KINDS:
         assert served_kinds[one.kind].scaled == one.scaled, one.kind
         assert served_kinds[one.kind].in_all == (one.makes_pods or one.kind == "Pod"), one.kind
+
+
+async def test_the_number_of_replicas_is_written_out() -> None:
+    gateway = Fixture()
+    body = deployment()
+    del body["spec"]["replicas"]
+    assert (await gateway.ok("POST", DEPLOYMENTS, body))["spec"]["replicas"] == 1

@@ -70,6 +70,24 @@ def wanted(item: Manifest, kind: ServedKind, namespace: str) -> WantedObject:
     return WantedObject(document, {**document, "metadata": {**metadata, "annotations": annotated}})
 
 
+def as_written(item: Manifest, kind: ServedKind, namespace: str) -> JsonObject:
+    """Return the object of a manifest with its namespace and all its annotations, to create or replace one.
+
+    Args:
+        item: the manifest.
+        kind: its kind.
+        namespace: the namespace of objects that name none.
+    """
+    document = wanted(item, kind, namespace).plain
+    annotations = (item.document.get("metadata") or {}).get("annotations")
+    return {**document, "metadata": {**document["metadata"], **({"annotations": annotations} if annotations else {})}}
+
+
+def to_create(item: Manifest, kind: ServedKind, namespace: str, *, noted: bool) -> JsonObject:
+    """Return the object to create for a manifest: as it is written, or with the annotation if it is to be noted."""
+    return wanted(item, kind, namespace).annotated if noted else as_written(item, kind, namespace)
+
+
 def change(before: Mapping[str, Any], new: WantedObject, kind: ServedKind) -> JsonObject:
     """Return the JSON merge patch (RFC 7386) that applies a manifest to an object. Empty if nothing differs.
 

@@ -238,7 +238,9 @@ class _Applier:
         metadata = {**(change.get("metadata") or {}), "resourceVersion": version}
         change = {**change, "metadata": metadata}
         after = self.client.patch(kind, namespace, item.name, change, options=self.way.parameters)
-        return Applied(item, "unchanged" if _version(after) == version else "configured", after)
+        # What is only tried has no new version.
+        same = _version(after) == version if self.way.dry_run == options.NONE else after == before
+        return Applied(item, "unchanged" if same else "configured", after)
 
     def _create(self, kind: ServedKind, namespace: str, wanted: last_applied.WantedObject) -> JsonObject:
         if self.way.dry_run == options.CLIENT:

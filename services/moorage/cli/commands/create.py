@@ -70,8 +70,7 @@ def create(
             if item.kind is None:
                 continue
             place = item.namespace(namespace)
-            wanted = last_applied.wanted(item, item.kind, place)
-            document = wanted.annotated if save_config else wanted.plain
+            document = last_applied.to_create(item, item.kind, place, noted=save_config)
             try:
                 made = document
                 if writing.sends:

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from moorage.cli import completion
-from moorage.cli.api import resource_arguments
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
+from moorage.cli.commands import options
 from moorage.cli.errors import FAILED, ServerError, UsageError, warn
 from moorage.cli.render import describe as describing
 from moorage.cli.render import output, tables
@@ -24,22 +24,22 @@ def describe(
         typer.Argument(metavar="KIND [NAME…] | KIND/NAME…", show_default=False, autocompletion=completion.objects),
     ] = None,
     *,
-    namespace: Annotated[
-        str, typer.Option("-n", "--namespace", help="Namespace of the objects.", autocompletion=completion.namespaces)
-    ] = "default",
+    files: options.Files = None,
+    recursive: options.Recursive = False,
+    namespace: options.Namespace = "default",
     all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Objects of all namespaces.")] = False,
     selector: Annotated[str, typer.Option("-l", "--selector", help="Objects with these labels, such as app=web.")] = "",
 ) -> None:
     """Show an object in detail, with the reasons for decisions on it."""
-    asked = resource_arguments.parse(what or [])
-    if all_namespaces and any(one.names for one in asked):
+    asked = options.named(what, files, recursive=recursive)
+    if all_namespaces and any(one.names and not one.namespace for one in asked):
         raise UsageError("a resource cannot be retrieved by name across all namespaces")
     if selector and any(one.names for one in asked):
         raise UsageError("name cannot be provided when a selector is specified")
     told, failed = 0, False
     with connect(ctx) as client:
         for one in asked:
-            places = [(namespace, name) for name in one.names]
+            places = [(one.namespace or namespace, name) for name in one.names]
             if not one.names:
                 places = _listed(client, one.kind, None if all_namespaces else namespace, selector)
             for place, name in places:

@@ -207,12 +207,12 @@ def _remove(client: Client, pod: JsonObject, rules: _Rules, end: float) -> None:
                 return
             if error.status != _TOO_MANY:
                 raise
-            if time.monotonic() + _PAUSE > end:
-                raise _RefusedPodsError(f"global timeout reached: {rules.seconds:g}s") from None
             warn(
                 f'error when evicting pods/"{place.name}" -n "{place.namespace}" (will retry after {_PAUSE:g}s): '
                 f"{error.message}"
             )
+            if time.monotonic() + _PAUSE > end:
+                raise _RefusedPodsError(f"global timeout reached: {rules.seconds:g}s") from None
             time.sleep(_PAUSE)
         else:
             return

@@ -58,7 +58,7 @@ def _one(client: Client, item: Manifest, default: str, parameters: dict[str, str
     if item.kind is None:
         raise CliError("kind is not known")
     place = item.namespace(default)
-    document = last_applied.wanted(item, item.kind, place).plain
+    document = last_applied.as_written(item, item.kind, place)
     if not force:
         metadata = {**document["metadata"], **_version(item)}
         return client.replace(item.kind, place, {**document, "metadata": metadata}, options=parameters)

@@ -87,6 +87,13 @@ class ControllerKind(Kind[ResourceT]):
 
         return validate_controller(self.kind, getattr(resource, "spec"))  # noqa: B009 - all of them have one
 
+    def created(self, document: dict[str, Any], gates: FeatureGates) -> dict[str, Any]:
+        """See `Kind`. The number of replicas is written out, because clients such as `kubectl describe` rely on it."""
+        spec = document.get("spec")
+        if not self.scaled or not isinstance(spec, dict) or spec.get("replicas") is not None:
+            return document
+        return {**document, "spec": {**spec, "replicas": 1}}
+
     def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
         """See `Kind`."""
         from moorage.core.admission.validation.workloads import validate_same
