@@ -45,6 +45,11 @@ class ObjectBuilder:
     def _built(self, object_id: ObjectId, records: Records) -> Document | None:
         kind = self._kinds.get(object_id.kind)
         found = kind.shown(object_id, records) if kind is not None else None
-        if kind is None or found is None or found.get("apiVersion") == kind.api_versions[0]:
+        if kind is None or found is None:
             return found
-        return {**found, "apiVersion": kind.api_versions[0]}
+        if not kind.has_generation and "generation" in found["metadata"]:
+            metadata = {name: value for name, value in found["metadata"].items() if name != "generation"}
+            found = {**found, "metadata": metadata}
+        return (
+            found if found.get("apiVersion") == kind.api_versions[0] else {**found, "apiVersion": kind.api_versions[0]}
+        )
