@@ -49,4 +49,7 @@ class ObjectBuilder:
         found = kind.shown(object_id, records) if kind is not None else None
         if kind is None or found is None:
             return None
+        if not kind.has_generation and "generation" in found["metadata"]:
+            metadata = {name: value for name, value in found["metadata"].items() if name != "generation"}
+            found = {**found, "metadata": metadata}
         return with_field_defaults({**found, "apiVersion": kind.api_versions[0]})

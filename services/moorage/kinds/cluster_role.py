@@ -21,6 +21,7 @@ class ClusterRoleKind(Permission):
     singular = "clusterrole"
     namespaced = False
     order = 270
+    has_generation = False
     columns = ROLE_COLUMNS
     api_columns = (CREATED,)
 

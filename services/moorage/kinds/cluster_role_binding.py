@@ -20,6 +20,7 @@ class ClusterRoleBindingKind(Permission):
     singular = "clusterrolebinding"
     namespaced = False
     order = 280
+    has_generation = False
     columns = BINDING_COLUMNS
     api_columns = API_BINDING_COLUMNS
 

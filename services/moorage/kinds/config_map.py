@@ -20,6 +20,7 @@ class ConfigMapKind(Untyped):
     short_names = ("cm",)
     namespaced = True
     order = 100
+    has_generation = False
     columns = (TableColumn("DATA", count("data")), AGE)
     api_columns = (TableColumn("Data", of(_keys), type="integer"), AGE)
 

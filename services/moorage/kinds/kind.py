@@ -100,6 +100,10 @@ class Kind(ABC, Generic[ResourceT]):
     container_subresources: ClassVar[tuple[str, ...]] = ()
     """Kubernetes' subresources that reach into running containers. Moorage runs none, and says so."""
 
+    has_generation: ClassVar[bool] = True
+    """Whether its objects show `metadata.generation`, the number of their desired states. As in Kubernetes, those
+    without a desired state do not."""
+
     status_shown: ClassVar[bool] = False
     """Whether its `status` is a subresource although only the services decide it, as Kubernetes' clients expect."""
 

@@ -24,6 +24,7 @@ class LeaseKind(Kind["Lease"]):
     namespaced = True
     order = 260
     apply_order = 160
+    has_generation = False
     columns = (
         TableColumn("HOLDER", text("spec", "holderIdentity")),
         AGE,

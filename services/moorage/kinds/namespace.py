@@ -32,6 +32,7 @@ class NamespaceKind(Untyped):
     status_shown = True
     field_selectors: ClassVar[Mapping[str, str]] = {"status.phase": "Active"}
     apply_order = 10
+    has_generation = False
     columns = (TableColumn("STATUS", text("status", "phase", default="Active")), AGE)
     built_in = _BUILT_IN
     deleted_with_content = True

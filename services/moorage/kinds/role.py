@@ -21,6 +21,7 @@ class RoleKind(Permission):
     singular = "role"
     namespaced = True
     order = 290
+    has_generation = False
     columns = ROLE_COLUMNS
     api_columns = (CREATED,)
 

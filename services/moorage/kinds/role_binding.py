@@ -20,6 +20,7 @@ class RoleBindingKind(Permission):
     singular = "rolebinding"
     namespaced = True
     order = 300
+    has_generation = False
     columns = BINDING_COLUMNS
     api_columns = API_BINDING_COLUMNS
 

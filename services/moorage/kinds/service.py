@@ -20,6 +20,7 @@ class ServiceKind(Untyped):
     short_names = ("svc",)
     namespaced = True
     order = 110
+    has_generation = False
     status_shown = True
     container_subresources = ("proxy",)
     field_selectors: ClassVar[Mapping[str, str]] = {"spec.clusterIP": "", "spec.type": "ClusterIP"}

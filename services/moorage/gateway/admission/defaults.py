@@ -23,7 +23,8 @@ def prepared(document: Mapping[str, Any], kind: Kind[Any], rules: Iterable[Dedic
     Raises:
         QuantityError: a pod's request or limit is not a quantity.
     """
-    metadata = {k: v for k, v in document["metadata"].items() if k not in _NOT_KEPT}
+    # Maps and lists without anything in them, such as labels when the last one was removed, are left out.
+    metadata = {k: v for k, v in document["metadata"].items() if k not in _NOT_KEPT and v not in ({}, [], None)}
     return kind.admitted(kind.declared(kind.stored({**document, "metadata": metadata})), rules)
 
 
