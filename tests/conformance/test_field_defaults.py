@@ -1,4 +1,4 @@
-"""Default values of fields are those that a kube-apiserver showed (vectors/field_defaults.jsonl)."""
+"""Default values of fields are those that a kube-apiserver showed (vectors/apiserver/field_defaults.jsonl)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moorage.core.admission.field_defaults import in_stored_form, with_field_def
 
 Document = dict[str, Any]
 
-LINES = (Path(__file__).parent / "vectors" / "field_defaults.jsonl").read_text().splitlines()
+LINES = (Path(__file__).parent / "vectors" / "apiserver" / "field_defaults.jsonl").read_text().splitlines()
 PAIRS = [(line["sent"], line["shown"]) for line in map(json.loads, LINES)]
 
 

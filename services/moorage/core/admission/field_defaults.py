@@ -3,7 +3,7 @@
 They are not stored. The API adds them to what it shows, and `in_stored_form` takes them out of what comes back. So the
 hash of a template, which the names of its pods contain, is that of what people wrote, and programs may read an object
 and write it back without a change. All functions are pure and never change their arguments. The values are those of
-Kubernetes 1.37 (docs/decisions/0045-defaults-of-fields.md).
+Kubernetes 1.37 (docs/decisions/0046-defaults-of-fields.md).
 """
 
 from __future__ import annotations
