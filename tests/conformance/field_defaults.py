@@ -1,6 +1,6 @@
 """Records the default values of fields that a kube-apiserver shows, for small manifests of Moorage's kinds.
 
-    python -m tests.conformance.field_defaults KUBECTL KUBECONFIG > tests/conformance/vectors/apiserver/field_defaults.jsonl
+    python -m tests.conformance.field_defaults KUBECTL KUBECONFIG > FILE
 
 Nothing is written to the server: every manifest is created as a dry run. Each line has a manifest (`sent`) and the
 object that the server makes of it (`shown`), without what it decides for other reasons than defaults.
