@@ -340,6 +340,7 @@ class Documented:
                 "apiVersion": "addon.open-cluster-management.io/v1alpha1",
                 "kind": "ManagedClusterAddOn",
                 "metadata": metadata,
+                "spec": {},
             },
             {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": lease},
         ]

@@ -139,4 +139,4 @@ async def test_a_gateway_that_was_idle_accepts_the_first_write(forgetful: Embedd
             node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "spec": {}}
             answer = await client.post("/api/v1/nodes", json=node)
             assert answer.status_code == 201, answer.text
-    assert len(told(logged, "gateway.writer_open")) == 1
+    assert len(told(logged, "gateway.leads")) == 1

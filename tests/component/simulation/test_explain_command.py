@@ -216,7 +216,6 @@ def test_a_placement(against: Callable[[Any], Explain]) -> None:
             'Error from server (NotFound): resourcebindings.work.karmada.io "gone" not found\n',
         ),
         (("pod", "p", "q"), 2, "error: explain needs one object"),
-        (("pod",), 2, "error: explain needs one object"),
         (("pod", "a/b/c"), 2, "error: name: invalid value 'a/b/c': must be NAME or NAMESPACE/NAME"),
         (
             ("node", "n1"),

@@ -171,7 +171,9 @@ def test_schemas_that_name_themselves_are_compared_once() -> None:
     assert [found.path for found in compare({"tree": tree}, {"tree": narrowed})] == ["size"]
 
 
-@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.short)
+@pytest.mark.parametrize(
+    "topic", [topic for topic in TOPICS if "required" in event_schema(topic)], ids=lambda topic: topic.short
+)
 def test_every_required_field_of_every_event_is_guarded(topic: Any) -> None:
     new = event_schema(topic)
     for name in new["required"]:
