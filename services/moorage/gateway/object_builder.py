@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moorage.core.admission.field_defaults import with_field_defaults
 from moorage.kinds.kind import Kind, discovered
 from moorage.kinds.status.records import Document, ObjectId, Records
 from moorage_schemas.resource import ResourceDeclared
@@ -34,7 +35,8 @@ class ObjectBuilder:
     def build(self, object_id: ObjectId) -> Document | None:
         """Return an object as it is now, without a resource version. None if there is none.
 
-        It is as its kind stores it, also if the record was written when another version was the preferred one.
+        It is in the version that its kind stores, also if the record was written when another one was preferred, and
+        has the default values of the fields that nobody has set.
         """
         return self._built(object_id, self._records)
 
@@ -46,10 +48,8 @@ class ObjectBuilder:
         kind = self._kinds.get(object_id.kind)
         found = kind.shown(object_id, records) if kind is not None else None
         if kind is None or found is None:
-            return found
+            return None
         if not kind.has_generation and "generation" in found["metadata"]:
             metadata = {name: value for name, value in found["metadata"].items() if name != "generation"}
             found = {**found, "metadata": metadata}
-        return (
-            found if found.get("apiVersion") == kind.api_versions[0] else {**found, "apiVersion": kind.api_versions[0]}
-        )
+        return with_field_defaults({**found, "apiVersion": kind.api_versions[0]})

@@ -12,6 +12,7 @@ from typing import Any
 
 from moorage.core.admission.defaults import SYSTEM_ACTOR
 from moorage.core.admission.feature_gates import FeatureGates
+from moorage.core.admission.field_defaults import in_stored_form, with_field_defaults
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
 from moorage.gateway.admission import defaults, deletion, pod_orders, taint_edits, validation
@@ -193,7 +194,7 @@ class Writer:
             shown = self._shown(kind, object_id)
             _check_not_refused(kind, object_id, "changed")
             present = shown.document
-            wanted = kind.definition.changed(change(dict(present)), present)
+            wanted = with_field_defaults(kind.definition.changed(change(dict(present)), present))
             resource = validation.typed(wanted, kind)
             meta = resource.metadata
             self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
@@ -202,7 +203,7 @@ class Writer:
             prepared = self._prepared(wanted, kind, ())  # rules for dedicated nodes apply only to new pods
             validation.check_update(present, prepared, kind)
             validation.refuse(kind, object_id.name, deletion.validate_finalizers(stored.object, prepared))
-            prepared = kind.definition.without_decided(prepared, stored.object)
+            prepared = in_stored_form(kind.definition.without_decided(prepared, stored.object), stored.object)
             prepared = kind.definition.same(prepared, stored.object, self._store.tables)
             wished = self._wishes(kind, stored, resource, prepared, caller)
             new = defaults.updated(prepared, stored.object, wished=bool(wished))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.families.controllers import ControllerKind, controller_columns, rolling
+from moorage.kinds.families.controllers import ControllerKind, controller_columns
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, of
 from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, SELECTOR, labels_text, number
 
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from moorage.kinds.status.controllers import Counts
     from moorage.kinds.status.records import Document, Records
     from moorage_schemas.resource import ResourceDeclared
-    from moorage_schemas.resources.dedicated import DedicatedNodes
     from moorage_schemas.resources.workloads import DaemonSet
 
 
@@ -56,10 +54,6 @@ class DaemonSetKind(ControllerKind["DaemonSet"]):
         from moorage_schemas.resources.workloads import DaemonSet
 
         return DaemonSet
-
-    def admitted(self, document: dict[str, Any], rules: Iterable[DedicatedNodes]) -> dict[str, Any]:
-        """See `Kind`."""
-        return rolling(document)
 
     def counted(self, counts: Counts, resource: ResourceDeclared, records: Records) -> Document:
         """See `ControllerKind`."""

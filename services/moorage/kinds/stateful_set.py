@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from moorage.kinds.families.controllers import ControllerKind, rolling
+from moorage.kinds.families.controllers import ControllerKind
 from moorage.kinds.printing.columns import AGE, TableColumn
 from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, ready_of
 
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from moorage.kinds.status.controllers import Counts
     from moorage.kinds.status.records import Document, Records
     from moorage_schemas.resource import ResourceDeclared
-    from moorage_schemas.resources.dedicated import DedicatedNodes
     from moorage_schemas.resources.workloads import StatefulSet
 
 
@@ -34,10 +32,6 @@ class StatefulSetKind(ControllerKind["StatefulSet"]):
         from moorage_schemas.resources.workloads import StatefulSet
 
         return StatefulSet
-
-    def admitted(self, document: dict[str, Any], rules: Iterable[DedicatedNodes]) -> dict[str, Any]:
-        """See `Kind`."""
-        return rolling(document)
 
     def counted(self, counts: Counts, resource: ResourceDeclared, records: Records) -> Document:
         """See `ControllerKind`."""

@@ -50,14 +50,6 @@ def _images(found: Object) -> str:
     return ",".join(str(one.get("image", "")) for one in spec.get("containers") or []) or NONE
 
 
-def rolling(document: dict[str, Any]) -> dict[str, Any]:
-    """A controller with the default of its `updateStrategy`, without which kubectl follows no rollout."""
-    spec = document.get("spec") or {}
-    if spec.get("updateStrategy"):
-        return document
-    return {**document, "spec": {**spec, "updateStrategy": {"type": "RollingUpdate"}}}
-
-
 def _owners(found: Object) -> set[Any]:
     return {owner.get("uid") for owner in at(found, "metadata", "ownerReferences") or []}
 

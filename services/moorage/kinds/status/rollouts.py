@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from moorage.core.admission.field_defaults import with_field_defaults
 from moorage.core.apimachinery.unstructured import at
 from moorage.core.scheduling.nodes.workloads import TEMPLATE_HASH_LABEL, template_hash
 from moorage.kinds.status.controllers import Counts, OwnerIndex
@@ -274,7 +275,7 @@ def same_template(wanted: Document, stored: Mapping[str, Any], records: Records)
     template = at(wanted, "spec", "template")
     if not isinstance(template, Mapping):
         return wanted
-    plain = _meaning(template)
+    plain = _meaning(wanted, template)
     owner_key = f"{stored['kind']}/{stored['metadata'].get('namespace') or ''}/{stored['metadata']['name']}"
     kept = [at(stored, "spec", "template") or {}]
     for key in sorted(records.index(RolloutIndex).kept.get(owner_key, ())):
@@ -284,15 +285,20 @@ def same_template(wanted: Document, stored: Mapping[str, Any], records: Records)
         elif declared is not None:
             found = at(declared.object, "data", "spec", "template") or {}
             kept.append({name: value for name, value in found.items() if name != "$patch"})
-    same = next((one for one in kept if _meaning(one) == plain), None)
+    same = next((one for one in kept if _meaning(wanted, one) == plain), None)
     return wanted if same is None else {**wanted, "spec": {**wanted["spec"], "template": same}}
 
 
-def _meaning(value: Any) -> Any:
-    """A value without nulls and without fields that are empty."""
+def _meaning(controller: Document, template: Any) -> Any:
+    """A template of a controller with default values, without nulls and without fields that are empty."""
+    whole = with_field_defaults({"kind": controller["kind"], "spec": {"template": template}})
+    return _without_empty(whole["spec"]["template"])
+
+
+def _without_empty(value: Any) -> Any:
     if isinstance(value, Mapping):
-        found = {key: _meaning(one) for key, one in value.items()}
+        found = {key: _without_empty(one) for key, one in value.items()}
         return {key: one for key, one in found.items() if one is not None and one not in ({}, [])}
     if isinstance(value, list):
-        return [_meaning(one) for one in value]
+        return [_without_empty(one) for one in value]
     return value
