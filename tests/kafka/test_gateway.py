@@ -31,9 +31,21 @@ from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
-from moorage_schemas.envelope import from_headers
+from moorage_schemas.envelope import Meta, from_headers, to_headers
+from moorage_schemas.placement import PlacementState, WorkloadPlaced
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, RESOURCES, TAINTS, Topic, partition_of
+from moorage_schemas.topics import (
+    AUDIT,
+    CONDITION_REPORTS,
+    FLEET,
+    OBJECTS,
+    PLACEMENTS,
+    RESOURCES,
+    TAINTS,
+    Topic,
+    partition_of,
+)
 
 pytestmark = pytest.mark.kafka
 
@@ -447,3 +459,71 @@ async def test_a_large_body_gets_its_answer_and_the_gateway_goes_on(broker: Brok
         fits = {"metadata": {"name": "c1"}, "data": {"a": "x" * 900_000}}
         made = await ok(await client.post("/api/v1/namespaces/default/configmaps", json=fits))
         assert len(made["data"]["a"]) == 900_000
+
+
+async def test_events_are_kept_over_a_restart_and_expire(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_of(broker, topic_prefix)
+    path = "/api/v1/namespaces/default/events"
+    body = {"involvedObject": {"kind": "Node", "name": "n1"}, "reason": "Seen", "metadata": {"name": "seen"}}
+    async with running_gateway(settings) as client:
+        await decided(settings, "p1")
+        await until(lambda: told(client, path, 1))
+        await ok(await client.post(path, json=body))
+        before = await ok(await client.get(path))
+        assert [one["reason"] for one in before["items"]] == ["Scheduled", "Seen"]
+    async with running_gateway(settings) as client:
+        await decided(settings, "p2")
+        await until(lambda: told(client, path, 3))
+        after = await ok(await client.get(path))
+        known = [one for one in after["items"] if one["involvedObject"]["name"] != "p2"]
+        assert known == before["items"], "nothing is told twice"
+        assert await events_written(settings) == 3
+    async with running_gateway(settings.model_copy(update={"event_ttl": 0.001})) as client:
+        await until(lambda: told(client, path, 0))
+
+
+async def decided(settings: Settings, name: str) -> None:
+    """Write placement's decision on a pod."""
+    ref = WorkloadRef(kind="Pod", namespace="default", name=name)
+    event = WorkloadPlaced(
+        workload=ref,
+        uid=f"uid-of-{name}",
+        owner=ref,
+        owner_uid=f"uid-of-{name}",
+        generation=1,
+        state=PlacementState.PLACED,
+        target=TargetRef(kind=TargetKind.NODE, name="n1"),
+        reason="Scheduled",
+        decided_time=datetime.now(UTC),
+    )
+    meta = Meta(id=f"decision-{name}", source="test", type=PLACEMENTS.event_type, time=event.decided_time)
+    producer = AIOKafkaProducer(bootstrap_servers=settings.bootstrap_servers)
+    await producer.start()
+    try:
+        await producer.send_and_wait(
+            PLACEMENTS.name(settings.topic_prefix),
+            key=ref.key.encode(),
+            value=event.model_dump_json().encode(),
+            partition=partition_of(ref.key, PARTITIONS),
+            headers=to_headers(meta),
+        )
+    finally:
+        await producer.stop()
+
+
+async def told(client: httpx.AsyncClient, path: str, count: int) -> bool:
+    """Whether there are as many events."""
+    return len((await ok(await client.get(path)))["items"]) == count
+
+
+async def events_written(settings: Settings) -> int:
+    """The number of records of events in the object log."""
+    consumer = clients.table_consumer(settings, client_id="test-reader")
+    await consumer.start()
+    try:
+        tp = TopicPartition(OBJECTS.name(settings.topic_prefix), partition_of(FLEET, PARTITIONS))
+        consumer.assign([tp])
+        await consumer.seek_to_beginning(tp)
+        return len([record for record in await _to_end(consumer, tp) if record.key.startswith(b"Event/")])
+    finally:
+        await consumer.stop()

@@ -18,6 +18,7 @@ from moorage.gateway.object_builder import ObjectBuilder
 from moorage.gateway.object_log import Emission, json_of
 from moorage.gateway.store import Store
 from moorage.gateway.tables import Tables
+from moorage.kinds.kind import logged_kinds
 from moorage.kinds.status.pods import evicted_uid
 from moorage.kinds.status.records import ObjectId
 from moorage.kinds.status.views import ViewIndex
@@ -116,7 +117,8 @@ class Derivation:
 
     def _all(self) -> Iterator[ObjectId]:
         """All objects that are shown or are to be. What changes meanwhile is due anyway."""
-        yield from self._store
+        kept = logged_kinds()
+        yield from (object_id for object_id in self._store if object_id.kind not in kept)
         tables = self.tables
         for keys in (list(tables.resources), list(tables.placements)):
             for key in keys:
@@ -128,6 +130,8 @@ class Derivation:
                 yield object_id
 
     def _fold(self, topic: Topic, key: str, event: Model | None) -> set[ObjectId]:
+        if self._store.decided is not None:
+            self._store.decided(topic, key, event)
         return self.tables.apply(topic, key, event)
 
     def _note(self, touched: Iterable[ObjectId]) -> None:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from moorage.gateway.errors import too_large
+from moorage.gateway.object_log import json_of, value_of
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
+from moorage_schemas.shown import ObjectShown
 from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, CONFIGURATION, OBJECTS, RESOURCES, Topic
 
 WRITTEN: tuple[Topic, ...] = (RESOURCES, CONFIGURATION, AUDIT, OBJECTS, CONDITION_REPORTS)
@@ -31,6 +33,8 @@ class Write:
     @property
     def value(self) -> bytes | None:
         """The value of the record."""
+        if isinstance(self.event, ObjectShown) and self.event.object:
+            return value_of(json_of(self.event.object))  # as a store reads it without decoding all of it
         return None if self.event is None else self.event.model_dump_json().encode()
 
 

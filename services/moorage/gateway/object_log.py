@@ -45,7 +45,7 @@ class Emission(NamedTuple):
     @property
     def value(self) -> bytes | None:
         """The value of its record."""
-        return None if self.json is None else _HEAD + self.json + _TAIL
+        return None if self.json is None else value_of(self.json)
 
 
 def json_of(document: Mapping[str, Any]) -> bytes:
@@ -55,6 +55,11 @@ def json_of(document: Mapping[str, Any]) -> bytes:
         metadata = {name: value for name, value in metadata.items() if name != "resourceVersion"}
     head = {"apiVersion": document.get("apiVersion", ""), "kind": document.get("kind", ""), "metadata": metadata}
     return orjson.dumps({**head, **{name: value for name, value in document.items() if name not in head}})
+
+
+def value_of(json: bytes) -> bytes:
+    """The value of the record that shows an object (`json_of`)."""
+    return _HEAD + json + _TAIL
 
 
 def with_version(json: bytes, version: int) -> bytes:

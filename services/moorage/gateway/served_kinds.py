@@ -21,7 +21,14 @@ def served_at(group: str, version: str, plural: str) -> ServedKind | None:
 
 @cache
 def _served(kinds: tuple[Kind[Any], ...]) -> tuple[ServedKind, ...]:
-    return tuple(ServedKind(one, version) for one in kinds for version in one.versions)
+    return tuple(
+        served
+        for one in kinds
+        for served in (
+            *(ServedKind(one, version) for version in one.versions),
+            *(ServedKind(one, version, group) for group, version in one.other_groups),
+        )
+    )
 
 
 @cache

@@ -18,8 +18,11 @@ from moorage.gateway.object_builder import ObjectBuilder
 from moorage.gateway.object_log import LoggedRecord, object_in
 from moorage.gateway.shown_objects import ShownObject, ShownObjects
 from moorage.gateway.tables import Tables
+from moorage.kinds.kind import logged_kinds
 from moorage.kinds.status.records import ObjectId
+from moorage_schemas.base import Model
 from moorage_schemas.shown import COMPLETE_KEY, LEADER_KEY, GatewayLeader, ObjectShown
+from moorage_schemas.topics import Topic
 
 _log = structlog.get_logger(__name__)
 
@@ -54,6 +57,12 @@ class Store:
         self.builder = ObjectBuilder(self.tables)
         self.evicted: Callable[[ObjectId, str], None] | None = None
         """Called with the name and uid of a bare pod that was evicted, whose resource must be deleted."""
+
+        self.decided: Callable[[Topic, str, Model | None], None] | None = None
+        """Called with each record of other topics that is folded into the tables."""
+
+        self.logged: Callable[[ObjectId, bytes | None], None] | None = None
+        """Called with each change of an object of a kind that is in the object log alone (`Kind.logged`)."""
 
         self.applied: Callable[[], None] | None = None
         """Called when records of other topics have been folded into the tables."""
@@ -115,6 +124,8 @@ class Store:
         recorded = record.version > self.history.floor
         before = self._objects.get(object_id) if recorded or record.value is None else None
         json = object_in(record.value) if record.value is not None else None
+        if self.logged is not None and object_id.kind in logged_kinds():
+            self.logged(object_id, json)
         if json is not None:
             shown = self._objects.put(object_id, record.version, json)
             if recorded:

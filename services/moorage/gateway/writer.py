@@ -20,9 +20,10 @@ from moorage.gateway.admission.deletion import Deleted, DeleteOptions
 from moorage.gateway.admission.namespaces import check_namespace
 from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.locks import ObjectLocks
+from moorage.gateway.logged_objects import logged_write
 from moorage.gateway.shown_objects import ShownObject, unkept
 from moorage.gateway.store import Store, within
-from moorage.kinds.kind import ServedKind, named
+from moorage.kinds.kind import ServedKind, logged_kinds, named
 from moorage.kinds.namespace import KIND as NAMESPACE_KIND
 from moorage.kinds.pod import KIND as POD_KIND
 from moorage.kinds.status.dedicated import DedicatedIndex
@@ -450,6 +451,10 @@ class Writer:
         stored = self._store.tables.resources.get(object_id.key)
         if stored is not None:
             return stored
+        if kind.definition.logged and (logged := self._store.get(object_id)) is not None:
+            document = logged.document
+            del document["metadata"]["resourceVersion"]
+            return ResourceDeclared(object=document, version=logged.version)
         implied = self._implied(kind, object_id)
         if implied is not None:
             # It is shown although nobody has declared it. The first change declares it.
@@ -546,12 +551,23 @@ class Writer:
         self, object_id: ObjectId, event: ResourceDeclared | None, meta: Meta, audited: Audited | None
     ) -> None:
         key = object_id.key
+        if object_id.kind in logged_kinds():  # nobody but the gateways reads it, and it is not audited: it is a note
+            shown = defaults.without_generation(event.object) if event is not None else None
+            await self._read_back(key, await self._log.commit([logged_write(object_id, shown, meta)]))
+            return
         writes = [Write(RESOURCES, key, resource_partition_key(key), event, meta)]
         if audited is not None:
             writes.append(Write(AUDIT, key, key, audited, _beside(meta, AUDIT, key)))
         if object_id.kind == CONFIGURATION_KIND and event is not None:
             writes.append(_for_services(object_id.name, event, meta))
-        version = await self._log.commit(writes)
+        await self._read_back(key, await self._log.commit(writes))
+
+    async def _read_back(self, key: str, version: int) -> None:
+        """Wait until the store shows what was written.
+
+        Raises:
+            StatusError: 504 if that takes too long.
+        """
         try:
             await within(READ_BACK_WITHIN, self._store, version)
         except TimeoutError:

@@ -36,7 +36,7 @@ class EvictionKind(View):
     kind = "Eviction"
     plural = "evictions"
     singular = "eviction"
-    cli_names = ("ev", "evict")
+    cli_names = ("evict",)
     namespaced = True
     order = 2040
     columns = (

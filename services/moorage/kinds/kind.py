@@ -66,6 +66,12 @@ class Kind(ABC, Generic[ResourceT]):
     versions: ClassVar[tuple[str, ...]] = ("v1",)
     """The versions that are served, the preferred one first. Objects are stored in that one."""
 
+    other_groups: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Other groups that serve the same objects in a form of their own (`in_group`), each with its version."""
+
+    logged: ClassVar[bool] = False
+    """Whether its objects are in the object log alone. Nothing follows from them, and they expire."""
+
     kind: ClassVar[str]
     """Unique over all groups: record keys name an object's kind by this word alone."""
 
@@ -114,6 +120,9 @@ class Kind(ABC, Generic[ResourceT]):
     field_selectors: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """The paths of fields that a `fieldSelector` may name beside the name and the namespace, each with the text that it
     selects by where the field is missing. As in Kubernetes for Kubernetes' kinds."""
+
+    field_aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Further names of those fields in a `fieldSelector`, each with the path that it means."""
 
     fields_elsewhere: ClassVar[frozenset[str]] = frozenset({"status"})
     """Paths of fields that are used although the model does not have them."""
@@ -322,6 +331,10 @@ class Kind(ABC, Generic[ResourceT]):
         api_version = f"{self.group}/{version}" if self.group else version
         return document if document.get("apiVersion") == api_version else {**document, "apiVersion": api_version}
 
+    def in_group(self, document: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
+        """A stored object in the form of one of the `other_groups`. Every kind that names one says what that is."""
+        raise NotImplementedError(f"{self.kind} has no form in {api_version}")
+
     def stored(self, document: Document) -> Document:
         """An object that was written in any version, as it is stored."""
         return {**document, "apiVersion": self.api_versions[0]}
@@ -356,19 +369,23 @@ class Kind(ABC, Generic[ResourceT]):
             yield "it has no version"
         if self.built_in and type(self).built_in_object is Kind.built_in_object:
             yield f"it names the built-in object {self.built_in[0]} and has no built_in_object"
+        if self.other_groups and type(self).in_group is Kind.in_group:
+            yield f"it names the group {self.other_groups[0][0]} and has no in_group"
 
 
 @dataclass(frozen=True, slots=True)
 class ServedKind:
-    """One kind at one of its API versions."""
+    """One kind at one of its API versions, in its own group or another one."""
 
     definition: Kind[Any]
     version: str
+    other_group: str = ""
+    """One of the kind's `other_groups`. Empty for its own."""
 
     @property
     def group(self) -> str:
         """The API group. Empty for the core group."""
-        return self.definition.group
+        return self.other_group or self.definition.group
 
     @property
     def kind(self) -> str:
@@ -399,6 +416,8 @@ class ServedKind:
     def is_stored(self) -> bool:
         """Whether objects are stored in this version, and shown in it as they are stored."""
         definition = self.definition
+        if self.other_group:
+            return False
         return self.version == definition.versions[0] and type(definition).converted is Kind.converted
 
     @property
@@ -426,6 +445,8 @@ class ServedKind:
 
     def converted(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """A stored object as this version shows it."""
+        if self.other_group:
+            return self.definition.in_group(document, self.api_version)
         return self.definition.converted(document, self.version)
 
 
@@ -503,6 +524,11 @@ def declared() -> tuple[Kind[Any], ...]:
     return tuple(kind for kind in discovered() if not kind.read_only)
 
 
+def logged_kinds() -> frozenset[str]:
+    """Return the names of the kinds whose objects are in the object log alone."""
+    return _logged(discovered())
+
+
 def named(kind: str) -> Kind[Any] | None:
     """Return the kind of that name, as record keys and objects have it. None if there is none."""
     return _by_name(discovered()).get(kind)
@@ -536,6 +562,11 @@ def _by_word(kinds: tuple[Kind[Any], ...]) -> dict[str, Kind[Any]]:
 
 def _folders() -> tuple[str, ...]:
     return tuple(importlib.import_module(PACKAGE).__path__)
+
+
+@cache
+def _logged(kinds: tuple[Kind[Any], ...]) -> frozenset[str]:
+    return frozenset(kind.kind for kind in kinds if kind.logged)
 
 
 @cache

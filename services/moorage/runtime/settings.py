@@ -156,6 +156,12 @@ class Settings(BaseSettings):
     """The address at which other gateways reach this one, such as `http://10.0.0.7:8080`. Empty means the one on which
     it listens, with the host's name if it listens on all of them."""
 
+    event_ttl: Seconds = 3_600.0
+    """Seconds for which the gateway keeps a Kubernetes Event after it was last written."""
+
+    events_kept: int = Field(default=50_000, ge=0)
+    """The maximum number of Events that the gateway keeps. The oldest go first."""
+
     query_server: str = Field(default="", pattern=r"^(https?://\S+)?$")
     """The query worker's address for the gateway, such as `http://127.0.0.1:8082`. Empty means that there is none."""
 

@@ -30,7 +30,16 @@ from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.shown import COMPLETE_KEY
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
-from moorage_schemas.topics import BINDINGS, PARTITIONS, RESOURCES, TAINTS, WORKLOAD_CONDITIONS, Topic, partition_of
+from moorage_schemas.topics import (
+    BINDINGS,
+    OBJECTS,
+    PARTITIONS,
+    RESOURCES,
+    TAINTS,
+    WORKLOAD_CONDITIONS,
+    Topic,
+    partition_of,
+)
 
 Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -77,6 +86,10 @@ class MemoryLog:
             raise unavailable(self.obstacle)
         self.written += writes
         for write in writes:
+            if write.topic is OBJECTS:
+                self._log(write.key, write.value)
+                self._store.history.wake()
+                continue
             self.append(write.topic, write.key, write.partition_key, write.event, write.meta)
         return len(self.objects)
 

@@ -435,6 +435,7 @@ async def test_discovery_lists_what_is_served() -> None:
         "apps",
         "batch",
         "moorage.io",
+        "events.k8s.io",
         "policy",
         "machine.openshift.io",
         "cluster.karmada.io",

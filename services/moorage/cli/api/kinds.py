@@ -45,6 +45,9 @@ def find(word: str) -> ServedKind:
         for version in kind.versions:
             if rest in {f"{version}.{kind.group}", version}:
                 return ServedKind(kind, version)
+        for group, version in kind.other_groups:
+            if rest in {group, f"{version}.{group}"}:
+                return ServedKind(kind, version, group)
         nearest = f"{plain}.{kind.group}" if kind.group else plain
     else:
         nearest = _nearest(plain.lower())
@@ -63,9 +66,12 @@ def _nearest(word: str) -> str:
 def of_object(api_version: str, kind: str) -> ServedKind | None:
     """Return the kind of a manifest. None if Moorage does not know it, or manifests must not contain it."""
     known = definitions.named(kind)
-    if known is None or (known.read_only and not known.repeatable) or api_version not in known.api_versions:
+    if known is None or (known.read_only and not known.repeatable):
         return None
-    return ServedKind(known, api_version.rpartition("/")[2])
+    group, _, version = api_version.rpartition("/")
+    if (group, version) in known.other_groups:
+        return ServedKind(known, version, group)
+    return ServedKind(known, version) if api_version in known.api_versions else None
 
 
 def words() -> str:

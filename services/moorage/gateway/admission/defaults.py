@@ -39,6 +39,12 @@ def created(document: Document, *, uid: str, now: datetime) -> Document:
     return {**document, "metadata": metadata}
 
 
+def without_generation(document: Document) -> Document:
+    """The object without `metadata.generation`, for kinds that are shown without it."""
+    metadata = {key: value for key, value in document["metadata"].items() if key != "generation"}
+    return {**document, "metadata": metadata}
+
+
 def updated(document: Document, stored: Mapping[str, Any], *, wished: bool) -> Document:
     """A changed object with the system fields of the stored one.
 

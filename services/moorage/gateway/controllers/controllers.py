@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from moorage.gateway.controllers.events import EventRecorder
 from moorage.gateway.controllers.garbage_collector import GarbageCollector
 from moorage.gateway.controllers.machine_sets import MachineKeeper
 from moorage.gateway.controllers.namespaces import NamespaceKeeper
@@ -22,15 +23,17 @@ class Controllers:
     Args:
         store: the present objects. The controllers are told of its changes.
         writer: changes objects in the same way as people's writes.
+        recorder: writes events. None if nobody wants any.
     """
 
-    def __init__(self, store: Store, writer: Writer) -> None:
+    def __init__(self, store: Store, writer: Writer, recorder: EventRecorder | None = None) -> None:
         sweeper = Sweeper(writer)
         followers = (
             MachineKeeper(store, writer),
             NamespaceKeeper(store, writer),
             GarbageCollector(store, writer),
             RolloutKeeper(store, writer),
+            *((recorder,) if recorder is not None else ()),
         )
         self._followers = followers
         self._all = (sweeper, *followers)

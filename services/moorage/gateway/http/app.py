@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
@@ -16,6 +17,7 @@ from starlette.routing import Route
 
 from moorage.gateway.configuration import Configured, FirstContent
 from moorage.gateway.controllers.controllers import Controllers
+from moorage.gateway.controllers.events import EventRecorder
 from moorage.gateway.durable_log import Log
 from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.http import answers, discovery, health, openapi, paths, reviews
@@ -63,6 +65,9 @@ class Gateway:
     explanations: Explanations = field(default_factory=Explanations)
     """The source of explanations."""
 
+    records_events: bool = True
+    """Whether it writes Events about decisions while it leads."""
+
     forwarding: Forwarding | None = None
     """Sends writes to the gateway that leads. None if this one always does."""
 
@@ -75,7 +80,7 @@ def create_app(gateway: Gateway) -> Starlette:
     """
     in_force = Configured(gateway.store, gateway.settings)
     writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates)
-    controllers = Controllers(gateway.store, writer)
+    controllers = _controllers(gateway, writer)
     endpoints = _Endpoints(gateway, writer, in_force)
     intake = Intake(gateway.store, gateway.log, gateway.clock, lambda: in_force.limits)
 
@@ -85,7 +90,7 @@ def create_app(gateway: Gateway) -> Starlette:
     @contextlib.asynccontextmanager
     async def leading() -> AsyncIterator[None]:
         # The tables that they read are those of this term.
-        app.state.controllers = Controllers(gateway.store, writer)
+        app.state.controllers = _controllers(gateway, writer)
         async with app.state.controllers.running():
             yield
 
@@ -135,6 +140,14 @@ def create_app(gateway: Gateway) -> Starlette:
     app.state.controllers = controllers
     app.state.first_content = FirstContent(gateway.store, writer, gateway.settings)
     return app
+
+
+def _controllers(gateway: Gateway, writer: Writer) -> Controllers:
+    settings, recorder = gateway.settings, None
+    if gateway.records_events:
+        ttl = timedelta(seconds=settings.event_ttl)
+        recorder = EventRecorder(gateway.store, gateway.log, gateway.clock, ttl=ttl, kept=settings.events_kept)
+    return Controllers(gateway.store, writer, recorder)
 
 
 class _Endpoints:

@@ -69,9 +69,19 @@ def selector(labels: str, fields: str, kind: Kind[Any] | None = None) -> Selecto
     field_parts = split(fields) if fields.strip() else []
     tests = [_label_test(one) for one in requirements]
     known = kind.field_selectors if kind is not None else {}
+    if kind is not None and kind.field_aliases:
+        field_parts = [_with_path(part, kind.field_aliases) for part in field_parts]
     tests += [_field_test(part, known) for part in field_parts]
     sure = (part for part in field_parts if not _may_be_missing(part, known))
     return Selector(tests, [*_label_texts(requirements), *(text for part in sure if (text := _text_of(part)))])
+
+
+def _with_path(part: str, aliases: Mapping[str, str]) -> str:
+    """A requirement that names its field by the path."""
+    found = _PAIR.fullmatch(part)
+    if found is None or found["key"] not in aliases:
+        return part
+    return f"{aliases[found['key']]}{found['operator']}{found['value']}"
 
 
 def _may_be_missing(part: str, known: Mapping[str, str]) -> bool:

@@ -195,6 +195,11 @@ class Table(Mapping[str, EventT]):
     def __len__(self) -> int:
         return len(self._kept)
 
+    def records(self) -> Iterator[EventT]:
+        """The records of the present moment, however long it takes to go through them."""
+        for kept in list(self._kept.values()):
+            yield self._packed.event(kept)
+
     def put(self, key: str, event: Model | None) -> tuple[EventT | None, EventT | None]:
         """Take a record in. Anything but an event of the table's model is a tombstone.
 
@@ -265,6 +270,12 @@ class GroupedTable(Generic[EventT]):
         """One record of a group. None if there is none."""
         kept = self._find(group, name)
         return self._packed.event(kept) if kept is not None else None
+
+    def records(self) -> Iterator[EventT]:
+        """See `Table`."""
+        for found in list(self._groups.values()):
+            for kept in found[1::2]:
+                yield self._packed.event(kept)
 
     def put(self, key: str, event: Model | None) -> tuple[EventT | None, EventT | None]:
         """See `Table`. A group without records is removed."""

@@ -132,6 +132,7 @@ class Edge:
             clock=_Clock(stack),
             settings=settings,
             hosts=None,
+            records_events=False,
         )
         self._app = create_app(gateway)
         self._asgi = httpx.ASGITransport(app=self._app)
