@@ -59,7 +59,7 @@ class Live:
         await self.here("apply", "-f", "-", text=yaml.safe_dump_all(documents))
 
     async def restart_gateway(self) -> None:
-        """Kill the gateway. Returns when its replacement answers."""
+        """Kill the gateway. Returns when its replacement serves reads and writes."""
         gateway = next(child for child in self._stack.supervisor.children if child.spec.name == GATEWAY)
         before = gateway.pid
         os.kill(before, signal.SIGKILL)
@@ -67,7 +67,7 @@ class Live:
         async def answers() -> bool:
             if gateway.pid in {0, before}:
                 return False
-            done = await commands.moorage("get", "namespaces", env=self.env)
+            done = await commands.moorage("get", "--raw", "/readyz", env=self.env)
             return done.code == 0
 
         await until(answers, 60)
