@@ -308,7 +308,8 @@ async def test_applying_the_fleet_twice_changes_nothing(live: Live) -> None:
     async def settled() -> bool:
         items = (await live.here("get", "pods", "-A", "-o", "json")).json["items"]
         mine = [one for one in items if one["metadata"]["namespace"] in {"shop", "data", "ops"}]
-        return len([one for one in mine if one["spec"].get("nodeName")]) >= 60
+        bound = [one["metadata"]["namespace"] for one in mine if one["spec"].get("nodeName")]
+        return len(bound) >= 60 and bound.count("data") == 3
 
     await until(settled, 60)
     databases = (await live.here("get", "pods", "-n", "data", "-o", "json")).json["items"]

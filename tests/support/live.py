@@ -67,7 +67,8 @@ class Live:
         async def answers() -> bool:
             if gateway.pid in {0, before}:
                 return False
-            done = await commands.moorage("get", "--raw", "/readyz", env=self.env)
+            mark = f"restarted-gateway={gateway.pid}"
+            done = await commands.moorage("annotate", "namespace", "default", mark, "--overwrite", env=self.env)
             return done.code == 0
 
         await until(answers, 60)
