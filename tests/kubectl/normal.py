@@ -34,6 +34,7 @@ _SAME: Final = (
     (r"(?s)Please review the fields above.*", "\u2026\n"),
     (r"[ \t]+", " "),
     (r" +$", ""),
+    (r"(Successfully assigned \S+ to )[\w.-]+", r"\1NODE"),
     # Whether a diff shows the time of a field manager depends on the second in which it was made.
     (r'^[-+] time: "TIME"\n', ""),
     # kubectl's own race at the end of its patience: it is cancelled, or sees that its watch was.
