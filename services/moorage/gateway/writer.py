@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from moorage.core.admission.defaults import SYSTEM_ACTOR
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.admission.field_defaults import in_stored_form, with_field_defaults
+from moorage.core.apimachinery.field_errors import FieldError
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
 from moorage.gateway.admission import defaults, deletion, pod_orders, taint_edits, validation
@@ -145,7 +146,9 @@ class Writer:
         self, kind: ServedKind, document: Document, resource: Resource, caller: Caller, *, dry_run: bool
     ) -> ShownObject:
         switches = self._switches()
-        validation.check(resource, kind, switches)
+        shown = with_field_defaults(document)
+        broken = validation.broken_rules(resource, shown, kind, switches, is_new=True)
+        validation.refuse(kind, resource.metadata.name, broken)
         document = kind.definition.created(document, switches)
         if resource.metadata.resource_version:
             raise errors.bad_request("metadata.resourceVersion must not be set on objects to be created")
@@ -199,10 +202,10 @@ class Writer:
             meta = resource.metadata
             self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
             stored = self._declared(kind, object_id)
-            validation.check(resource, kind, self._switches())
-            prepared = self._prepared(wanted, kind, ())  # rules for dedicated nodes apply only to new pods
-            validation.check_update(present, prepared, kind)
-            validation.refuse(kind, object_id.name, deletion.validate_finalizers(stored.object, prepared))
+            broken = validation.broken_rules(resource, wanted, kind, self._switches(), is_new=False)
+            prepared = self._prepared(wanted, kind, (), broken)  # rules for dedicated nodes apply only to new pods
+            broken = [*deletion.validate_finalizers(stored.object, prepared), *broken]
+            validation.refuse(kind, object_id.name, [*broken, *kind.definition.validate_update(present, prepared)])
             prepared = in_stored_form(kind.definition.without_decided(prepared, stored.object), stored.object)
             prepared = kind.definition.same(prepared, stored.object, self._store.tables)
             wished = self._wishes(kind, stored, resource, prepared, caller)
@@ -481,10 +484,14 @@ class Writer:
         return shown.document if shown is not None else None
 
     @staticmethod
-    def _prepared(document: Document, kind: ServedKind, rules: Iterable[DedicatedNodes]) -> Document:
+    def _prepared(
+        document: Document, kind: ServedKind, rules: Iterable[DedicatedNodes], broken: Sequence[FieldError] = ()
+    ) -> Document:
+        """The object with what admission adds. `broken` are the rules that it is known to break."""
         try:
             return defaults.prepared(document, kind.definition, rules)
         except QuantityError as error:
+            validation.refuse(kind, str(document["metadata"].get("name", "")), broken)
             raise validation.quantity_error(error, kind, str(document["metadata"].get("name", ""))) from None
 
     def _wishes(

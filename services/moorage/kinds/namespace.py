@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from moorage.kinds.status.records import Document, ObjectId, Records
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.dedicated import DedicatedNodes
-    from moorage_schemas.resources.meta import ObjectMeta
 
 _BUILT_IN: Final = ("default", "kube-node-lease", "kube-public", "kube-system")  # those of every Kubernetes API
+_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 _FINALIZERS: Final = ("kubernetes",)  # who empties a namespace that is deleted
 
 
@@ -34,6 +34,7 @@ class NamespaceKind(Untyped):
     apply_order = 10
     has_generation = False
     columns = (TableColumn("STATUS", text("status", "phase", default="Active")), AGE)
+    label_names = True
     built_in = _BUILT_IN
     deleted_with_content = True
 
@@ -44,16 +45,16 @@ class NamespaceKind(Untyped):
 
         return (NamespaceIndex,)
 
-    def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
-        """See `Kind`."""
-        from moorage.core.admission.validation.core import validate_name
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`. Its name is the value of a label, too."""
+        from moorage.core.admission.validation.core import validate_labels
 
-        return super().validate_metadata(metadata) or validate_name(metadata.name, dns_label=True)
+        return validate_labels({_NAME_LABEL: str(document["metadata"].get("name") or "")})
 
     def admitted(self, document: dict[str, Any], rules: Iterable[DedicatedNodes]) -> dict[str, Any]:
         """See `Kind`."""
         metadata = document["metadata"]
-        labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
+        labels = {**(metadata.get("labels") or {}), _NAME_LABEL: metadata["name"]}
         return {**document, "metadata": {**metadata, "labels": labels}}
 
     def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,7 +89,7 @@ class NamespaceKind(Untyped):
         """See `Kind`."""
         from moorage.core.apimachinery.hashes import uid_of
 
-        labels = {"kubernetes.io/metadata.name": name}
+        labels = {_NAME_LABEL: name}
         return {
             "apiVersion": "v1",
             "kind": self.kind,

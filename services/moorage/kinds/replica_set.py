@@ -10,6 +10,7 @@ from moorage.kinds.printing.columns import AGE, text
 from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, SELECTOR, number
 
 if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
     from moorage.kinds.status.records import Document, ObjectId, Records
     from moorage_schemas.resources.workloads import ReplicaSet
 
@@ -40,6 +41,12 @@ class ReplicaSetKind(ControllerKind["ReplicaSet"]):
         from moorage_schemas.resources.workloads import ReplicaSet
 
         return ReplicaSet
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.workloads import validate_replica_set
+
+        return validate_replica_set(document)
 
     def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
         """See `Kind`. While a deployment has the set, its spec is the deployment's. Without one it is on its own."""

@@ -39,17 +39,23 @@ def typed(document: Mapping[str, Any], kind: ServedKind) -> Resource:
     return resource
 
 
-def check(resource: Resource, kind: ServedKind, switches: FeatureGates) -> None:
-    """Check an object against the rules of its kind and the features that are turned on.
+def broken_rules(
+    resource: Resource, document: Mapping[str, Any], kind: ServedKind, switches: FeatureGates, *, is_new: bool
+) -> list[FieldError]:
+    """The rules of its kind that an object breaks.
 
-    Raises:
-        StatusError: 422, with a cause for each broken rule.
+    Args:
+        resource: the typed view of the object.
+        document: the object, with the defaults of its fields.
+        kind: of the object.
+        switches: the features that are turned on.
+        is_new: whether it is being created.
     """
     definition = kind.definition
     found = definition.validate_metadata(resource.metadata) + validate_ties(resource.metadata)
     if definition.unknown_fields is UnknownFields.REFUSED:
         found = found + unknown_fields(resource, definition)
-    refuse(kind, resource.metadata.name, found + definition.validate(resource, switches))
+    return found + definition.validate(resource, switches) + definition.validate_fields(document, is_new=is_new)
 
 
 def refuse(kind: ServedKind, name: str, found: Sequence[FieldError]) -> None:
@@ -65,17 +71,3 @@ def refuse(kind: ServedKind, name: str, found: Sequence[FieldError]) -> None:
 def quantity_error(error: QuantityError, kind: ServedKind, name: str) -> errors.StatusError:
     """422 for an invalid quantity."""
     return errors.invalid(kind.group, kind.kind, name, [invalid(error.field, error.value, error.rule)])
-
-
-def check_update(before: Mapping[str, Any], after: Mapping[str, Any], kind: ServedKind) -> None:
-    """Check a change against the rules about immutable fields.
-
-    Args:
-        before: the object as it is shown.
-        after: the changed object, with what admission adds.
-        kind: the kind of both.
-
-    Raises:
-        StatusError: 422 if an immutable field changes.
-    """
-    refuse(kind, str(after["metadata"]["name"]), kind.definition.validate_update(before, after))

@@ -73,12 +73,6 @@ class ControllerKind(Kind[ResourceT]):
 
         return (OwnerIndex, ReportIndex, RolloutIndex)
 
-    def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
-        """See `Kind`."""
-        from moorage.core.admission.validation.workloads import validate_controller
-
-        return validate_controller(self.kind, getattr(resource, "spec"))  # noqa: B009 - all of them have one
-
     def created(self, document: dict[str, Any], gates: FeatureGates) -> dict[str, Any]:
         """See `Kind`. The number of replicas is written out, because clients such as `kubectl describe` rely on it."""
         spec = document.get("spec")
@@ -88,9 +82,9 @@ class ControllerKind(Kind[ResourceT]):
 
     def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
         """See `Kind`."""
-        from moorage.core.admission.validation.workloads import validate_same
+        from moorage.core.admission.validation.workloads import validate_same_selector
 
-        return validate_same(before, after, "selector")
+        return validate_same_selector(before, after)
 
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
         """See `Kind`."""
