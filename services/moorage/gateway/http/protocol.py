@@ -20,7 +20,7 @@ class Protocol(H11Protocol):
     _head: asyncio.TimerHandle | None = None
     """Ends the connection, unless a request begins before."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
         self._expect_head()
