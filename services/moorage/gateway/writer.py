@@ -118,7 +118,13 @@ class Writer:
         """The number of objects that are being created in each namespace."""
 
     async def create(
-        self, kind: ServedKind, document: Document, caller: Caller, *, dry_run: bool = False
+        self,
+        kind: ServedKind,
+        document: Document,
+        caller: Caller,
+        *,
+        dry_run: bool = False,
+        is_accepted: bool = False,
     ) -> ShownObject:
         """Create an object.
 
@@ -127,6 +133,7 @@ class Writer:
             document: the object.
             caller: who wants it.
             dry_run: whether everything is checked, nothing is written, and the object is returned as it would be.
+            is_accepted: whether the object is made of another one that is there, so that its fields may break rules.
 
         Raises:
             StatusError: 404 if its namespace does not exist, 403 if that is being deleted, 409 if the name is taken,
@@ -140,15 +147,16 @@ class Writer:
         resource = validation.typed(document, kind)
         self._ensure_writable()
         with self._created_in(kind, resource.metadata.namespace, resource.metadata.name):
+            if not is_accepted:
+                whole = with_field_defaults(document)
+                broken = validation.broken_rules(resource, whole, kind, self._switches(), before=None)
+                validation.refuse(kind, resource.metadata.name, broken)
             return await self._create(kind, document, resource, caller, dry_run=dry_run)
 
     async def _create(
         self, kind: ServedKind, document: Document, resource: Resource, caller: Caller, *, dry_run: bool
     ) -> ShownObject:
         switches = self._switches()
-        shown = with_field_defaults(document)
-        broken = validation.broken_rules(resource, shown, kind, switches, is_new=True)
-        validation.refuse(kind, resource.metadata.name, broken)
         document = kind.definition.created(document, switches)
         if resource.metadata.resource_version:
             raise errors.bad_request("metadata.resourceVersion must not be set on objects to be created")
@@ -202,7 +210,7 @@ class Writer:
             meta = resource.metadata
             self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
             stored = self._declared(kind, object_id)
-            broken = validation.broken_rules(resource, wanted, kind, self._switches(), is_new=False)
+            broken = validation.broken_rules(resource, wanted, kind, self._switches(), before=present)
             prepared = self._prepared(wanted, kind, (), broken)  # rules for dedicated nodes apply only to new pods
             broken = [*deletion.validate_finalizers(stored.object, prepared), *broken]
             validation.refuse(kind, object_id.name, [*broken, *kind.definition.validate_update(present, prepared)])

@@ -34,6 +34,7 @@ class DaemonSetKind(ControllerKind["DaemonSet"]):
     singular = "daemonset"
     short_names = ("ds",)
     order = 70
+    shown_zeros = frozenset({"currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"})
     columns = controller_columns(_ready, _scheduled)
     api_columns = (
         number("Desired", "status", "desiredNumberScheduled"),

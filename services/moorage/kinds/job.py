@@ -42,6 +42,7 @@ class JobKind(ControllerKind["Job"]):
     plural = "jobs"
     singular = "job"
     order = 80
+    shown_zeros = frozenset({"ready"})
     field_selectors: ClassVar[Mapping[str, str]] = {"status.successful": "0"}
     columns = controller_columns(_ready, _scheduled)
     api_columns = (

@@ -133,6 +133,9 @@ class Kind(ABC, Generic[ResourceT]):
     built_in: ClassVar[tuple[str, ...]] = ()
     """The names of objects that exist although nobody has declared them."""
 
+    deleted_is_returned: ClassVar[bool] = False
+    """Whether the answer to a deletion is the object, as in Kubernetes. Otherwise, it is a status."""
+
     deleted_with_content: ClassVar[bool] = False
     """Whether everything in the namespace of an object's name is deleted with the object."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moorage.kinds.kind import Untyped
 from moorage.kinds.printing.columns import AGE, TableColumn, text
+from moorage.kinds.status import built_in
 
 if TYPE_CHECKING:
     from moorage.core.apimachinery.field_errors import FieldError
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.dedicated import DedicatedNodes
 
-_BUILT_IN: Final = ("default", "kube-node-lease", "kube-public", "kube-system")  # those of every Kubernetes API
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 _FINALIZERS: Final = ("kubernetes",)  # who empties a namespace that is deleted
 
@@ -35,7 +35,7 @@ class NamespaceKind(Untyped):
     has_generation = False
     columns = (TableColumn("STATUS", text("status", "phase", default="Active")), AGE)
     label_names = True
-    built_in = _BUILT_IN
+    built_in = built_in.NAMESPACES
     deleted_with_content = True
 
     @property
@@ -88,12 +88,15 @@ class NamespaceKind(Untyped):
     def built_in_object(self, name: str, records: Records) -> Document:
         """See `Kind`."""
         from moorage.core.apimachinery.hashes import uid_of
+        from moorage.kinds.status.namespaces import begun
 
-        labels = {_NAME_LABEL: name}
+        metadata = {"name": name, "uid": uid_of(self.kind, name), "labels": {_NAME_LABEL: name}}
+        if name in self.built_in and (since := begun(records)):
+            metadata["creationTimestamp"] = since
         return {
             "apiVersion": "v1",
             "kind": self.kind,
-            "metadata": {"name": name, "uid": uid_of(self.kind, name), "labels": labels},
+            "metadata": metadata,
             "spec": {"finalizers": list(_FINALIZERS)},
             "status": {"phase": "Active"},
         }

@@ -80,6 +80,7 @@ class PodKind(Kind["Pod"]):
     namespaced = True
     order = 30
     status_shown = True
+    deleted_is_returned = True
     in_all = True
     container_subresources = ("attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize")
     field_selectors: ClassVar[Mapping[str, str]] = {

@@ -25,6 +25,7 @@ class ReplicaSetKind(ControllerKind["ReplicaSet"]):
     order = 50
     field_selectors: ClassVar[Mapping[str, str]] = {"status.replicas": "0"}
     scaled = True
+    shown_zeros = frozenset({"replicas"})
     api_columns = (
         number("Desired", "spec", "replicas")._replace(cell=text("spec", "replicas", default="1")),
         number("Current", "status", "replicas"),
@@ -61,7 +62,10 @@ class ReplicaSetKind(ControllerKind["ReplicaSet"]):
         from moorage.kinds.status.rollouts import made_by_deployment, shown_replica_set
 
         found = super().shown(object_id, records)
-        return shown_replica_set(found, records) if found is not None and made_by_deployment(found) else found
+        if found is None or not made_by_deployment(found):
+            return found
+        made = shown_replica_set(found, records)
+        return {**made, "status": self.without_zeros(made["status"])}
 
 
 KIND = ReplicaSetKind()

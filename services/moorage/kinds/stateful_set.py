@@ -26,6 +26,7 @@ class StatefulSetKind(ControllerKind["StatefulSet"]):
     short_names = ("sts",)
     order = 60
     scaled = True
+    shown_zeros = frozenset({"availableReplicas", "replicas"})
     label_names = True
     api_columns = (TableColumn("Ready", ready_of("readyReplicas", "replicas")), AGE, CONTAINERS, IMAGES)
 

@@ -42,6 +42,7 @@ _PAUSE: Final = 1.0  # seconds before a controller that could not be settled is 
 _AT_ONCE: Final = 32
 _LIMIT: Final = 10  # templates beside the present one, unless `spec.revisionHistoryLimit` says otherwise
 _GONE: Final = frozenset({"NotFound", "Conflict", "AlreadyExists", "Forbidden"})  # its record is looked at again
+_FLAWED: Final = "Invalid"  # its template was written past the gateway, and keeps the annotations that it has
 _NOT_CARRIED: Final = frozenset(
     {REVISION, DESIRED, MOST, "kubectl.kubernetes.io/last-applied-configuration", "deprecated.deployment.rollback.to"}
 )
@@ -106,7 +107,7 @@ class RolloutKeeper:
             if declared is not None and not is_marked(declared.object):
                 await self._keep(ObjectId.of(key), declared)
         except StatusError as error:
-            return "" if error.reason in _GONE else error.message
+            return "" if error.reason in _GONE | {_FLAWED} else error.message
         return ""
 
     async def _keep(self, owner: ObjectId, declared: ResourceDeclared) -> None:
@@ -124,7 +125,8 @@ class RolloutKeeper:
         if present is None:
             if keeper.key not in resources and self._has_pods(owner, declared, hashed):
                 made = _kept(keeper, declared, hashed, highest + 1)
-                await self._writer.create(_SETS if keeper.kind == REPLICA_SET else _REVISIONS, made, _CALLER)
+                kind = _SETS if keeper.kind == REPLICA_SET else _REVISIONS
+                await self._writer.create(kind, made, _CALLER, is_accepted=True)
         else:
             await self._renew(keeper, declared, present, max(highest + 1, _number(present)))
         await self._forget(owner, declared, others)
@@ -218,7 +220,8 @@ def _kept(keeper: ObjectId, declared: ResourceDeclared, hashed: str, number: int
         }
     own = {TEMPLATE_HASH_LABEL: hashed}
     selector = at(document, "spec", "selector") or {}
-    metadata |= {"labels": labels | own, "annotations": _annotations(declared, number)}
+    annotations = {**_annotations(declared, number), DESIRED: str(wanted_replicas(document))}
+    metadata |= {"labels": labels | own, "annotations": annotations}
     return {
         "apiVersion": _SETS.api_version,
         "kind": _SETS.kind,

@@ -63,6 +63,8 @@ class ControllerKind(Kind[ResourceT]):
     status_shown: ClassVar[bool] = True
     columns: ClassVar[tuple[TableColumn, ...]] = controller_columns(_ready, _scheduled)
     counted_status: ClassVar[bool] = True
+    shown_zeros: ClassVar[frozenset[str]] = frozenset()
+    """The numbers of its status that are shown if they are 0. As in Kubernetes, others are left out then."""
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
@@ -111,7 +113,11 @@ class ControllerKind(Kind[ResourceT]):
         """See `Kind`."""
         from moorage.kinds.status.controllers import counts
 
-        return self.counted(counts(resource, records), resource, records)
+        return self.without_zeros(self.counted(counts(resource, records), resource, records))
+
+    def without_zeros(self, status: Document) -> Document:
+        """A status without those numbers that are not shown if they are 0."""
+        return {field: value for field, value in status.items() if value != 0 or field in self.shown_zeros}
 
     def same(self, document: dict[str, Any], stored: Mapping[str, Any], records: Records) -> dict[str, Any]:
         """See `Kind`. A template that means the same as one that is kept is that one."""

@@ -7,7 +7,7 @@ from ipaddress import ip_network
 from typing import Any, Final
 
 from moorage.core.admission.validation.container_resources import amounts
-from moorage.core.admission.validation.fields import Fields, inner, listed, text
+from moorage.core.admission.validation.fields import Fields, inner, listed, object_in, text
 from moorage.core.apimachinery.field_errors import FieldError, forbidden, invalid
 
 _RANGES: Final = "spec.podCIDRs"
@@ -17,10 +17,13 @@ _PROVIDER: Final = "spec.providerID"
 def validate_node(document: Mapping[str, Any]) -> list[FieldError]:
     """Validate the amounts that a node has, and the addresses of its pods."""
     status = inner(document, "status")
-    found = [
-        error for field in ("capacity", "allocatable") for error in amounts(inner(status, field), f"status.{field}")
+    capacity = inner(status, "capacity")
+    allocatable = object_in(status, "allocatable")
+    return [
+        *amounts(capacity, "status.capacity"),
+        *amounts(capacity if allocatable is None else allocatable, "status.allocatable"),
+        *_addresses(inner(document, "spec")),
     ]
-    return [*found, *_addresses(inner(document, "spec"))]
 
 
 def validate_node_update(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:

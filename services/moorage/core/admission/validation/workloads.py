@@ -182,10 +182,19 @@ def _progress(spec: Fields) -> Iterator[FieldError]:
         yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
 
 
-def _internal(strategy: Fields, *fields: str) -> dict[str, Any]:
-    """A strategy in the form in which an API server shows it in messages: with capitals, and all of its fields."""
+def _internal(strategy: Fields, **absent: int | None) -> dict[str, Any]:
+    """A strategy in the form in which an API server shows it in messages: with capitals, and all of its fields.
+
+    Args:
+        strategy: of a controller.
+        absent: the fields of its `rollingUpdate`, each with what is shown if it is missing.
+    """
     rolling = object_in(strategy, "rollingUpdate")
-    shown = None if rolling is None else {field[0].upper() + field[1:]: rolling.get(field) for field in fields}
+    shown = (
+        None
+        if rolling is None
+        else {field[0].upper() + field[1:]: rolling.get(field, missing) for field, missing in absent.items()}
+    )
     return {"Type": text(strategy, "type"), "RollingUpdate": shown}
 
 
@@ -196,7 +205,7 @@ def _deployment_strategy(strategy: Fields, path: str) -> Iterator[FieldError]:
             rule = f"may not be specified when strategy `type` is '{_RECREATE}'"
             yield forbidden(f"{path}.rollingUpdate", rule)
     elif kind != _ROLLING:
-        yield not_supported(path, _internal(strategy, "maxUnavailable", "maxSurge"), (_RECREATE, _ROLLING))
+        yield not_supported(path, _internal(strategy, maxUnavailable=0, maxSurge=0), (_RECREATE, _ROLLING))
     elif rolling is not None:
         at, fewer, more = f"{path}.rollingUpdate", rolling.get("maxUnavailable"), rolling.get("maxSurge")
         yield from amount(fewer, f"{at}.maxUnavailable")
@@ -211,7 +220,7 @@ def _daemon_strategy(strategy: Fields, path: str) -> Iterator[FieldError]:
     if kind == _ON_DELETE:
         return
     if kind != _ROLLING:
-        yield not_supported(path, _internal(strategy, "maxUnavailable", "maxSurge"), (_ROLLING, _ON_DELETE))
+        yield not_supported(path, _internal(strategy, maxUnavailable=0, maxSurge=0), (_ROLLING, _ON_DELETE))
     elif rolling is not None:
         at, fewer, more = f"{path}.rollingUpdate", rolling.get("maxUnavailable"), rolling.get("maxSurge")
         yield from amount(fewer, f"{at}.maxUnavailable")
@@ -226,7 +235,7 @@ def _daemon_strategy(strategy: Fields, path: str) -> Iterator[FieldError]:
 
 def _stateful_strategy(strategy: Fields, path: str) -> Iterator[FieldError]:
     kind, rolling = text(strategy, "type"), object_in(strategy, "rollingUpdate")
-    shown = _internal(strategy, "partition", "maxUnavailable")
+    shown = _internal(strategy, partition=0, maxUnavailable=None)
     if kind == _ON_DELETE:
         if rolling is not None:
             yield invalid(
