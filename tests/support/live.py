@@ -58,6 +58,11 @@ class Live:
         documents = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names)]
         await self.here("apply", "-f", "-", text=yaml.safe_dump_all(documents))
 
+    @property
+    def pids(self) -> dict[str, int]:
+        """The processes of services and gateways, by name. 0 for one that does not run."""
+        return {child.spec.name: child.pid for child in self._stack.supervisor.children}
+
     async def restart_gateway(self) -> None:
         """Kill the gateway. Returns when its replacement serves reads and writes."""
         gateway = next(child for child in self._stack.supervisor.children if child.spec.name == GATEWAY)

@@ -16,6 +16,7 @@ from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.forwarding import Forwarding
 from moorage.gateway.http.hosts import hosts_of
+from moorage.gateway.http.protocol import Protocol
 from moorage.gateway.kafka.durable_log import KafkaLog
 from moorage.gateway.kafka.leadership import Leadership
 from moorage.gateway.kafka.object_reader import ObjectReader, object_partition
@@ -90,7 +91,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             forwarding=forwarding,
         )
     )
-    async with _http(app, sock) as server:
+    async with http_server(app, sock) as server:
         try:
             async with asyncio.TaskGroup() as tasks:
                 partitions = (await ensure_topics(settings))[RESOURCES.short]
@@ -186,10 +187,11 @@ async def _until_closed(server: asyncio.Task[None]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _http(app: object, sock: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+async def http_server(app: object, sock: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
     """Serve HTTP on a socket within the context. The socket is closed at the end."""
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's type of an application is narrower than Starlette's
+        http=Protocol,
         log_config=None,
         access_log=False,
         lifespan="on",

@@ -125,7 +125,7 @@ def create_app(gateway: Gateway) -> Starlette:
             route("/apis/{path:path}", "resources", endpoints.groups, _METHODS),
             route("/{path:path}", "unknown", endpoints.unknown, _METHODS),
         ],
-        exception_handlers={405: _method_not_allowed},
+        exception_handlers={404: _no_such_path, 405: _method_not_allowed},
         lifespan=lifespan,
     )
     if gateway.forwarding is not None:
@@ -246,6 +246,11 @@ def _read(request: Request) -> Request:
 
 def _always() -> str:
     return ""
+
+
+async def _no_such_path(request: Request, _: Exception) -> Response:
+    """What no route takes: a path that does not begin with a slash."""
+    return answers.failure(request, no_such_path())
 
 
 async def _method_not_allowed(request: Request, _: Exception) -> Response:
