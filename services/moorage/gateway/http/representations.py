@@ -105,6 +105,15 @@ class Representation:
         """Return an object that is no resource of a kind, such as a `Status`."""
         return encoded(document, self._form)
 
+    def scale(self, scale: Document) -> bytes:
+        """Return the scale of an object."""
+        form = self._form
+        if form.view is ObjectView.TABLE:
+            scale = tables.scale_table(scale, self._include, form.version, self._now())
+        elif form.view is ObjectView.METADATA:
+            scale = tables.metadata(scale, form.version)
+        return encoded(scale, form)
+
     def one(self, kind: ServedKind, found: ShownObject) -> bytes:
         """Return one object.
 

@@ -98,7 +98,7 @@ class Subresources:
     @staticmethod
     def _answer(path: ResourcePath, representation: Representation, shown: ShownObject) -> Response:
         if path.subresource == "scale":
-            content = representation.document(scale.scale_of(path.kind.converted(shown.document)))
+            content = representation.scale(scale.scale_of(path.kind.converted(shown.document)))
         else:
             content = representation.one(path.kind, shown)
         return answers.answer(200, content, representation.media_type)
