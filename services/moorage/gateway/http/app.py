@@ -26,6 +26,7 @@ from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.forwarding import Forwarding, ForwardingMiddleware
 from moorage.gateway.http.hosts import check_host
 from moorage.gateway.http.negotiation import AnswerForm, form_of_errors
+from moorage.gateway.http.pod_subresources import bindings_path, is_binding
 from moorage.gateway.http.reports import Intake
 from moorage.gateway.http.resources import ResourcesApi
 from moorage.gateway.metrics import Metrics
@@ -188,6 +189,8 @@ class _Endpoints:
             return answers.in_form(200, document, discovery.plain_form(_read(request)))
         if version == reviews.VERSION and (review := reviews.answered(request, group, parts)) is not None:
             return await reviews.answer(request, review, self._gateway.clock)
+        if is_binding(group, version, parts):
+            return await self._api.handle(request, bindings_path(parts[1]))
         return await self._api.handle(request, paths.parse(group, version, parts))
 
     async def root(self, _: Request) -> Response:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from moorage.gateway.errors import StatusError
 from moorage.kinds.kind import Kind
 from moorage.kinds.printing.columns import AGE, LABELS, TableColumn
-from moorage.kinds.printing.kubernetes import number
 
 Document = dict[str, Any]
 
@@ -24,8 +23,6 @@ _NAME: Final = {
     "description": "The name of the object, unique among those of its kind in a namespace.",
     "priority": 0,
 }
-_SCALE: Final = (number("Desired", "spec", "replicas"), number("Available", "status", "replicas"), AGE)
-"""The columns of a `Scale`, which is shown as part of objects of several kinds."""
 
 
 def included(text: str) -> str:
@@ -49,40 +46,17 @@ def columns(kind: Kind[Any]) -> tuple[TableColumn, ...]:
 
 def definitions(kind: Kind[Any]) -> list[Document]:
     """Return the definitions of a table's columns."""
-    named = _defined(kind.kind, columns(kind))
-    return [*named, {**_NAME, "priority": 1}] if kind.name_comes_last else [_NAME, *named]
-
-
-def scale_table(scale: Mapping[str, Any], include: str, version: str, now: datetime) -> Document:
-    """Return the table of one `Scale`.
-
-    Args:
-        scale: the scale.
-        include: how much of it the row has (`included`).
-        version: of meta.k8s.io.
-        now: the present time, for its age.
-    """
-    cells = [scale["metadata"]["name"], *(_value(column, scale, now) for column in _SCALE)]
-    return {
-        "kind": "Table",
-        "apiVersion": f"{_META}/{version}",
-        "metadata": {"resourceVersion": scale["metadata"].get("resourceVersion", "")},
-        "columnDefinitions": [_NAME, *_defined(scale["kind"], _SCALE)],
-        "rows": [{"cells": cells, "object": _object(scale, include, version)}],
-    }
-
-
-def _defined(kind: str, shown: Iterable[TableColumn]) -> list[Document]:
-    return [
+    named = [
         {
             "name": column.api_name,
             "type": column.type,
             "format": "",
-            "description": column.description or f"{column.api_name} of the {kind}.",
+            "description": column.description or f"{column.api_name} of the {kind.kind}.",
             "priority": 1 if column.wide else 0,
         }
-        for column in shown
+        for column in columns(kind)
     ]
+    return [*named, {**_NAME, "priority": 1}] if kind.name_comes_last else [_NAME, *named]
 
 
 def row(kind: Kind[Any], document: Mapping[str, Any], include: str, version: str, now: datetime) -> Document:
@@ -97,15 +71,12 @@ def row(kind: Kind[Any], document: Mapping[str, Any], include: str, version: str
     """
     name = str(document["metadata"].get("name", ""))
     cells = [_value(column, document, now) for column in columns(kind)]
-    shown = _object(document, include, version)
-    return {"cells": [*cells, name] if kind.name_comes_last else [name, *cells], "object": shown}
-
-
-def _object(document: Mapping[str, Any], include: str, version: str) -> Any:
-    """What a row has of its object."""
+    shown: Any = None
     if include == "Object":
-        return document
-    return metadata(document, version) if include == "Metadata" else None
+        shown = document
+    elif include == "Metadata":
+        shown = metadata(document, version)
+    return {"cells": [*cells, name] if kind.name_comes_last else [name, *cells], "object": shown}
 
 
 def metadata(document: Mapping[str, Any], version: str) -> Document:
