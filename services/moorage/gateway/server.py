@@ -76,6 +76,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
     address = _address(sock)
     log = KafkaLog(settings, store, clock, metrics, address=settings.gateway_address or _reachable(sock))
     reading = _Reading()
+    forwarding = Forwarding(store, log.leader, log)
     app = create_app(
         Gateway(
             store=store,
@@ -87,7 +88,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             progress=reading.progress,
             behind=reading.obstacle,
             explanations=Explanations(settings.query_server),
-            forwarding=Forwarding(store, log.leader, lambda: log.leads),
+            forwarding=forwarding,
         )
     )
     async with http_server(app, sock) as server:
@@ -110,7 +111,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
                 await objects.catch_up()
                 tasks.create_task(age.mind(objects.read_to_ends), name="gateway-age")
                 tasks.create_task(_until_too_old(age), name="gateway-tables")
-                await _until_served(store, log, app.state.first_content.done)
+                await _until_served(store, log, forwarding, app.state.first_content.done)
                 _log.info("gateway.ready", address=address, leads=log.leads)
                 if ready is not None:
                     ready(address)
@@ -163,10 +164,11 @@ def _during(app: Starlette) -> Beginning:
     return during
 
 
-async def _until_served(store: Store, log: KafkaLog, configured: asyncio.Event) -> None:
+async def _until_served(store: Store, log: KafkaLog, forwarding: Forwarding, configured: asyncio.Event) -> None:
     """Return when reads are served, and writes are, here or by another gateway."""
-    while not store.ready or (log.obstacle if log.leads else store.leader is None):
+    while not store.ready:
         await store.history.wait()
+    await forwarding.found()
     if log.leads:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FIRST):

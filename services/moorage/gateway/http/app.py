@@ -26,6 +26,7 @@ from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.forwarding import Forwarding, ForwardingMiddleware
 from moorage.gateway.http.hosts import check_host
 from moorage.gateway.http.negotiation import AnswerForm, form_of_errors
+from moorage.gateway.http.pod_subresources import bindings_path, is_binding
 from moorage.gateway.http.reports import Intake
 from moorage.gateway.http.resources import ResourcesApi
 from moorage.gateway.metrics import Metrics
@@ -175,6 +176,8 @@ class _Endpoints:
         parts = _parts(request)
         if not parts:
             return discovery.answer_groups(_read(request), discovery.api_groups(), is_core=False)
+        if not discovery.has_group(parts[0]):
+            return health.no_page()
         if len(parts) == 1:
             document = discovery.api_group(parts[0])
             return answers.in_form(200, document, discovery.plain_form(_read(request)))
@@ -186,6 +189,8 @@ class _Endpoints:
             return answers.in_form(200, document, discovery.plain_form(_read(request)))
         if version == reviews.VERSION and (review := reviews.answered(request, group, parts)) is not None:
             return await reviews.answer(request, review, self._gateway.clock)
+        if is_binding(group, version, parts):
+            return await self._api.handle(request, bindings_path(parts[1]))
         return await self._api.handle(request, paths.parse(group, version, parts))
 
     async def root(self, _: Request) -> Response:
@@ -224,7 +229,7 @@ class _Endpoints:
 
     async def unknown(self, _: Request) -> Response:
         """Every other path."""
-        raise no_such_path()
+        return health.no_page()
 
 
 def _parts(request: Request) -> list[str]:
@@ -270,6 +275,8 @@ def _guarded(gateway: Gateway, verb: str, handler: Handler) -> Handler:
         except Exception:  # noqa: BLE001 - after any error the caller gets an answer, and the log gets the trace
             _log.exception("gateway.request_failed", method=request.method, path=request.url.path)
             response = answers.failure(request, StatusError(500, "the gateway failed on this request; see its log"))
+        # Everything is for its caller alone, and may be another the next moment.
+        response.headers.setdefault("cache-control", "no-cache, private")
         gateway.metrics.requests.labels(request.method, verb, str(response.status_code)).inc()
         gateway.metrics.seconds.labels(f"{verb} {request.method}").observe(time.monotonic() - began)
         return response

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -17,7 +17,7 @@ from moorage.core.apimachinery.patching.errors import PatchError
 from moorage.core.apimachinery.schema import Schema
 from moorage.gateway import errors
 from moorage.gateway.errors import Cause, StatusError, bad_request
-from moorage.gateway.http import bodies, decoding, field_owners
+from moorage.gateway.http import bodies, decoding, field_owners, patch_errors
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.decoding import Expected
 from moorage.gateway.http.negotiation import media_type
@@ -25,7 +25,7 @@ from moorage.gateway.http.options import write_options
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.writing import caller, manager, warn, written
 from moorage.kinds.openapi import registry, strict
-from moorage.kinds.openapi.built_in import DecodeError, repeated
+from moorage.kinds.openapi.built_in import DecodeError, json_type, repeated
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"
@@ -39,7 +39,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Apply:
+class Apply:
     """Who applies, when, and how."""
 
     manager: str
@@ -75,6 +75,7 @@ class SentPatch:
             result = self._patched(shown)
         except PatchError as error:
             raise status_of(error) from None
+        _check_same_object(self.expected, shown, result)
         return self.decoded(result, shown, warnings)
 
     def decoded(self, result: Any, shown: Mapping[str, Any], warnings: list[str]) -> Document:
@@ -89,6 +90,12 @@ class SentPatch:
         try:
             found = strict.decode_document(expected.group, expected.version, expected.kind, result)
         except DecodeError as error:
+            if self.media == STRATEGIC:
+                shown_patch, why = (
+                    patch_errors.as_map(self.content)[:_SHOWN],
+                    patch_errors.conversion_flaw(error.reason),
+                )
+                raise errors.invalid("", "", "", [invalid("patch", shown_patch, why)]) from None
             raise _no_object(result, error.reason) from None
         known = decoding.problems_of(expected, shown)
         new = (*repeated(self.content, ""), *(one for one in found.problems if one not in known))
@@ -102,7 +109,10 @@ class SentPatch:
         if self.media == JSON_PATCH:
             return json_patch.applied(shown, self.content)
         if self.media == STRATEGIC:
-            return strategic_merge.applied(shown, self.content, self._schema())
+            result = strategic_merge.applied(shown, self.content, self._schema())
+            # A built-in object has the type of its resource, whatever the patch says.
+            typed = {name: shown[name] for name in ("apiVersion", "kind") if name in shown}
+            return {**result, **typed}
         return merge_patch.applied(shown, self.content)
 
     def _schema(self) -> Schema:
@@ -135,7 +145,7 @@ class PatchVerb:
         def patched(shown: Document) -> Document:
             present = dict(path.kind.converted(shown))
             if is_apply:
-                return self._applied(path, sent, present, _Apply(who, now, options.force, warnings))
+                return applied(path, sent, present, Apply(who, now, options.force, warnings))
             result = bodies.check_identity(sent.made_of(present, warnings), path.kind, path.namespace, path.name)
             return field_owners.recorded(path.kind, present, result, who, now)
 
@@ -147,7 +157,7 @@ class PatchVerb:
         except StatusError as error:
             if not is_apply or error.code != _NOT_FOUND:
                 raise
-            new = self._applied(path, sent, None, _Apply(who, now, options.force, warnings))
+            new = applied(path, sent, None, Apply(who, now, options.force, warnings))
             shown = await self._backend.writer.create(path.kind, new, caller(request), dry_run=options.dry_run)
             code = 201
         content = sent.content if isinstance(sent.content, dict) else {}
@@ -155,22 +165,32 @@ class PatchVerb:
         warn(response, dict.fromkeys(warnings))
         return response
 
-    @staticmethod
-    def _applied(path: ResourcePath, sent: SentPatch, present: Document | None, how: _Apply) -> Document:
-        """The object after a server-side apply. None is present if it is created."""
-        metadata = sent.content.get("metadata")
-        named = {"name": path.name, **metadata} if isinstance(metadata, dict) else {"name": path.name}
-        if path.namespace:
-            named.setdefault("namespace", path.namespace)
-        config = {**sent.content, "metadata": named}
-        management = field_owners.management(path.kind)
-        try:
-            result = management.applied(present, config, how.manager, how.now, force=how.force)
-        except PatchError as error:
-            raise status_of(error) from None
-        bodies.check_identity(config, path.kind, path.namespace, path.name)
-        decoded = sent.decoded(result, present or {}, how.warnings)
-        return bodies.check_identity(decoded, path.kind, path.namespace, path.name)
+
+def applied(path: ResourcePath, sent: SentPatch, present: Document | None, how: Apply) -> Document:
+    """Return an object after a server-side apply.
+
+    Args:
+        path: names the object, or its subresource.
+        sent: what is applied.
+        present: the object as it is shown, in the version of the path. None if it is created.
+        how: who applies, when, and how.
+
+    Raises:
+        StatusError: what is applied does not fit, or has fields of others.
+    """
+    metadata = sent.content.get("metadata")
+    named = {"name": path.name, **metadata} if isinstance(metadata, dict) else {"name": path.name}
+    if path.namespace:
+        named.setdefault("namespace", path.namespace)
+    config = {**sent.content, "metadata": named}
+    management = field_owners.management(path.kind, path.subresource)
+    try:
+        result = management.applied(present, config, how.manager, how.now, force=how.force)
+    except PatchError as error:
+        raise status_of(error) from None
+    bodies.check_identity(config, path.kind, path.namespace, path.name)
+    decoded = sent.decoded(result, present or {}, how.warnings)
+    return bodies.check_identity(decoded, path.kind, path.namespace, path.name)
 
 
 async def read_patch(request: Request, expected: Expected, validation: str, *, takes_apply: bool = False) -> SentPatch:
@@ -195,10 +215,9 @@ async def read_patch(request: Request, expected: Expected, validation: str, *, t
         )
     content = decoding.parsed(await bodies.read_body(request), is_yaml=media == APPLY)
     if media != JSON_PATCH and not isinstance(content, dict):
-        what = "array" if isinstance(content, list) else type(content).__name__
-        raise bad_request(
-            f"error decoding patch: json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
-        )
+        prefix = "" if media == STRATEGIC else "error decoding patch: "
+        what = f"json: cannot unmarshal {json_type(content)} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"{prefix}{what}")
     return SentPatch(media, content, expected, validation)
 
 
@@ -208,17 +227,35 @@ def media_of(expected: Expected) -> tuple[str, ...]:
     return (JSON_PATCH, MERGE, STRATEGIC) if strategic else (JSON_PATCH, MERGE)
 
 
+def _check_same_object(expected: Expected, shown: Mapping[str, Any], result: Any) -> None:
+    """Check that a patch leaves the uid as it is.
+
+    Raises:
+        StatusError: 422 if it does not.
+    """
+    before, after = ((one.get("metadata") if isinstance(one, Mapping) else None) or {} for one in (shown, result))
+    uid = after.get("uid") if isinstance(after, Mapping) else None
+    if isinstance(uid, str) and uid not in {"", before.get("uid", uid)}:
+        rule = invalid("metadata.uid", uid, "field is immutable")
+        raise errors.invalid(expected.group, expected.kind, str(before.get("name", "")), [rule])
+
+
 def _no_object(result: Any, why: str) -> StatusError:
     """422: what a patch makes of an object is none of its kind."""
     text = json.dumps(result, separators=(",", ":"), default=str)
     return errors.invalid("", "", "", [invalid("patch", text[:_SHOWN], why)])
 
 
-def status_of(error: PatchError) -> StatusError:
-    """Return the answer to a patch that cannot be applied."""
+def status_of(error: PatchError, told: Callable[[str], str] = str) -> StatusError:
+    """Return the answer to a patch that cannot be applied.
+
+    Args:
+        error: why not.
+        told: makes the words of the answer from those of the error.
+    """
     return StatusError(
         error.code,
-        error.message,
+        told(error.message),
         reason=error.reason,
-        causes=[Cause(one.reason, one.message, one.field) for one in error.causes],
+        causes=[Cause(one.reason, told(one.message), one.field) for one in error.causes],
     )

@@ -119,7 +119,11 @@ class Representation:
         json = in_version(kind, found.json)
         if form.view is ObjectView.WHOLE and form.media not in {YAML, PROTOBUF} and not form.is_pretty:
             return json + b"\n"
-        document = orjson.loads(json)
+        return self.viewed(kind, orjson.loads(json))
+
+    def viewed(self, kind: ServedKind, document: Document) -> bytes:
+        """Return one object of any kind, also of one whose objects nobody keeps, such as a `Scale`."""
+        form = self._form
         if form.view is ObjectView.METADATA:
             return encoded(tables.metadata(document, form.version), form)
         if form.view is ObjectView.TABLE:
