@@ -16,17 +16,13 @@ if TYPE_CHECKING:
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.dedicated import DedicatedNodes
 
-<<<<<<< HEAD
-_NAME_LABEL: Final = "kubernetes.io/metadata.name"
-_FINALIZERS: Final = ("kubernetes",)  # who empties a namespace that is deleted
-=======
-_BUILT_IN: Final = ("default", "kube-node-lease", "kube-public", "kube-system")  # those of every Kubernetes API
 FINALIZERS: Final = ("kubernetes",)
 """Who empties a namespace that is deleted. The other finalizers in a namespace's `spec` have a group."""
 
 FINALIZE: Final = "finalize"
 """The subresource that changes them."""
->>>>>>> main
+
+_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 
 class NamespaceKind(Untyped):
@@ -110,13 +106,8 @@ class NamespaceKind(Untyped):
         return {
             "apiVersion": "v1",
             "kind": self.kind,
-<<<<<<< HEAD
             "metadata": metadata,
-            "spec": {"finalizers": list(_FINALIZERS)},
-=======
-            "metadata": {"name": name, "uid": uid_of(self.kind, name), "labels": labels},
             "spec": {"finalizers": list(FINALIZERS)},
->>>>>>> main
             "status": {"phase": "Active"},
         }
 
