@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.families.stored import Stored
+from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, TableColumn, count, of, text
 
 
-class CronJobKind(Stored):
+class CronJobKind(StoredKind):
     """Jobs that are to be made at certain times."""
 
     group = "batch"
@@ -19,7 +19,7 @@ class CronJobKind(Stored):
     status_shown = True
     in_all = True
     without = "no Job is made by it"
-    columns = (
+    api_columns = (
         TableColumn("SCHEDULE", text("spec", "schedule", default="")),
         TableColumn("TIMEZONE", text("spec", "timeZone")),
         TableColumn("SUSPEND", of(lambda found: str(bool(at(found, "spec", "suspend"))))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.families.stored import Stored
+from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, of, text
 
 
@@ -28,7 +28,7 @@ def _metric(metric: Object) -> str:
     return f"{resource.get('name', '')}: <unknown>/" + (f"{wanted}%" if wanted else str(target.get("averageValue", "")))
 
 
-class HorizontalPodAutoscalerKind(Stored):
+class HorizontalPodAutoscalerKind(StoredKind):
     """Between how many replicas something is to be scaled, and by what."""
 
     group = "autoscaling"
@@ -42,7 +42,7 @@ class HorizontalPodAutoscalerKind(Stored):
     status_shown = True
     in_all = True
     without = "nothing scales by it"
-    columns = (
+    api_columns = (
         TableColumn("REFERENCE", of(_reference)),
         TableColumn("TARGETS", of(_targets)),
         TableColumn("MinPods", text("spec", "minReplicas", default="<unset>")),

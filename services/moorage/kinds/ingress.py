@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.families.stored import Stored
+from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, of, text
 
 _MOST = 3  # hosts that are shown
@@ -30,7 +30,7 @@ def _addresses(found: Object) -> str:
     return ",".join(str(one) for one in known if one)
 
 
-class IngressKind(Stored):
+class IngressKind(StoredKind):
     """Which requests from outside go to which service. Those who run the work follow it."""
 
     group = "networking.k8s.io"
@@ -40,7 +40,7 @@ class IngressKind(Stored):
     short_names = ("ing",)
     order = 114
     status_shown = True
-    columns = (
+    api_columns = (
         TableColumn("CLASS", text("spec", "ingressClassName")),
         TableColumn("HOSTS", of(_hosts)),
         TableColumn("ADDRESS", of(_addresses)),

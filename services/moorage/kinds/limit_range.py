@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from moorage.kinds.families.stored import Stored
-from moorage.kinds.printing.columns import AGE
+from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.kubernetes import CREATED
 
 
-class LimitRangeKind(Stored):
+class LimitRangeKind(StoredKind):
     """How much single pods of a namespace may use."""
 
     kind = "LimitRange"
@@ -17,7 +16,6 @@ class LimitRangeKind(Stored):
     order = 320
     has_generation = False
     without = "nothing is limited by it"
-    columns = (AGE,)
     api_columns = (CREATED,)
 
 

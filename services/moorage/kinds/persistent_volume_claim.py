@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.families.stored import Stored
+from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, of, text
 
 _SHORT = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
@@ -15,7 +15,7 @@ def _modes(found: Object) -> str:
     return ",".join(_SHORT.get(str(one), str(one)) for one in modes) if isinstance(modes, list) else ""
 
 
-class PersistentVolumeClaimKind(Stored):
+class PersistentVolumeClaimKind(StoredKind):
     """Storage that a pod wants. Those who run the work provide it."""
 
     kind = "PersistentVolumeClaim"
@@ -25,7 +25,7 @@ class PersistentVolumeClaimKind(Stored):
     order = 106
     has_generation = False
     status_shown = True
-    columns = (
+    api_columns = (
         TableColumn("STATUS", text("status", "phase", default="Pending")),
         TableColumn("VOLUME", text("spec", "volumeName", default="")),
         TableColumn("CAPACITY", text("status", "capacity", "storage", default="")),

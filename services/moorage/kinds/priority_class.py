@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from moorage.kinds.families.stored import Stored
+from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, TableColumn, of, text
 from moorage.kinds.printing.kubernetes import number
 
 
-class PriorityClassKind(Stored):
+class PriorityClassKind(StoredKind):
     """A name of a priority."""
 
     group = "scheduling.k8s.io"
@@ -18,7 +18,7 @@ class PriorityClassKind(Stored):
     namespaced = False
     order = 330
     without = "pods get no priority by it"
-    columns = (
+    api_columns = (
         number("VALUE", "value"),
         TableColumn("GLOBAL-DEFAULT", of(lambda found: str(bool(found.get("globalDefault"))).lower())),
         AGE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.families.stored import Stored
+from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, of
 
 
@@ -15,7 +15,7 @@ def _limits(found: Object, *, limits: bool) -> str:
     return ", ".join(f"{name}: {used.get(name, 0)}/{hard[name]}" for name in names)
 
 
-class ResourceQuotaKind(Stored):
+class ResourceQuotaKind(StoredKind):
     """How much all of a namespace may use."""
 
     kind = "ResourceQuota"
@@ -26,7 +26,7 @@ class ResourceQuotaKind(Stored):
     has_generation = False
     status_shown = True
     without = "nothing is limited by it"
-    columns = (
+    api_columns = (
         TableColumn("REQUEST", of(lambda found: _limits(found, limits=False))),
         TableColumn("LIMIT", of(lambda found: _limits(found, limits=True))),
         AGE,

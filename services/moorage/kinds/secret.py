@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.families.stored import Stored
+from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, count, text
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section
 
@@ -21,7 +21,7 @@ _OPAQUE: Final = "Opaque"
 Document = dict[str, Any]
 
 
-class SecretKind(Stored):
+class SecretKind(StoredKind):
     """A secret. Topics are not encrypted, and readers of the gateway have no identities yet."""
 
     kind = "Secret"
@@ -31,7 +31,7 @@ class SecretKind(Stored):
     has_generation = False
     field_selectors: ClassVar[Mapping[str, str]] = {"type": ""}
     without = "everybody who reaches the gateway or its topics can read it"
-    columns = (
+    api_columns = (
         TableColumn("TYPE", text("type", default=_OPAQUE)),
         TableColumn("DATA", count("data")),
         AGE,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from moorage.kinds.families.stored import Stored
+from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, TableColumn, of, text
 
 
-class StorageClassKind(Stored):
+class StorageClassKind(StoredKind):
     """A kind of storage. Those who run the work provide it."""
 
     group = "storage.k8s.io"
@@ -17,7 +17,7 @@ class StorageClassKind(Stored):
     namespaced = False
     order = 340
     has_generation = False
-    columns = (
+    api_columns = (
         TableColumn("PROVISIONER", text("provisioner", default="")),
         TableColumn("ReclaimPolicy", text("reclaimPolicy", default="Delete")),
         TableColumn("VolumeBindingMode", text("volumeBindingMode", default="Immediate")),

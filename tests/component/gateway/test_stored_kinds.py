@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from tests.component.gateway.double import Fixture, Json
 
-from moorage.kinds.families.stored import Stored
+from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.kind import discovered
 from moorage.kinds.openapi.registry import Origin, origin_of
 from moorage.kinds.secret import KIND as SECRET
@@ -67,7 +67,7 @@ CELLS: dict[str, list[str | int]] = {
 
 
 def test_every_stored_kind_is_tried_here_and_has_the_structure_of_upstreams() -> None:
-    stored = [one for one in discovered() if isinstance(one, Stored)]
+    stored = [one for one in discovered() if isinstance(one, StoredKind)]
     assert {one.kind for one in stored} == set(OBJECTS)
     assert {origin_of(one.group, one.kind) for one in stored} == {Origin.BUILT_IN}
 
@@ -82,7 +82,7 @@ async def test_it_is_stored_and_shown(kind: str) -> None:
     table = await gateway.ok("GET", path, headers={"accept": TABLE})
     assert table["rows"][0]["cells"][: len(CELLS[kind])] == CELLS[kind]
     (definition,) = [one for one in discovered() if one.kind == kind]
-    assert isinstance(definition, Stored)
+    assert isinstance(definition, StoredKind)
     assert len(warnings) == bool(definition.without)
     again = await gateway.ok("PUT", f"{path}/o", made.json())
     assert again == made.json(), "what was shown may be sent back, and changes nothing"

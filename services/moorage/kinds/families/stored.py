@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from moorage.kinds.kind import Untyped
+from moorage.kinds.printing.columns import NONE, Cell
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
 
 
-class Stored(Untyped):
+class StoredKind(Untyped):
     """A kind that is stored and shown, and nothing else."""
 
     namespaced = True
@@ -24,7 +25,19 @@ class Stored(Untyped):
     """What its writer might expect and does not get: `nothing scales by it`. Empty where that is somebody else's task,
     such as a deployer's."""
 
+    def __init_subclass__(cls) -> None:
+        """Give the columns of the command line those of the API, in capitals."""
+        super().__init_subclass__()
+        cls.columns = tuple(
+            column._replace(title=column.title.upper(), cell=_filled(column.cell)) for column in cls.api_columns
+        )
+
     def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:
         """See `Kind`."""
         if self.without:
             yield f"a {self.kind} is stored and shown, and {self.without}"
+
+
+def _filled(cell: Cell) -> Cell:
+    """A cell that shows `<none>` where there is nothing."""
+    return lambda found, now: cell(found, now) or NONE
