@@ -63,8 +63,10 @@ def excerpt(body: bytes) -> str:
     """The beginning of a body as messages show it: as text if it looks like an object, else in hexadecimal digits."""
     if not body:
         return "<empty>"
-    text = body.decode("utf-8", "replace") if body.lstrip().startswith(b"{") else body.hex()
-    return text if len(text) <= _LONGEST_EXCERPT else f"{text[:_LONGEST_EXCERPT]} ..."
+    if body.lstrip().startswith(b"{"):
+        text = body.decode("utf-8", "replace")
+        return text if len(text) <= _LONGEST_EXCERPT else f"{text[:_LONGEST_EXCERPT]} ..."
+    return body.hex() if len(body) <= _LONGEST_EXCERPT else f"{body[:_LONGEST_EXCERPT].hex()} ..."
 
 
 def _from_json(body: bytes) -> Any:
