@@ -22,6 +22,7 @@ class ServiceKind(Untyped):
     order = 110
     has_generation = False
     status_shown = True
+    categories = ("all",)
     container_subresources = ("proxy",)
     field_selectors: ClassVar[Mapping[str, str]] = {"spec.clusterIP": "", "spec.type": "ClusterIP"}
     columns = (TableColumn("TYPE", text("spec", "type", default="ClusterIP")), AGE)

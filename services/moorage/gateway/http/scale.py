@@ -9,9 +9,17 @@ from moorage.core.admission.machine_sets import wanted_replicas
 from moorage.core.apimachinery.field_errors import FieldError, invalid
 from moorage.gateway import errors
 from moorage.gateway.errors import shorten
+from moorage.kinds.printing.columns import AGE, TableColumn, text
 
 API_VERSION: Final = "autoscaling/v1"
 KIND: Final = "Scale"
+COLUMNS: Final = (
+    TableColumn("Desired", text("spec", "replicas", default="0"), type="integer"),
+    TableColumn("Available", text("status", "replicas", default="0"), type="integer"),
+    AGE,
+)
+"""Of its table, after the name."""
+
 _KEPT: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _MOST: Final = 2**31 - 1
 

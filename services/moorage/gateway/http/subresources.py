@@ -19,6 +19,7 @@ from moorage.gateway.http.pod_subresources import ORDERS, PodOrders
 from moorage.gateway.http.representations import Representation
 from moorage.gateway.http.writing import caller, manager, warn
 from moorage.gateway.shown_objects import ShownObject
+from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.workload_kinds import POD
 
 _DECIDED: Final = "status: Moorage's services decide it, and what was sent was not taken over"
@@ -47,6 +48,7 @@ class Subresources:
             StatusError: the request fails.
         """
         if path.subresource in path.kind.definition.container_subresources:
+            self._backend.present(path)
             raise _no_containers(path)
         if path.subresource in ORDERS:
             return await self._orders.handle(request, path)
@@ -68,7 +70,10 @@ class Subresources:
             warnings += sent.warnings
             replaced, patch = sent.document, None
         else:
-            replaced, patch = {}, await patches.read_patch(request, expected, options.field_validation)
+            replaced, patch = (
+                {},
+                await patches.read_patch(request, expected, options.field_validation, subresource=path.subresource),
+            )
 
         seen: list[tuple[Document, Document]] = []
         who, now = manager(request), self._backend.clock.now()
@@ -98,7 +103,7 @@ class Subresources:
     @staticmethod
     def _answer(path: ResourcePath, representation: Representation, shown: ShownObject) -> Response:
         if path.subresource == "scale":
-            content = representation.document(scale.scale_of(path.kind.converted(shown.document)))
+            content = representation.part(scale.scale_of(path.kind.converted(shown.document)), scale.COLUMNS)
         else:
             content = representation.one(path.kind, shown)
         return answers.answer(200, content, representation.media_type)
@@ -112,9 +117,8 @@ class Subresources:
 
 
 def _no_containers(path: ResourcePath) -> StatusError:
-    """501: what was asked for needs a container that runs."""
-    return StatusError(
-        501,
-        f"{path.kind.plural}/{path.subresource} is not possible: Moorage decides where work may run, and runs no "
-        "containers itself",
-    )
+    """501: what was asked for needs a container that runs, or the way to a cluster."""
+    why = "decides where work may run, and runs no containers itself"
+    if path.kind.kind == TargetKind.CLUSTER:
+        why = "decides on clusters, and has no connection to them"
+    return StatusError(501, f"{path.kind.plural}/{path.subresource} is not possible: Moorage {why}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from moorage.gateway.errors import StatusError
 from moorage.kinds.kind import Kind
+from moorage.kinds.openapi import registry
+from moorage.kinds.openapi.registry import Origin
 from moorage.kinds.printing.columns import AGE, LABELS, TableColumn
 
 Document = dict[str, Any]
@@ -16,6 +18,7 @@ OBJECTS: Final = ("", "Metadata", "Object", "None")
 """What `includeObject` may be: how much of its object a row has."""
 
 _META: Final = "meta.k8s.io"
+_BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}
 _NAME: Final = {
     "name": "Name",
     "type": "string",
@@ -46,17 +49,43 @@ def columns(kind: Kind[Any]) -> tuple[TableColumn, ...]:
 
 def definitions(kind: Kind[Any]) -> list[Document]:
     """Return the definitions of a table's columns."""
-    named = [
+    named = _definitions(columns(kind), kind.kind)
+    return [*named, {**_NAME, "priority": 1}] if kind.name_comes_last else [_NAME, *named]
+
+
+def of_part(
+    document: Mapping[str, Any], shown: Sequence[TableColumn], include: str, version: str, now: datetime
+) -> Document:
+    """Return the table of one object that is a part of another one, such as a `Scale`.
+
+    Args:
+        document: the object.
+        shown: the columns after the name.
+        include: how much of the object the row has (`included`).
+        version: of meta.k8s.io.
+        now: the present time, for ages.
+    """
+    cells = [_value(column, document, now, is_custom=False) for column in shown]
+    return {
+        "kind": "Table",
+        "apiVersion": f"{_META}/{version}",
+        "metadata": {"resourceVersion": document["metadata"].get("resourceVersion", "")},
+        "columnDefinitions": [{**_NAME, "format": ""}, *_definitions(shown, str(document["kind"]))],
+        "rows": [_row([document["metadata"].get("name", ""), *cells], document, include, version)],
+    }
+
+
+def _definitions(shown: Iterable[TableColumn], kind: str) -> list[Document]:
+    return [
         {
             "name": column.api_name,
             "type": column.type,
             "format": "",
-            "description": column.description or f"{column.api_name} of the {kind.kind}.",
+            "description": column.description or f"{column.api_name} of the {kind}.",
             "priority": 1 if column.wide else 0,
         }
-        for column in columns(kind)
+        for column in shown
     ]
-    return [*named, {**_NAME, "priority": 1}] if kind.name_comes_last else [_NAME, *named]
 
 
 def row(kind: Kind[Any], document: Mapping[str, Any], include: str, version: str, now: datetime) -> Document:
@@ -70,13 +99,18 @@ def row(kind: Kind[Any], document: Mapping[str, Any], include: str, version: str
         now: the present time, for ages.
     """
     name = str(document["metadata"].get("name", ""))
-    cells = [_value(column, document, now) for column in columns(kind)]
+    is_custom = registry.origin_of(kind.group, kind.kind) is Origin.CUSTOM
+    cells = [_value(column, document, now, is_custom=is_custom) for column in columns(kind)]
+    return _row([*cells, name] if kind.name_comes_last else [name, *cells], document, include, version)
+
+
+def _row(cells: list[Any], document: Mapping[str, Any], include: str, version: str) -> Document:
     shown: Any = None
     if include == "Object":
         shown = document
     elif include == "Metadata":
         shown = metadata(document, version)
-    return {"cells": [*cells, name] if kind.name_comes_last else [name, *cells], "object": shown}
+    return {"cells": cells, "object": shown}
 
 
 def metadata(document: Mapping[str, Any], version: str) -> Document:
@@ -93,6 +127,13 @@ def metadata(document: Mapping[str, Any], version: str) -> Document:
     }
 
 
-def _value(column: TableColumn, document: Mapping[str, Any], now: datetime) -> str | int:
-    text = column.cell(document, now)
-    return int(text) if column.type == "integer" and text.lstrip("-").isdecimal() else text
+def _value(
+    column: TableColumn, document: Mapping[str, Any], now: datetime, *, is_custom: bool
+) -> str | int | bool | None:
+    """A cell. What a custom resource does not have is null there."""
+    text, holds = column.cell(document, now), column.holds or column.type
+    if holds == "integer" and text.lstrip("-").isdecimal():
+        return int(text)
+    if holds == "boolean" and text in _BOOLEANS:
+        return _BOOLEANS[text]
+    return None if is_custom and not text else text
