@@ -100,6 +100,11 @@ bench-page: $(READY) ## write the tables and plots of docs/benchmarks.md from be
 conformance: $(READY) ## 10,000 fresh random requests to moorage eval and to upstream's own code (needs Go)
 	@$(BIN)/python ops/conformance
 
+REQUESTS ?= 10000
+.PHONY: fuzz
+fuzz: $(READY) ## 10,000 random requests, valid and not, to a Moorage of their own: none fails or costs much (REQUESTS=100000, MOORAGE_SEED=7)
+	@MOORAGE_FUZZ_REQUESTS=$(REQUESTS) $(BIN)/pytest -q tests/chaos/requests
+
 PATCHING ?=
 .PHONY: patching-conformance
 patching-conformance: $(READY) ## fresh random patches and applies to Moorage and to upstream's own code (needs Go), or with MOORAGE_PLANES=FOLDER to a real kube-apiserver

@@ -19,6 +19,7 @@ from tests.support.gateways import running_gateway
 from tests.support.waiting import until
 
 from moorage.gateway import serve
+from moorage.gateway.http import forwarding
 from moorage.gateway.http.forwarding import FORWARDED
 from moorage.runtime.app import run_async
 from moorage.runtime.settings import Settings
@@ -281,3 +282,39 @@ async def test_a_leader_that_was_paused_writes_nothing_after_it_was_replaced(
         assert (await ok(await paused.get(f"{NODES}/n2"))) == later
         await written(paused, "n3")
         assert (await other.get(f"{NODES}/n1")).json() == changed
+
+
+async def test_a_write_waits_for_the_next_leader(
+    broker: Broker, topic_prefix: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forwarding, "PATIENCE", 60.0)  # so that a busy machine changes nothing
+    settings = settings_of(broker, topic_prefix)
+    async with gateways(settings, str(tmp_path)) as made:
+        leader, _ = await made.start()
+        async with running_gateway(settings) as client:
+            before = await ok(await client.post(NODES, json=node("n1")))
+            leader.kill()
+            await leader.wait()
+            answers = await asyncio.gather(
+                *(client.post(NODES, json=node(f"m{number}")) for number in range(4)),
+                client.patch(
+                    f"{NODES}/n1",
+                    json={"metadata": {"labels": {"a": "b"}}},
+                    headers={"content-type": "application/merge-patch+json"},
+                ),
+            )
+            assert [answer.status_code for answer in answers] == [201] * 4 + [200], [one.text for one in answers]
+            after = await ok(await client.get(f"{NODES}/n1"))
+            assert (after["metadata"]["uid"], after["metadata"]["labels"]) == (before["metadata"]["uid"], {"a": "b"})
+            assert (await client.get("/readyz")).status_code == 200
+
+
+async def test_a_gateway_is_ready_when_it_takes_writes(broker: Broker, topic_prefix: str, tmp_path: Any) -> None:
+    settings = settings_of(broker, topic_prefix)
+    async with gateways(settings, str(tmp_path)) as made:
+        gone, _ = await made.start()
+        gone.kill()
+        await gone.wait()
+        _, client = await made.start()
+        assert (await client.get("/readyz")).status_code == 200
+        await ok(await client.post(NODES, json=node("n1")))

@@ -6,11 +6,13 @@ import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
+import httpx
 import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 from tests.support.brokers import Broker, EmbeddedBroker
+from tests.support.gateways import running_gateway
 from tests.support.toys import (
     COUNTED,
     NUMBERS,
@@ -38,10 +40,11 @@ from moorage.runtime.kafka.fenced_producer import PartitionProducer
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, to_headers
-from moorage_schemas.topics import DEAD_LETTERS, Topic, partition_of
+from moorage_schemas.topics import DEAD_LETTERS, FLEET, OBJECTS, RESOURCES, Topic, partition_of
 
 pytestmark = pytest.mark.kafka
 
+NODES = "/api/v1/nodes"
 _PARTITIONS = 2
 _PLANTED = "planted"
 """The key of all that is left open; no number has it."""
@@ -303,3 +306,60 @@ async def test_an_owner_that_cannot_end_it_starts_afresh_until_it_is_over(broker
     assert await open_at(settings, [tp]) == []
     assert_exactly_once(await counted(settings), work)
     assert of_planted(await read_all(settings, TALLIES)) == []
+
+
+async def test_a_leading_gateway_ends_what_the_broker_left_open(gullible_broker: EmbeddedBroker) -> None:
+    settings = gateway_settings(gullible_broker, "left-open")
+    async with running_gateway(settings) as client:
+        assert (await client.post(NODES, json=a_node("n1"))).status_code == 201
+    places = [
+        place(settings, RESOURCES, partition_of(f"Node/{_PLANTED}", _PARTITIONS)),
+        place(settings, OBJECTS, partition_of(FLEET, _PARTITIONS)),
+    ]
+    producer = await begun_behind_the_coordinators_back(settings, f"{settings.topic_prefix}.gateway", places)
+    for tp in places:
+        await producer.send_and_wait(tp.topic, b"{}", key=f"Node/{_PLANTED}".encode(), partition=tp.partition)
+    await producer.stop()
+    assert await open_at(settings, places) == places, "nothing was left open, so the test shows nothing"
+
+    async with running_gateway(settings) as client:
+        assert (await client.post(NODES, json=a_node("n2"))).status_code == 201
+        assert await nodes(client) == {"n1", "n2"}
+        assert await open_at(settings, places) == []
+        assert "moorage_gateway_lost_markers_total 1.0" in (await client.get("/metrics")).text
+
+
+async def test_a_gateway_answers_no_write_whose_markers_are_missing(
+    gullible_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = gateway_settings(gullible_broker, "unmarked").model_copy(update={"transaction_timeout_ms": 2000})
+
+    async def without_markers(producer: AIOKafkaProducer) -> None:
+        producer._txn_manager.committing_transaction()
+        producer._txn_manager.complete_transaction()  # before its sender could ask the coordinator
+
+    async with running_gateway(settings) as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(AIOKafkaProducer, "commit_transaction", without_markers)
+            answer = await client.post(NODES, json=a_node("n1"))
+        assert answer.status_code == 504, answer.text
+        assert "it is not known whether the object was written" in answer.json()["message"]
+
+        async def written() -> bool:
+            return (await client.post(NODES, json=a_node("n2"))).status_code == 201
+
+        await until(written, 60)
+        assert await nodes(client) == {"n2"}
+
+
+def gateway_settings(broker: Broker, prefix: str) -> Settings:
+    return Settings(bootstrap_servers=broker.bootstrap, topic_prefix=prefix, partitions=_PARTITIONS, gateway_port=0)
+
+
+def a_node(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+
+
+async def nodes(client: httpx.AsyncClient) -> set[str]:
+    """The names of the nodes that a gateway shows."""
+    return {item["metadata"]["name"] for item in (await client.get(NODES)).json()["items"]}

@@ -63,7 +63,7 @@ class Informer:
                     if not self.version:
                         await self._list(client)
                     async for event in self._watch(client):
-                        self._take(event)
+                        self.take(event["type"], event["object"])
             except (httpx.HTTPError, ValueError):
                 await asyncio.sleep(_PAUSE)
             self.counts.reconnects += 1
@@ -72,10 +72,13 @@ class Informer:
         response = await client.get(_PATH.format(namespace=self.namespace))
         if response.status_code >= _ERROR:
             raise ValueError(response.text)
-        found = response.json()
+        self.begin(response.json())
+        self.synced.set()
+
+    def begin(self, found: dict[str, Any]) -> None:
+        """Begin with a list."""
         self.seen = {one["metadata"]["name"]: one for one in found["items"]}
         self.version = found["metadata"]["resourceVersion"]
-        self.synced.set()
 
     async def _watch(self, client: httpx.AsyncClient) -> AsyncIterator[dict[str, Any]]:
         query = {"watch": "true", "resourceVersion": self.version, "allowWatchBookmarks": "true"}
@@ -89,8 +92,8 @@ class Informer:
                 if line:
                     yield json.loads(line)
 
-    def _take(self, event: dict[str, Any]) -> None:
-        kind, found = event["type"], event["object"]
+    def take(self, kind: str, found: dict[str, Any]) -> None:
+        """Take an event of a watch, and count what is wrong with it."""
         if kind == "ERROR":
             if found.get("code") == _GONE:
                 self.counts.relists += 1

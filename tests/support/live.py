@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import yaml
 from tests.support import commands, forks
 from tests.support.commands import Done
@@ -57,6 +58,32 @@ class Live:
         """Declare namespaces that are not there."""
         documents = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names)]
         await self.here("apply", "-f", "-", text=yaml.safe_dump_all(documents))
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The processes of services and gateways, by name. 0 for one that does not run."""
+        return {child.spec.name: child.pid for child in self._stack.supervisor.children}
+
+    @property
+    def gateways(self) -> dict[str, str]:
+        """The addresses of the gateways, by the names of their processes."""
+        return {name: address for name, address in self._stack.health.items() if name.startswith(GATEWAY)}
+
+    async def kill_gateway(self, name: str) -> None:
+        """Kill one of several gateways. Returns when its replacement serves what the others do."""
+        before = self.pids[name]
+        os.kill(before, signal.SIGKILL)
+
+        async def answers() -> bool:
+            if self.pids[name] in {0, before}:
+                return False
+            try:
+                async with httpx.AsyncClient(base_url=self.gateways[name]) as client:
+                    return bool((await client.get("/readyz")).status_code == httpx.codes.OK)
+            except httpx.TransportError:
+                return False
+
+        await until(answers, 120, f"{name} did not come back")
 
     async def restart_gateway(self) -> None:
         """Kill the gateway. Returns when its replacement serves reads and writes."""
@@ -114,8 +141,9 @@ async def collect(reader: TopicReader, enough: Callable[[list[Seen]], bool], sec
 
 @asynccontextmanager
 async def running(bootstrap: str, prefix: str, folder: Path, **given: Any) -> AsyncIterator[Live]:
-    """Services and gateway on an existing broker, with these settings."""
+    """Services and gateways on an existing broker, with these settings, and as many gateways as `gateways` says."""
+    gateways = given.pop("gateways", 1)
     settings = Settings(bootstrap_servers=bootstrap, topic_prefix=prefix, partitions=6, gateway_port=0, **given)
     told: list[str] = []
-    async with Stack(settings, folder, told.append, together=True, launch=forks.launch) as stack:
+    async with Stack(settings, folder, told.append, together=True, gateways=gateways, launch=forks.launch) as stack:
         yield Live(stack, prefix)

@@ -52,6 +52,11 @@ class Metrics:
             ("topic",),
             registry=self.registry,
         )
+        self.lost_markers = Counter(
+            "moorage_gateway_lost_markers",
+            "Takeovers of the writes that found a transaction open whose markers the broker had lost",
+            registry=self.registry,
+        )
         self.unreadable = Counter(
             "moorage_gateway_unreadable_records",
             "Records in Moorage's own topics that could not be decoded and were skipped",

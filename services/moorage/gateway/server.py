@@ -16,6 +16,7 @@ from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.forwarding import Forwarding
 from moorage.gateway.http.hosts import hosts_of
+from moorage.gateway.http.protocol import Protocol
 from moorage.gateway.kafka.durable_log import KafkaLog
 from moorage.gateway.kafka.leadership import Leadership
 from moorage.gateway.kafka.object_reader import ObjectReader, object_partition
@@ -75,6 +76,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
     address = _address(sock)
     log = KafkaLog(settings, store, clock, metrics, address=settings.gateway_address or _reachable(sock))
     reading = _Reading()
+    forwarding = Forwarding(store, log.leader, log)
     app = create_app(
         Gateway(
             store=store,
@@ -86,10 +88,10 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             progress=reading.progress,
             behind=reading.obstacle,
             explanations=Explanations(settings.query_server),
-            forwarding=Forwarding(store, log.leader, lambda: log.leads),
+            forwarding=forwarding,
         )
     )
-    async with _http(app, sock) as server:
+    async with http_server(app, sock) as server:
         try:
             async with asyncio.TaskGroup() as tasks:
                 partitions = (await ensure_topics(settings))[RESOURCES.short]
@@ -109,7 +111,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
                 await objects.catch_up()
                 tasks.create_task(age.mind(objects.read_to_ends), name="gateway-age")
                 tasks.create_task(_until_too_old(age), name="gateway-tables")
-                await _until_served(store, log, app.state.first_content.done)
+                await _until_served(store, log, forwarding, app.state.first_content.done)
                 _log.info("gateway.ready", address=address, leads=log.leads)
                 if ready is not None:
                     ready(address)
@@ -162,10 +164,11 @@ def _during(app: Starlette) -> Beginning:
     return during
 
 
-async def _until_served(store: Store, log: KafkaLog, configured: asyncio.Event) -> None:
+async def _until_served(store: Store, log: KafkaLog, forwarding: Forwarding, configured: asyncio.Event) -> None:
     """Return when reads are served, and writes are, here or by another gateway."""
-    while not store.ready or (log.obstacle if log.leads else store.leader is None):
+    while not store.ready:
         await store.history.wait()
+    await forwarding.found()
     if log.leads:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FIRST):
@@ -184,10 +187,11 @@ async def _until_closed(server: asyncio.Task[None]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _http(app: object, sock: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+async def http_server(app: object, sock: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
     """Serve HTTP on a socket within the context. The socket is closed at the end."""
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's type of an application is narrower than Starlette's
+        http=Protocol,
         log_config=None,
         access_log=False,
         lifespan="on",

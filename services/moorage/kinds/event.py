@@ -136,10 +136,13 @@ class EventKind(Untyped):
         return {**{_NEWER.get(field, field): value for field, value in document.items()}, "apiVersion": api_version}
 
     def stored(self, document: Document) -> Document:
-        """See `Kind`."""
+        """See `Kind`. Upstream's encoder writes some fields also where they are empty."""
         if str(document.get("apiVersion", "")).startswith(f"{GROUP}/"):
             document = {_CORE.get(field, field): value for field, value in document.items()}
-        return {**document, "apiVersion": self.api_versions[0]}
+        made = {"involvedObject": {}, "eventTime": None, **document, "apiVersion": self.api_versions[0]}
+        if (series := made.get("series")) is not None:
+            made["series"] = {"count": 0, "lastObservedTime": None, **series}
+        return made
 
 
 KIND = EventKind()

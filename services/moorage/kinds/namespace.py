@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from moorage_schemas.resources.meta import ObjectMeta
 
 _BUILT_IN: Final = ("default", "kube-node-lease", "kube-public", "kube-system")  # those of every Kubernetes API
-_FINALIZERS: Final = ("kubernetes",)  # who empties a namespace that is deleted
+FINALIZERS: Final = ("kubernetes",)
+"""Who empties a namespace that is deleted. The other finalizers in a namespace's `spec` have a group."""
+
+FINALIZE: Final = "finalize"
+"""The subresource that changes them."""
 
 
 class NamespaceKind(Untyped):
@@ -36,6 +40,11 @@ class NamespaceKind(Untyped):
     columns = (TableColumn("STATUS", text("status", "phase", default="Active")), AGE)
     built_in = _BUILT_IN
     deleted_with_content = True
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        """See `Kind`."""
+        return (FINALIZE, *super().subresources)
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
@@ -57,12 +66,12 @@ class NamespaceKind(Untyped):
         return {**document, "metadata": {**metadata, "labels": labels}}
 
     def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
-        """See `Kind`. Only the gateway itself changes the finalizers of its spec, when the namespace is empty."""
+        """See `Kind`. The finalizers of its spec are a subresource."""
         return {**wanted, "spec": shown["spec"]}
 
     def is_held(self, document: Mapping[str, Any]) -> bool:
         """See `Kind`."""
-        return bool((document.get("spec") or {}).get("finalizers", _FINALIZERS))
+        return bool((document.get("spec") or {}).get("finalizers", FINALIZERS))
 
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
         """See `Kind`."""
@@ -76,7 +85,7 @@ class NamespaceKind(Untyped):
         if object_id.key not in records.resources and records.index(NamespaceIndex).implies(name):
             return self.built_in_object(name, records)
         found = super().shown(object_id, records)
-        return {**found, "spec": {"finalizers": list(_FINALIZERS), **(found.get("spec") or {})}} if found else None
+        return {**found, "spec": {"finalizers": list(FINALIZERS), **(found.get("spec") or {})}} if found else None
 
     def implied(self, records: Records) -> Iterable[str]:
         """See `Kind`."""
@@ -93,7 +102,7 @@ class NamespaceKind(Untyped):
             "apiVersion": "v1",
             "kind": self.kind,
             "metadata": {"name": name, "uid": uid_of(self.kind, name), "labels": labels},
-            "spec": {"finalizers": list(_FINALIZERS)},
+            "spec": {"finalizers": list(FINALIZERS)},
             "status": {"phase": "Active"},
         }
 

@@ -26,6 +26,7 @@ OTHERS: Final = frozenset(
         "MOORAGE_MAVEN_REPOSITORY",
         # Read by the project's own tests and benchmarks.
         "MOORAGE_DOCUMENTS",
+        "MOORAGE_FUZZ_REQUESTS",
         "MOORAGE_INFORMER_SECONDS",
         "MOORAGE_KUBECTL",
         "MOORAGE_ORACLE",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import Fixture, node
 
-from moorage.gateway.http import bodies
+from moorage.gateway.http import bodies, writing
 
 NODES = "/api/v1/nodes"
 JSON = "application/json"
@@ -116,6 +116,30 @@ async def test_a_body_that_does_not_come_ends(monkeypatch: pytest.MonkeyPatch) -
 
     answer = await Fixture().http.post(NODES, content=endless(), headers={"content-type": JSON})
     assert (answer.status_code, answer.json()["reason"]) == (504, "Timeout")
+
+
+async def test_warnings_of_names_that_no_header_can_have() -> None:
+    """What is sent as the name of a field comes back in a header. It neither breaks it nor begins another one."""
+    gateway = Fixture()
+    hostile = "a\r\nset-cookie: b\x00\x0b\u2028é"
+    answer = await gateway.call("POST", NODES, {**node(), hostile: 1, "metadata": {"name": "n1", hostile: 1}})
+    assert answer.status_code == 201
+    assert "set-cookie" not in answer.headers
+    for value in answer.headers.get_list("warning"):
+        assert value.isascii()
+        assert value.isprintable(), value
+    assert len(answer.headers.get_list("warning")) == 2
+
+
+async def test_warnings_are_no_more_than_clients_take() -> None:
+    gateway = Fixture()
+    answer = await gateway.call("POST", NODES, {**node(), **{f"unknown-{n}": 1 for n in range(90)}})
+    assert len(answer.headers.get_list("warning")) == writing.MOST_WARNINGS
+    answer = await gateway.call("POST", NODES, {**node("n2"), **{f"{n}" * 3000: 1 for n in range(10, 90)}})
+    told = answer.headers.get_list("warning")
+    assert answer.status_code == 201
+    assert len(told) > 2
+    assert sum(map(len, told)) <= writing.MOST_WARNED
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,9 @@ def warnings(document: Mapping[str, Any], kind: Kind[Any], switches: FeatureGate
 
 
 def warning_header(text: str) -> str:
-    """A warning in the form of the HTTP header `Warning` (RFC 7234), which kubectl shows."""
-    plain = text.encode("ascii", "replace").decode().replace("\\", "\\\\").replace('"', '\\"')
-    return f'299 - "{plain}"'
+    """A warning in the form of the HTTP header `Warning` (RFC 7234), which kubectl shows.
+
+    Names of fields come from the sender. What is not printable would break the header, or begin another one.
+    """
+    plain = "".join(char if char.isascii() and char.isprintable() else "?" for char in text)
+    return '299 - "{}"'.format(plain.replace("\\", "\\\\").replace('"', '\\"'))

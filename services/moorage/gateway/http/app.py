@@ -26,6 +26,7 @@ from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.forwarding import Forwarding, ForwardingMiddleware
 from moorage.gateway.http.hosts import check_host
 from moorage.gateway.http.negotiation import AnswerForm, form_of_errors
+from moorage.gateway.http.pod_subresources import bindings_path, is_binding
 from moorage.gateway.http.reports import Intake
 from moorage.gateway.http.resources import ResourcesApi
 from moorage.gateway.metrics import Metrics
@@ -125,7 +126,7 @@ def create_app(gateway: Gateway) -> Starlette:
             route("/apis/{path:path}", "resources", endpoints.groups, _METHODS),
             route("/{path:path}", "unknown", endpoints.unknown, _METHODS),
         ],
-        exception_handlers={405: _method_not_allowed},
+        exception_handlers={404: _no_such_path, 405: _method_not_allowed},
         lifespan=lifespan,
     )
     if gateway.forwarding is not None:
@@ -186,6 +187,8 @@ class _Endpoints:
             return answers.in_form(200, document, discovery.plain_form(_read(request)))
         if version == reviews.VERSION and (review := reviews.answered(request, group, parts)) is not None:
             return await reviews.answer(request, review, self._gateway.clock)
+        if is_binding(group, version, parts):
+            return await self._api.handle(request, bindings_path(parts[1]))
         return await self._api.handle(request, paths.parse(group, version, parts))
 
     async def root(self, _: Request) -> Response:
@@ -246,6 +249,11 @@ def _read(request: Request) -> Request:
 
 def _always() -> str:
     return ""
+
+
+async def _no_such_path(request: Request, _: Exception) -> Response:
+    """What no route takes: a path that does not begin with a slash."""
+    return answers.failure(request, no_such_path())
 
 
 async def _method_not_allowed(request: Request, _: Exception) -> Response:

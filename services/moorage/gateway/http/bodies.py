@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
@@ -18,6 +20,11 @@ BODY_LIMIT = 1_000_000
 BODY_SECONDS = 60.0
 """Seconds within which a body must come. A client that sends a byte now and then would hold its memory for ever."""
 
+DRAINED = 16_000_000
+"""Bytes of a body that is too large that are read and thrown away, so that its sender sees why it is refused."""
+
+_DRAIN_SECONDS = 5.0
+
 DEEPEST = 100
 """Levels of nesting. Deeper documents are not resources, and would cost recursion."""
 
@@ -32,25 +39,41 @@ async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
     """Read the whole body.
 
     Raises:
-        StatusError: 413 if it is larger than `limit`, without reading the rest; 400 if the client disconnected; 504 if
+        StatusError: 413 if it is larger than `limit`; 400 if the client disconnected; 504 if
             it comes too slowly.
     """
     announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced[:20]) > limit:
-        raise too_large("the request's body", limit)
     parts, size = [], 0
+    stream = request.stream()
+    is_too_large = announced.isdecimal() and int(announced[:20]) > limit
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            async for part in request.stream():
-                size += len(part)
-                if size > limit:
-                    raise too_large("the request's body", limit)
-                parts.append(part)
+            if not is_too_large:
+                async for part in stream:
+                    size += len(part)
+                    if is_too_large := size > limit:
+                        break
+                    parts.append(part)
+        if is_too_large:
+            parts.clear()
+            await _drain(stream)
+            raise too_large("the request's body", limit)
     except TimeoutError:
         raise StatusError(504, f"Timeout: the body did not come within {BODY_SECONDS:g} s", reason="Timeout") from None
     except ClientDisconnect:
         raise bad_request("the client disconnected before the body was read") from None
     return b"".join(parts)
+
+
+async def _drain(stream: AsyncIterator[bytes]) -> None:
+    """Read on without keeping anything, within limits. A client reads the answer only when it has sent its body."""
+    left = DRAINED
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            async for part in stream:
+                left -= len(part)
+                if left < 0:
+                    return
 
 
 def parse_json(body: bytes) -> Any:

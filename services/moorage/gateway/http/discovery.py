@@ -17,9 +17,10 @@ from starlette.responses import Response
 from moorage.gateway.errors import no_such_path
 from moorage.gateway.http import answers, reviews
 from moorage.gateway.http.negotiation import JSON, PROTOBUF, YAML, AnswerForm, accepted, clauses
-from moorage.gateway.http.pod_subresources import BINDING, EVICTION, ORDERS
+from moorage.gateway.http.pod_subresources import BINDING, BINDINGS, EVICTION, ORDERS
 from moorage.gateway.served_kinds import served
 from moorage.kinds.kind import ServedKind
+from moorage.kinds.namespace import FINALIZE
 
 Document = dict[str, Any]
 
@@ -35,6 +36,9 @@ _ANSWERS: Final[Mapping[str, tuple[str, tuple[str, str] | None]]] = {
     BINDING: ("Binding", None),
 }
 """The kind of subresources that are none of the object's own, and its group and version if these are others."""
+
+_VERBS: Final = {**dict.fromkeys(ORDERS, ("create",)), FINALIZE: ("update",)}
+"""The verbs of subresources that have not all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +222,8 @@ def _resources(group: str, api_version: str) -> list[DiscoveredResource]:
     for kind in served():
         if (kind.group, kind.version) == (group, api_version):
             found += (_resource(kind), *_subresources(kind))
+    if (group, api_version) == ("", "v1"):
+        found.append(DiscoveredResource(BINDINGS, "Binding", namespaced=True, verbs=("create",), singular=BINDING))
     for review in reviews.REVIEWS:
         if review.group == group and api_version == reviews.VERSION:
             found.append(
@@ -242,7 +248,7 @@ def _resource(kind: ServedKind) -> DiscoveredResource:
 def _subresources(kind: ServedKind) -> Iterable[DiscoveredResource]:
     for name in kind.definition.subresources:
         shown, belongs = _ANSWERS.get(name, (kind.kind, None))
-        verbs = ("create",) if name in ORDERS else ("get", "patch", "update")
+        verbs = _VERBS.get(name, ("get", "patch", "update"))
         yield DiscoveredResource(f"{kind.plural}/{name}", shown, kind.namespaced, verbs, answers=belongs)
 
 

@@ -1,20 +1,23 @@
 """Writes at a gateway that does not lead: they are sent to the one that does, and answered as that one answers.
 
 The answer is passed on when this gateway shows what was written, so that a client reads its own writes here.
+
+While no gateway takes writes, because the one that led is gone and its successor is not ready, a write waits for a
+limited time.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, MutableMapping
-from typing import Any, Final
+from collections.abc import MutableMapping
+from typing import Any, Final, Protocol
 
 import httpx
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from moorage.gateway.errors import StatusError, unavailable
+from moorage.gateway.errors import StatusError
 from moorage.gateway.http import answers, bodies
 from moorage.gateway.http.hosts import check_host
 from moorage.gateway.metrics import Metrics
@@ -28,6 +31,15 @@ FORWARDED: Final = "x-moorage-forwarded-by"
 VERSION: Final = "x-moorage-version"
 """The header of an answer to a forwarded request: the version that shows what was written."""
 
+LEADS: Final = "x-moorage-leads"
+"""The header of an answer to a forwarded request: `true` if the gateway leads, `false` if it has not dealt with the
+request because it does not."""
+
+PATIENCE: Final = 10.0
+"""Seconds for which a write waits for a gateway that takes it. A gateway that is gone is replaced in less."""
+
+_AGAIN: Final = 0.1  # seconds between two looks for such a gateway
+_PROBE: Final = "/livez"
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _EVERYWHERE: Final = ("/v1/conditions", "/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
 """How the paths begin of what every gateway answers: reports, and reviews, which write nothing."""
@@ -46,7 +58,32 @@ _AT_ONCE: Final = 100
 _NOT_FORWARDED: Final = frozenset(
     {"host", "origin", "content-length", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-_NOT_RETURNED: Final = frozenset({"content-length", "connection", "keep-alive", "transfer-encoding", "date", VERSION})
+_NOT_RETURNED: Final = frozenset(
+    {"content-length", "connection", "keep-alive", "transfer-encoding", "date", VERSION, LEADS}
+)
+
+
+class Leading(Protocol):
+    """What is known about whether this gateway leads."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this gateway leads, or is about to."""
+
+    @property
+    def obstacle(self) -> str:
+        """Why this gateway can write nothing now. Empty if writes are possible."""
+
+    @property
+    def failing(self) -> bool:
+        """Whether Kafka takes no writes, as far as is known. Then it is of no use to wait."""
+
+
+class NotTakenError(StatusError):
+    """503: no gateway has dealt with a write. It may be sent again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(503, message, retry_after=1)
 
 
 class Forwarding:
@@ -55,7 +92,7 @@ class Forwarding:
     Args:
         store: knows the leader.
         own: says who this gateway is.
-        leads: returns whether this gateway leads, or is about to.
+        leading: whether this gateway leads.
         transport: sends the requests, in tests.
     """
 
@@ -63,39 +100,83 @@ class Forwarding:
         self,
         store: Store,
         own: GatewayLeader,
-        leads: Callable[[], bool],
+        leading: Leading,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._store = store
         self._own = own
-        self._leads = leads
+        self._leading = leading
         self._transport = transport
         self._http: httpx.AsyncClient | None = None
+        self._found = False
+        """Whether writes were possible, here or at another gateway, since this one began."""
 
     @property
     def leads(self) -> bool:
         """Whether this gateway leads, or is about to."""
-        return self._leads()
+        return self._leading.leads
 
     @property
     def obstacle(self) -> str:
-        """Why nothing can be forwarded. Empty if a leader is known."""
+        """Why this gateway takes no writes. Empty if it does, or if they have to wait for a change of the leader."""
+        if self._leading.leads or self._leading.failing:
+            return self._leading.obstacle
+        return self._unknown or ("" if self._found else "the gateway that led last was not reached yet")
+
+    @property
+    def _unknown(self) -> str:
+        """Why nothing can be forwarded. Empty if another gateway that leads is known."""
         leader = self._store.leader
         if leader is None or leader.instance == self._own.instance:
             return "no gateway leads at present"
         return "" if leader.address else "the address of the leading gateway is not known"
 
-    async def answer(self, request: Request) -> Response:
+    async def found(self) -> None:
+        """Return when writes are possible, here or at another gateway that answers."""
+        while not self._found:
+            if self._leading.leads:
+                self._found = not self._leading.obstacle
+            elif not self._unknown:
+                self._found = await self._answers()
+            if not self._found:
+                await asyncio.sleep(_AGAIN)
+
+    async def _answers(self) -> bool:
+        """Whether the gateway that has taken over last answers, and still leads."""
+        leader = self._store.leader
+        if leader is None:
+            return False
+        try:
+            found = await self._client().get(
+                httpx.URL(leader.address).copy_with(path=_PROBE), headers={FORWARDED: self._own.instance}
+            )
+        except httpx.HTTPError:
+            return False
+        return bool(found.headers.get(LEADS) == "true")
+
+    @property
+    def takes(self) -> bool:
+        """Whether this gateway deals with writes itself. If it must refuse them, it says why."""
+        return self._leading.leads and (self._leading.failing or not self._leading.obstacle)
+
+    @property
+    def failing(self) -> bool:
+        """Whether it is of no use to wait for a gateway that takes writes."""
+        return self._leading.failing
+
+    async def answer(self, request: Request, body: bytes) -> Response:
         """Return the leader's answer to a request.
 
+        Args:
+            request: the request. Its body was read.
+            body: its body.
+
         Raises:
-            StatusError: 503 if there is no leader or it cannot be reached, 504 if it is not known what it has done, 413
-                if the body is too large.
+            NotTakenError: there is no leader, or it cannot be reached, or it does not lead any more.
+            StatusError: 504 if it is not known what it has done.
         """
-        if request.headers.get(FORWARDED):
-            raise unavailable("the gateway to which this was forwarded does not lead any more")
-        if self.obstacle:
-            raise unavailable(self.obstacle)
+        if self._unknown:
+            raise NotTakenError(self._leading.obstacle if self._leading.failing else self._unknown)
         leader = self._store.leader
         address = leader.address if leader is not None else ""
         headers = [(name, value) for name, value in request.headers.items() if name not in _NOT_FORWARDED]
@@ -104,9 +185,11 @@ class Forwarding:
             request.method,
             target,
             headers=[*headers, (FORWARDED, self._own.instance)],
-            content=await bodies.read_body(request),
+            content=body,
         )
         found, content = await self._sent(asked)
+        if found.headers.get(LEADS) == "false":
+            raise NotTakenError("the gateway that led does not lead any more")
         await self._read_back(found.headers.get(VERSION, ""))
         response = Response(content, found.status_code)
         response.raw_headers = [
@@ -121,7 +204,8 @@ class Forwarding:
         """The answer to a request, and its body.
 
         Raises:
-            StatusError: 503 if the request was not sent, 504 if it is not known what became of it.
+            NotTakenError: the request was not sent.
+            StatusError: 504 if it is not known what became of it.
         """
         sending = asyncio.ensure_future(self._exchanged(asked))
         replaced = asyncio.ensure_future(self._replaced(self._store.leader_version))
@@ -133,7 +217,7 @@ class Forwarding:
                 raise StatusError(504, f"{_UNKNOWN}: another gateway has taken over meanwhile")
             return sending.result()
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise unavailable(
+            raise NotTakenError(
                 f"the leading gateway at {asked.url.netloc.decode()} does not answer: {error!r}"
             ) from None
         except httpx.HTTPError as error:
@@ -204,32 +288,92 @@ class ForwardingMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        writes = (
-            scope["type"] == "http" and scope["method"] not in _READING and not scope["path"].startswith(_EVERYWHERE)
-        )
-        if not writes:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif self._forwarding.leads:
-            await self._app(scope, receive, self._versioned(scope, send))
+        elif scope["method"] not in _READING and not scope["path"].startswith(_EVERYWHERE):
+            await self._write(scope, receive, send)
+        elif scope["path"] == _PROBE and _is_forwarded(scope):
+            await self._app(scope, receive, self._marked(send))
         else:
-            request = Request(scope, receive)
-            try:
-                check_host(request, self._hosts)
-                response = await self._forwarding.answer(request)
-            except StatusError as error:
-                response = answers.failure(request, error)
+            await self._app(scope, receive, send)
+
+    async def _write(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a write here, or as the leader answers it, or wait until there is one."""
+        request, replayed = Request(scope, receive), _Replayed(receive)
+        response: Response | None
+        try:
+            check_host(request, self._hosts)
+            if not self._forwarding.leads and _is_forwarded(scope):
+                response = answers.failure(request, NotTakenError("this gateway does not lead"))
+                response.headers[LEADS] = "false"
+            else:
+                response = await self._forwarded(request, replayed)
+        except StatusError as error:
+            response = answers.failure(request, error)
+        if response is None:
+            await self._app(scope, replayed, self._marked(send) if _is_forwarded(scope) else send)
+        else:
             self._metrics.requests.labels(request.method, "forwarded", str(response.status_code)).inc()
             await response(scope, receive, send)
 
-    def _versioned(self, scope: Scope, send: Send) -> Send:
-        """What sends an answer with the version that this gateway shows. Only other gateways need it."""
-        if not any(name.decode("latin-1").lower() == FORWARDED for name, _ in scope["headers"]):
-            return send
+    async def _forwarded(self, request: Request, replayed: _Replayed) -> Response | None:
+        """The answer of the gateway that leads. None if this one is to answer.
+
+        Raises:
+            StatusError: see `Forwarding.answer`; and 413 if the body is too large.
+        """
+        forwarding, clock = self._forwarding, asyncio.get_running_loop().time
+        until = clock() + PATIENCE
+        while not forwarding.takes:
+            if forwarding.leads:
+                if clock() >= until:
+                    return None
+            else:
+                if replayed.body is None:
+                    replayed.body = await bodies.read_body(request)
+                try:
+                    return await forwarding.answer(request, replayed.body)
+                except NotTakenError:
+                    if forwarding.failing or clock() >= until:
+                        raise
+            await asyncio.sleep(_AGAIN)
+        return None
+
+    def _marked(self, send: Send) -> Send:
+        """What sends an answer to another gateway: with the version that this one shows, and whether it leads."""
 
         async def sending(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                version = (VERSION.encode(), str(self._store.version).encode())
-                message = {**message, "headers": [*message.get("headers", ()), version]}
+                marks = [
+                    (VERSION.encode(), str(self._store.version).encode()),
+                    (LEADS.encode(), b"true" if self._forwarding.leads else b"false"),
+                ]
+                message = {**message, "headers": [*message.get("headers", ()), *marks]}
             await send(message)
 
         return sending
+
+
+class _Replayed:
+    """Receives a request whose body may have been read already.
+
+    Args:
+        receive: receives what was not read.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._passed_on = False
+        self.body: bytes | None = None
+        """The body, if it was read."""
+
+    async def __call__(self) -> MutableMapping[str, Any]:
+        """See ASGI."""
+        if self.body is None or self._passed_on:
+            return await self._receive()
+        self._passed_on = True
+        return {"type": "http.request", "body": self.body, "more_body": False}
+
+
+def _is_forwarded(scope: Scope) -> bool:
+    return any(name.decode("latin-1").lower() == FORWARDED for name, _ in scope["headers"])

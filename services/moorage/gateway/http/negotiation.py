@@ -117,7 +117,8 @@ def form_of_errors(request: Request) -> AnswerForm:
 
 def media_type(request: Request) -> str:
     """The content type without parameters, in lower case. JSON if there is none."""
-    return request.headers.get("content-type", JSON).partition(";")[0].strip().lower() or JSON
+    header = request.headers.get("content-type", "").strip()
+    return header.partition(";")[0].strip().lower() if header else JSON
 
 
 def body_media(request: Request, offered: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -41,7 +41,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Apply:
+class Apply:
     """Who applies, when, and how."""
 
     manager: str
@@ -145,7 +145,7 @@ class PatchVerb:
         def patched(shown: Document) -> Document:
             present = dict(path.kind.converted(shown))
             if is_apply:
-                return self._applied(path, sent, present, _Apply(who, now, options.force, warnings))
+                return applied(path, sent, present, Apply(who, now, options.force, warnings))
             result = bodies.check_identity(sent.made_of(present, warnings), path.kind, path.namespace, path.name)
             return field_owners.recorded(path.kind, present, result, who, now)
 
@@ -157,7 +157,7 @@ class PatchVerb:
         except StatusError as error:
             if not is_apply or error.code != _NOT_FOUND:
                 raise
-            new = self._applied(path, sent, None, _Apply(who, now, options.force, warnings))
+            new = applied(path, sent, None, Apply(who, now, options.force, warnings))
             shown = await self._backend.writer.create(path.kind, new, caller(request), dry_run=options.dry_run)
             code = 201
         content = sent.content if isinstance(sent.content, dict) else {}
@@ -165,22 +165,32 @@ class PatchVerb:
         warn(response, dict.fromkeys(warnings))
         return response
 
-    @staticmethod
-    def _applied(path: ResourcePath, sent: SentPatch, present: Document | None, how: _Apply) -> Document:
-        """The object after a server-side apply. None is present if it is created."""
-        metadata = sent.content.get("metadata")
-        named = {"name": path.name, **metadata} if isinstance(metadata, dict) else {"name": path.name}
-        if path.namespace:
-            named.setdefault("namespace", path.namespace)
-        config = {**sent.content, "metadata": named}
-        management = field_owners.management(path.kind)
-        try:
-            result = management.applied(present, config, how.manager, how.now, force=how.force)
-        except PatchError as error:
-            raise status_of(error) from None
-        bodies.check_identity(config, path.kind, path.namespace, path.name)
-        decoded = sent.decoded(result, present or {}, how.warnings)
-        return bodies.check_identity(decoded, path.kind, path.namespace, path.name)
+
+def applied(path: ResourcePath, sent: SentPatch, present: Document | None, how: Apply) -> Document:
+    """Return an object after a server-side apply.
+
+    Args:
+        path: names the object, or its subresource.
+        sent: what is applied.
+        present: the object as it is shown, in the version of the path. None if it is created.
+        how: who applies, when, and how.
+
+    Raises:
+        StatusError: what is applied does not fit, or has fields of others.
+    """
+    metadata = sent.content.get("metadata")
+    named = {"name": path.name, **metadata} if isinstance(metadata, dict) else {"name": path.name}
+    if path.namespace:
+        named.setdefault("namespace", path.namespace)
+    config = {**sent.content, "metadata": named}
+    management = field_owners.management(path.kind, path.subresource)
+    try:
+        result = management.applied(present, config, how.manager, how.now, force=how.force)
+    except PatchError as error:
+        raise status_of(error) from None
+    bodies.check_identity(config, path.kind, path.namespace, path.name)
+    decoded = sent.decoded(result, present or {}, how.warnings)
+    return bodies.check_identity(decoded, path.kind, path.namespace, path.name)
 
 
 async def read_patch(
@@ -230,11 +240,16 @@ def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), default=str)
 
 
-def status_of(error: PatchError) -> StatusError:
-    """Return the answer to a patch that cannot be applied."""
+def status_of(error: PatchError, told: Callable[[str], str] = str) -> StatusError:
+    """Return the answer to a patch that cannot be applied.
+
+    Args:
+        error: why not.
+        told: makes the words of the answer from those of the error.
+    """
     return StatusError(
         error.code,
-        error.message,
+        told(error.message),
         reason=error.reason,
-        causes=[Cause(one.reason, one.message, one.field) for one in error.causes],
+        causes=[Cause(one.reason, told(one.message), one.field) for one in error.causes],
     )

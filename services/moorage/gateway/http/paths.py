@@ -47,7 +47,7 @@ def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
     is_watched = parts[:1] == ["watch"] and len(parts) > 1
     if is_watched:
         parts = parts[1:]
-    if parts[:1] == ["namespaces"] and len(parts) > 2:  # noqa: PLR2004 - namespaces/{ns}/{plural}…
+    if parts[:1] == ["namespaces"] and len(parts) > 2 and not _is_of_a_namespace(group, version, parts):  # noqa: PLR2004 - namespaces/{ns}/{plural}…
         namespace, parts = parts[1], parts[2:]
         if not namespace:
             raise no_such_path()
@@ -63,6 +63,12 @@ def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
     if name and kind.namespaced and not namespace:
         raise no_such_path()
     return ResourcePath(kind, namespace, name, subresource, is_watched)
+
+
+def _is_of_a_namespace(group: str, version: str, parts: list[str]) -> bool:
+    """Whether a path is that of a subresource of a namespace: `namespaces/{name}/status`."""
+    kind, (plural, _, *rest) = served_at(group, version, parts[0]), parts
+    return kind is not None and plural == kind.plural and len(rest) == 1 and rest[0] in _subresources(kind)
 
 
 def _subresources(kind: ServedKind) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -18,8 +19,12 @@ from moorage.gateway.http.decoding import Expected
 from moorage.gateway.http.options import DeletionRequest, delete_options, write_options
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.writing import caller, warn
+from moorage.kinds.kind import ServedKind
+from moorage.kinds.pod import KIND as POD_KIND
 
 BINDING: Final = "binding"
+BINDINGS: Final = "bindings"
+"""The resource that takes bindings of pods without their names in the path: older schedulers write there."""
 EVICTION: Final = "eviction"
 ORDERS: Final = frozenset({BINDING, EVICTION})
 _EXPECTED: Final = {BINDING: Expected("", "v1", "Binding"), EVICTION: Expected("policy", "v1", "Eviction")}
@@ -52,6 +57,8 @@ class PodOrders:
         asked = write_options(request.query_params, "CreateOptions")
         read = await decoding.read_object(request, _EXPECTED[path.subresource], asked.field_validation)
         dry_run, sent = asked.dry_run, read.document
+        if not path.name:
+            path = _named(path, sent)
         _check_names(path, sent)
         if path.subresource == EVICTION:
             await self._evict(request, path, sent, dry_run=dry_run)
@@ -83,6 +90,25 @@ class PodOrders:
             raise errors.invalid("", "Binding", path.name, found)
         uid = str((sent.get("metadata") or {}).get("uid") or "")
         await self._backend.writer.bind(path.object_id, str(target["name"]), uid, caller(request), dry_run=dry_run)
+
+
+def is_binding(group: str, version: str, parts: Sequence[str]) -> bool:
+    """Whether a path is that of `BINDINGS` in a namespace."""
+    if (group, version) != ("", "v1") or len(parts) != len(("namespaces", "name", BINDINGS)):
+        return False
+    return (parts[0], parts[2]) == ("namespaces", BINDINGS) and bool(parts[1])
+
+
+def bindings_path(namespace: str) -> ResourcePath:
+    """The path of the binding of a pod whose name is in the request."""
+    return ResourcePath(ServedKind(POD_KIND, "v1"), namespace, "", BINDING)
+
+
+def _named(path: ResourcePath, sent: Document) -> ResourcePath:
+    name = (sent.get("metadata") or {}).get("name")
+    if not isinstance(name, str) or not name:
+        raise bad_request("Name parameter required.")
+    return replace(path, name=name)
 
 
 def _check_names(path: ResourcePath, sent: Document) -> None:

@@ -6,7 +6,7 @@ pieces, so that the largest one takes no more memory than a piece.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
@@ -21,7 +21,6 @@ from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.openapi import protobuf
 from moorage.kinds.openapi.protobuf_encoding import NotEncodableError
-from moorage.kinds.printing.columns import TableColumn
 
 Document = Mapping[str, Any]
 
@@ -106,29 +105,6 @@ class Representation:
         """Return an object that is no resource of a kind, such as a `Status`."""
         return encoded(document, self._form)
 
-    def part(self, document: Document, columns: Sequence[TableColumn]) -> bytes:
-        """Return one object that is a part of another one, such as a `Scale`.
-
-        Args:
-            document: the object.
-            columns: of its table, after the name.
-
-        Raises:
-            StatusError: 406 if the form is one of lists.
-        """
-        form = self._form
-        self._check_is_of_one(str(document["kind"]))
-        if form.view is ObjectView.METADATA:
-            return encoded(tables.metadata(document, form.version), form)
-        if form.view is ObjectView.TABLE:
-            return encoded(tables.of_part(document, columns, self._include, form.version, self._now()), form)
-        return encoded(document, form)
-
-    def _check_is_of_one(self, kind: str) -> None:
-        view = self._form.view
-        if view is ObjectView.METADATA_LIST:
-            raise StatusError(406, f"you requested {view.value}, but the requested object is not a list ({kind})")
-
     def one(self, kind: ServedKind, found: ShownObject) -> bytes:
         """Return one object.
 
@@ -136,11 +112,22 @@ class Representation:
             StatusError: 406 if the form is one of lists.
         """
         form = self._form
-        self._check_is_of_one(kind.kind)
         json = in_version(kind, found.json)
         if form.view is ObjectView.WHOLE and form.media not in {YAML, PROTOBUF} and not form.is_pretty:
             return json + b"\n"
-        document = orjson.loads(json)
+        return self.viewed(kind, orjson.loads(json))
+
+    def viewed(self, kind: ServedKind, document: Document) -> bytes:
+        """Return one object of any kind, also of one whose objects nobody keeps, such as a `Scale`.
+
+        Raises:
+            StatusError: 406 if the form is one of lists.
+        """
+        form = self._form
+        if form.view is ObjectView.METADATA_LIST:
+            raise StatusError(
+                406, f"you requested {form.view.value}, but the requested object is not a list ({kind.kind})"
+            )
         if form.view is ObjectView.METADATA:
             return encoded(tables.metadata(document, form.version), form)
         if form.view is ObjectView.TABLE:

@@ -9,16 +9,35 @@ from moorage.core.admission.machine_sets import wanted_replicas
 from moorage.core.apimachinery.field_errors import FieldError, invalid
 from moorage.gateway import errors
 from moorage.gateway.errors import shorten
-from moorage.kinds.printing.columns import AGE, TableColumn, text
+from moorage.kinds.kind import ServedKind, Untyped
+from moorage.kinds.printing.columns import AGE, Cell, TableColumn, of
 
 API_VERSION: Final = "autoscaling/v1"
 KIND: Final = "Scale"
-COLUMNS: Final = (
-    TableColumn("Desired", text("spec", "replicas", default="0"), type="integer"),
-    TableColumn("Available", text("status", "replicas", default="0"), type="integer"),
-    AGE,
-)
-"""Of its table, after the name."""
+
+
+def _replicas(part: str) -> Cell:
+    """A cell of the replicas in a part of a scale."""
+    return of(lambda found: str((found.get(part) or {}).get("replicas", 0)))
+
+
+class ScaleKind(Untyped):
+    """The scale of an object, as tables show it. Nobody declares one."""
+
+    group = "autoscaling"
+    kind = KIND
+    plural = "scales"
+    singular = "scale"
+    namespaced = True
+    columns = (
+        TableColumn("Desired", _replicas("spec"), type="integer"),
+        TableColumn("Available", _replicas("status"), type="integer"),
+        AGE,
+    )
+
+
+SERVED: Final = ServedKind(ScaleKind(), "v1")
+"""The kind of what the subresource answers."""
 
 _KEPT: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _MOST: Final = 2**31 - 1

@@ -8,17 +8,31 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from moorage.core.apimachinery.patching.errors import PatchError
 from moorage.gateway.admission.status_reports import is_reported
-from moorage.gateway.errors import StatusError
-from moorage.gateway.http import answers, bodies, decoding, field_owners, patches, paths, scale, written_status
+from moorage.gateway.errors import StatusError, bad_request
+from moorage.gateway.http import (
+    answers,
+    bodies,
+    decoding,
+    field_owners,
+    finalizing,
+    patches,
+    paths,
+    scale,
+    written_status,
+)
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.decoding import Expected
-from moorage.gateway.http.options import write_options
+from moorage.gateway.http.negotiation import media_type
+from moorage.gateway.http.options import WriteOptions, write_options
+from moorage.gateway.http.patches import SentPatch
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.pod_subresources import ORDERS, PodOrders
 from moorage.gateway.http.representations import Representation
 from moorage.gateway.http.writing import caller, manager, warn
 from moorage.gateway.shown_objects import ShownObject
+from moorage.kinds.namespace import FINALIZE
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.workload_kinds import POD
 
@@ -52,41 +66,36 @@ class Subresources:
             raise _no_containers(path)
         if path.subresource in ORDERS:
             return await self._orders.handle(request, path)
+        if path.subresource == FINALIZE:
+            return await finalizing.finalize(self._backend, request, path)
+        return await self._on_part(request, path)
+
+    async def _on_part(self, request: Request, path: ResourcePath) -> Response:
+        """Read or write the scale or the status of an object."""
         method = request.method
-        show: Part = scale.scale_of if path.subresource == "scale" else dict
         representation = self._backend.representation(request, path.kind)
         if method == "GET":
             return self._answer(path, representation, self._backend.present(path))
         if method not in {"PUT", "PATCH"}:
             raise paths.not_allowed()
-        options = write_options(request.query_params, "UpdateOptions" if method == "PUT" else "PatchOptions")
+        is_apply = method == "PATCH" and media_type(request) == patches.APPLY
+        options_kind = "UpdateOptions" if method == "PUT" else "PatchOptions"
+        options = write_options(request.query_params, options_kind, is_apply=is_apply)
         is_scale, warnings = path.subresource == "scale", list[str]()
-        expected = _SCALE if is_scale else Expected.of(path.kind)
-        if method == "PUT":
-            present = path.kind.converted(self._backend.present(path).document)
-            sent = await decoding.read_object(
-                request, expected, options.field_validation, known=show(present), subresource=path.subresource
-            )
-            warnings += sent.warnings
-            replaced, patch = sent.document, None
-        else:
-            replaced, patch = (
-                {},
-                await patches.read_patch(request, expected, options.field_validation, subresource=path.subresource),
-            )
-
+        how = patches.Apply(manager(request), self._backend.clock.now(), options.force, warnings)
+        make = await self._read(request, path, options, how)
         seen: list[tuple[Document, Document]] = []
-        who, now = manager(request), self._backend.clock.now()
 
         def changed(shown: Document) -> Document:
             shown = dict(path.kind.converted(shown))
-            part = replaced if patch is None else patch.made_of(show(shown), warnings)
-            new = scale.scaled(shown, part, path.name) if is_scale else self._with_status(path, shown, part)
+            new = make(shown)
             seen.append((shown, new))
             if not (is_scale or path.kind.definition.status_declared or is_reported(path.kind)):
                 warnings.append(_DECIDED)
                 return {**new, "status": shown.get("status") or {}}
-            return field_owners.recorded(path.kind, shown, new, who, now, subresource=path.subresource)
+            if is_apply:
+                return new
+            return field_owners.recorded(path.kind, shown, new, how.manager, how.now, subresource=path.subresource)
 
         by, dry_run = caller(request), options.dry_run
         verb = f"{'update' if method == 'PUT' else 'patch'}/{path.subresource}"
@@ -100,10 +109,31 @@ class Subresources:
         warn(response, dict.fromkeys(warnings))
         return response
 
+    async def _read(
+        self, request: Request, path: ResourcePath, options: WriteOptions, how: patches.Apply
+    ) -> Callable[[Document], Document]:
+        """Read the body of a write. Returns what makes the object that is wanted of the one that is shown."""
+        is_scale, validation = path.subresource == "scale", options.field_validation
+        show: Part = scale.scale_of if is_scale else dict
+        expected = _SCALE if is_scale else Expected.of(path.kind)
+
+        def with_part(shown: Document, part: Document) -> Document:
+            return scale.scaled(shown, part, path.name) if is_scale else self._with_status(path, shown, part)
+
+        if request.method == "PUT":
+            known = show(path.kind.converted(self._backend.present(path).document))
+            sent = await decoding.read_object(request, expected, validation, known=known, subresource=path.subresource)
+            how.warnings.extend(sent.warnings)
+            return lambda shown: with_part(shown, sent.document)
+        patch = await patches.read_patch(request, expected, validation, takes_apply=True, subresource=path.subresource)
+        if patch.media == patches.APPLY:
+            return lambda shown: (_scale_applied if is_scale else self._status_applied)(path, patch, shown, how)
+        return lambda shown: with_part(shown, patch.made_of(show(shown), how.warnings))
+
     @staticmethod
     def _answer(path: ResourcePath, representation: Representation, shown: ShownObject) -> Response:
         if path.subresource == "scale":
-            content = representation.part(scale.scale_of(path.kind.converted(shown.document)), scale.COLUMNS)
+            content = representation.viewed(scale.SERVED, scale.scale_of(path.kind.converted(shown.document)))
         else:
             content = representation.one(path.kind, shown)
         return answers.answer(200, content, representation.media_type)
@@ -114,6 +144,37 @@ class Subresources:
         metadata = {**shown["metadata"], "resourceVersion": wanted["metadata"].get("resourceVersion", "")}
         metadata["uid"] = wanted["metadata"].get("uid") or metadata.get("uid", "")
         return {**shown, "metadata": metadata, "status": wanted.get("status") or {}}
+
+    @classmethod
+    def _status_applied(cls, path: ResourcePath, patch: SentPatch, shown: Document, how: patches.Apply) -> Document:
+        result = patches.applied(path, patch, shown, how)
+        new = cls._with_status(path, shown, result)
+        return {**new, "metadata": {**new["metadata"], **_owners(result)}}
+
+
+def _owners(document: Document) -> Document:
+    """The owners of a document's fields, as a part of its metadata."""
+    return {name: value for name, value in document["metadata"].items() if name == "managedFields"}
+
+
+def _scale_applied(path: ResourcePath, patch: SentPatch, shown: Document, how: patches.Apply) -> Document:
+    """An object after its scale was applied. Who applies it owns the object's `spec.replicas`."""
+    said = patch.content.get("apiVersion"), patch.content.get("kind")
+    if said != (scale.API_VERSION, scale.KIND):
+        raise bad_request(f"invalid object type: {said[0] or ''}, Kind={said[1] or ''}")
+    sent = patch.decoded(patch.content, {}, how.warnings)
+    checked = scale.scaled(shown, sent, path.name)
+    replicas = {name: value for name, value in (sent.get("spec") or {}).items() if name == "replicas"}
+    metadata = {name: shown["metadata"][name] for name in ("name", "namespace") if name in shown["metadata"]}
+    config: Document = {"apiVersion": path.kind.api_version, "kind": path.kind.kind, "metadata": metadata}
+    if replicas:
+        config["spec"] = replicas
+    management = field_owners.management(path.kind, path.subresource)
+    try:
+        result = management.applied(shown, config, how.manager, how.now, force=how.force)
+    except PatchError as error:
+        raise patches.status_of(error, lambda text: text.replace(path.kind.api_version, scale.API_VERSION)) from None
+    return {**checked, "spec": result["spec"], "metadata": {**checked["metadata"], **_owners(result)}}
 
 
 def _no_containers(path: ResourcePath) -> StatusError:

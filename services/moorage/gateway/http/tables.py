@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -49,43 +49,17 @@ def columns(kind: Kind[Any]) -> tuple[TableColumn, ...]:
 
 def definitions(kind: Kind[Any]) -> list[Document]:
     """Return the definitions of a table's columns."""
-    named = _definitions(columns(kind), kind.kind)
-    return [*named, {**_NAME, "priority": 1}] if kind.name_comes_last else [_NAME, *named]
-
-
-def of_part(
-    document: Mapping[str, Any], shown: Sequence[TableColumn], include: str, version: str, now: datetime
-) -> Document:
-    """Return the table of one object that is a part of another one, such as a `Scale`.
-
-    Args:
-        document: the object.
-        shown: the columns after the name.
-        include: how much of the object the row has (`included`).
-        version: of meta.k8s.io.
-        now: the present time, for ages.
-    """
-    cells = [_value(column, document, now, is_custom=False) for column in shown]
-    return {
-        "kind": "Table",
-        "apiVersion": f"{_META}/{version}",
-        "metadata": {"resourceVersion": document["metadata"].get("resourceVersion", "")},
-        "columnDefinitions": [{**_NAME, "format": ""}, *_definitions(shown, str(document["kind"]))],
-        "rows": [_row([document["metadata"].get("name", ""), *cells], document, include, version)],
-    }
-
-
-def _definitions(shown: Iterable[TableColumn], kind: str) -> list[Document]:
-    return [
+    named = [
         {
             "name": column.api_name,
             "type": column.type,
             "format": "",
-            "description": column.description or f"{column.api_name} of the {kind}.",
+            "description": column.description or f"{column.api_name} of the {kind.kind}.",
             "priority": 1 if column.wide else 0,
         }
-        for column in shown
+        for column in columns(kind)
     ]
+    return [*named, {**_NAME, "priority": 1}] if kind.name_comes_last else [_NAME, *named]
 
 
 def row(kind: Kind[Any], document: Mapping[str, Any], include: str, version: str, now: datetime) -> Document:
@@ -101,16 +75,12 @@ def row(kind: Kind[Any], document: Mapping[str, Any], include: str, version: str
     name = str(document["metadata"].get("name", ""))
     is_custom = registry.origin_of(kind.group, kind.kind) is Origin.CUSTOM
     cells = [_value(column, document, now, is_custom=is_custom) for column in columns(kind)]
-    return _row([*cells, name] if kind.name_comes_last else [name, *cells], document, include, version)
-
-
-def _row(cells: list[Any], document: Mapping[str, Any], include: str, version: str) -> Document:
     shown: Any = None
     if include == "Object":
         shown = document
     elif include == "Metadata":
         shown = metadata(document, version)
-    return {"cells": cells, "object": shown}
+    return {"cells": [*cells, name] if kind.name_comes_last else [name, *cells], "object": shown}
 
 
 def metadata(document: Mapping[str, Any], version: str) -> Document:

@@ -24,6 +24,14 @@ from moorage.kinds.kind import ServedKind
 _TRACE: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _LONGEST_ACTOR: Final = 128
 
+MOST_WARNED: Final = 4096
+"""Characters of all warnings of an answer together."""
+
+MOST_WARNINGS: Final = 64
+"""Warnings of an answer. Python's own client takes 100 headers."""
+
+_SHORT_WARNING: Final = 256  # characters of one that would be too much
+
 
 class WriteVerbs:
     """Answers requests that create or replace an object.
@@ -103,9 +111,21 @@ def written(
 
 
 def warn(response: Response, texts: Iterable[str]) -> None:
-    """Add warnings to an answer, which kubectl shows."""
+    """Add warnings to an answer, which kubectl shows.
+
+    Clients limit the headers of an answer, in number and size. So what is beyond `MOST_WARNED` characters is cut as
+    in Kubernetes, and what is beyond `MOST_WARNINGS` is left out.
+    """
+    there = response.headers.getlist("warning")
+    number, told = len(there), sum(map(len, there))
     for text in texts:
-        response.headers.append("warning", warning_header(text))
+        header = warning_header(text)
+        if told + len(header) > MOST_WARNED:
+            header = warning_header(text[:_SHORT_WARNING])
+        if number == MOST_WARNINGS or told + len(header) > MOST_WARNED:
+            return
+        number, told = number + 1, told + len(header)
+        response.headers.append("warning", header)
 
 
 def manager(request: Request) -> str:

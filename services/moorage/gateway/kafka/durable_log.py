@@ -57,6 +57,9 @@ class KafkaLog:
         self._reports_lock = asyncio.Lock()
         self._partitions = 0
         self._why = _STARTING
+        self._failed = False
+        """Whether the last term has ended with an error."""
+
         self.leader: Final = GatewayLeader(instance=uuid.uuid4().hex, address=address)
         """Says who this gateway is."""
 
@@ -76,6 +79,11 @@ class KafkaLog:
     def obstacle(self) -> str:
         """Why this gateway can write nothing now. Empty if writes are possible."""
         return self._why if self._term is None else self._term.obstacle
+
+    @property
+    def failing(self) -> bool:
+        """Whether Kafka takes no writes, as far as is known: a term has ended so, and the next one has not begun."""
+        return self._failed and not self.leads_since
 
     async def start(self, partitions: int) -> None:
         """Connect the writer of condition reports.
@@ -102,6 +110,8 @@ class KafkaLog:
         """
         self._why = _FOLLOWS
         while True:
+            if not leadership.chosen:
+                self._failed = False
             await leadership.until(chosen=True)
             self._term = Term(
                 self._settings,
@@ -115,12 +125,13 @@ class KafkaLog:
             )
             try:
                 await _run(self._term, leadership, during)
-                self._why = _FOLLOWS
+                self._why, self._failed = _FOLLOWS, False
             except Deposed:
-                self._why = _FOLLOWS
+                self._why, self._failed = _FOLLOWS, False
                 leadership.lost()
             except (TermEnded, TablesTooOld, StartAfresh, KafkaError, TimeoutError, OSError) as error:
                 self._why = f"the gateway is not ready: {error}"
+                self._failed = True
                 _log.warning("gateway.term_ended", why=str(error) or repr(error))
             finally:
                 self._term = None

@@ -116,6 +116,11 @@ class Leadership:
         finally:
             await asyncio.gather(consumer.stop(), return_exceptions=True)
 
+    @property
+    def chosen(self) -> bool:
+        """Whether this gateway is chosen to lead."""
+        return self._chosen
+
     async def until(self, *, chosen: bool) -> None:
         """Return when this gateway is chosen to lead, or is not."""
         while self._chosen is not chosen:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -59,6 +59,14 @@ class SourceReader:
     def written(self, partition: int, offset: int) -> None:
         """Note that a record of `resources` is this gateway's own. The tables contain it already, or a later one."""
         self._own.add((partition, offset))
+
+    async def passed(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Return when records have been read that end before given offsets. Partitions of other topics are left out.
+
+        Args:
+            ends: the offset after the last record of each partition.
+        """
+        await self.reader.reach({tp: end for tp, end in ends.items() if tp.topic in self._topics})
 
     def _take(self, tp: TopicPartition, records: Sequence[Any]) -> None:
         topic = self._topics[tp.topic]

@@ -4,6 +4,9 @@ All gateways write with one transactional id. A gateway that begins a term takes
 one from then on. Then it reads the topics that objects are built from to their ends, so that the writes that it accepts
 are checked against everything that was written before. After an error of a transaction its outcome may be unknown. So
 the term ends with it, and what was read in it is discarded.
+
+A write is answered when it was read back. Kafka confirms a commit before the markers of the transaction are written,
+and a broker that ends in between may lose them (docs/decisions/0013).
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,9 +27,11 @@ from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from moorage.gateway.derivation import Derivation
 from moorage.gateway.durable_log import RECORD_OVERHEAD, Write, check_sizes
 from moorage.gateway.errors import StatusError, unavailable
+from moorage.gateway.kafka.lost_markers import end_open_transactions
+from moorage.gateway.kafka.object_reader import object_partition
 from moorage.gateway.kafka.source_reader import SourceReader
 from moorage.gateway.metrics import Metrics
-from moorage.gateway.object_log import Emission, LoggedRecord
+from moorage.gateway.object_log import Emission
 from moorage.gateway.store import Store
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.clock import Clock
@@ -119,7 +124,7 @@ class Term:
             folded=self._work.set,
             progress=self._note_progress,
         )
-        self._objects = partition_of(FLEET, partitions)
+        self._objects = object_partition(settings, partitions)
         self._id = f"{settings.topic_prefix}.gateway"
         self._keep_alive = KeepAlive(times, transactional_id=self._id, due=self._note_quiet)
         self._count = itertools.count()
@@ -204,10 +209,16 @@ class Term:
         self._producer = producer = clients.transactional_producer(self._settings, transactional_id=self._id)
         async with asyncio.timeout(_START_TIMEOUT):
             await producer.start()
-            (record,) = await self._transaction(producer, self._takeover(), [])
-        self.began = record.version
+            await end_open_transactions(self._settings, producer, self._written_to(), self._metrics)
+            ends = await self._transaction(producer, self._takeover(), [])
+        self.began = ends[self._objects]
         self._keep_alive.wrote()
         await self._store.reached(self.began)
+
+    def _written_to(self) -> list[TopicPartition]:
+        """The partitions that the leading gateway writes."""
+        names = [topic.name(self._settings.topic_prefix) for topic in (RESOURCES, AUDIT)]
+        return [self._objects, *(TopicPartition(name, number) for name in names for number in range(self._partitions))]
 
     def _takeover(self) -> list[Write]:
         now, instance = self._clock.now(), self._leader.instance
@@ -284,7 +295,7 @@ class Term:
         began = time.monotonic()
         try:
             async with asyncio.timeout(self._settings.transaction_timeout_ms / 1000):
-                records = await self._transaction(producer, writes, changes)
+                await self._read_back(await self._transaction(producer, writes, changes))
         except (KafkaError, TimeoutError) as error:
             failure, ended = await self._failure(error)
             _refuse(batch, failure)
@@ -292,9 +303,8 @@ class Term:
         except asyncio.CancelledError:
             _refuse(batch, self._outcome("the gateway is stopping"))
             raise
+        self._committing = False
         self._keep_alive.wrote()
-        # The same as what the reader of the log is about to read, a moment earlier. It passes over these.
-        self._store.apply(records)
         self._derivation.written()
         if writes:
             self._metrics.commit_seconds.observe(time.monotonic() - began)
@@ -353,8 +363,8 @@ class Term:
 
     async def _transaction(
         self, producer: AIOKafkaProducer, writes: Sequence[Write], changes: Sequence[Emission]
-    ) -> list[LoggedRecord]:
-        """Write records in a transaction. Returns those of the object log.
+    ) -> dict[TopicPartition, int]:
+        """Write records in a transaction. Returns the offset after the last one of each partition.
 
         Without any, write and abort one, which nobody sees.
         """
@@ -367,17 +377,16 @@ class Term:
                 partition=partition_of(SOURCE, self._partitions),
             )
             await producer.abort_transaction()
-            return []
-        objects = TopicPartition(OBJECTS.name(self._settings.topic_prefix), self._objects)
+            return {}
         sent = [await self._send(producer, write) for write in writes]
         for change in changes:
             key = change.object_id.key
             sent.append(
                 await producer.send(
-                    objects.topic,
+                    self._objects.topic,
                     key=key.encode(),
                     value=change.value,
-                    partition=objects.partition,
+                    partition=self._objects.partition,
                     headers=to_headers(self._meta(key)),
                 )
             )
@@ -391,14 +400,20 @@ class Term:
                 self._sources.written(found.partition, found.offset)
         self._committing = True
         await producer.commit_transaction()
-        self._committing = False
-        logged = [(write.key, write.value) if write.topic is OBJECTS else None for write in writes]
-        logged += [(change.object_id.key, change.value) for change in changes]
-        return [
-            LoggedRecord(found.offset, *record)
-            for record, found in zip(logged, delivered, strict=True)
-            if record is not None
-        ]
+        ends: dict[TopicPartition, int] = {}
+        for found in delivered:
+            tp = TopicPartition(found.topic, found.partition)
+            ends[tp] = max(ends.get(tp, 0), found.offset + 1)
+        return ends
+
+    async def _read_back(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Wait until everybody can read what was written.
+
+        Args:
+            ends: the offset after the last record of each partition.
+        """
+        await self._store.reached(ends.get(self._objects, 0))
+        await self._sources.passed(ends)
 
     async def _send(self, producer: AIOKafkaProducer, write: Write) -> Any:
         return await producer.send(

@@ -1,0 +1,58 @@
+"""The HTTP protocol of a connection."""
+
+from __future__ import annotations
+
+import asyncio
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_SECONDS = 32.0
+"""Seconds within which the line and the headers of a request must come, as in Kubernetes. A client that sends a byte
+now and then would hold a connection for ever."""
+
+
+class Protocol(H11Protocol):
+    """uvicorn's protocol, with a limit of the time that a request takes to begin.
+
+    uvicorn itself limits the time for which nothing comes between two requests.
+    """
+
+    _head: asyncio.TimerHandle | None = None
+    """Ends the connection, unless a request begins before."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        """See `asyncio.Protocol`."""
+        super().connection_made(transport)
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        super().data_received(data)
+        if self._answers:
+            self._cancel()
+        else:
+            self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        self._cancel()
+        super().connection_lost(exc)
+
+    @property
+    def _answers(self) -> bool:
+        """Whether a request has begun that is not answered yet."""
+        return bool(self.cycle) and not self.cycle.response_complete
+
+    def _expect_head(self) -> None:
+        if self._head is None:
+            self._head = self.loop.call_later(HEAD_SECONDS, self._end)
+
+    def _cancel(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+    def _end(self) -> None:
+        self._head = None
+        if not self._answers:
+            self.transport.close()

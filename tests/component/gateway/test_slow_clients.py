@@ -1,0 +1,173 @@
+"""Clients that send or read slowly, or not what they announce. They end, they cost little, and others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import socket
+import tracemalloc
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.component.gateway.double import Fixture, Json, node
+from tests.support.waiting import until
+
+from moorage.gateway.http import bodies, protocol
+from moorage.gateway.server import http_server, listen
+
+NODES = "/api/v1/nodes"
+PLENTY = 10.0  # seconds within which an answer comes on a busy machine
+
+
+class Served:
+    """A gateway on a socket."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    async def listens(self) -> bool:
+        """Whether it takes connections."""
+        try:
+            async with self.connected():
+                return True
+        except ConnectionRefusedError:
+            return False
+
+    @contextlib.asynccontextmanager
+    async def connected(self, limit: int = 2**20) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        """A connection. It takes no more than a few times `limit` bytes that nobody reads."""
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limit)
+        sock.settimeout(0)
+        try:
+            await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self._port))
+        except OSError:
+            sock.close()
+            raise
+        reader, writer = await asyncio.open_connection(sock=sock, limit=limit)
+        try:
+            yield reader, writer
+        finally:
+            writer.transport.abort()
+
+    async def answer(self, sent: bytes) -> bytes:
+        """All that comes back for these bytes until the connection ends."""
+        async with self.connected() as (reader, writer), asyncio.timeout(PLENTY):
+            writer.write(sent)
+            return await reader.read()
+
+    async def get(self, path: str) -> Json:
+        """Read a document."""
+        head, _, body = (await self.answer(request("GET", path))).partition(b"\r\n\r\n")
+        assert b" 200 " in head, head
+        found: Json = json.loads(body)
+        return found
+
+
+@contextlib.asynccontextmanager
+async def served(gateway: Fixture) -> AsyncIterator[Served]:
+    sock = listen("127.0.0.1", 0)
+    async with http_server(gateway.app, sock):
+        found = Served(sock.getsockname()[1])
+        await until(found.listens)
+        yield found
+
+
+def request(method: str, path: str, body: bytes = b"", *headers: str) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Connection: close", *headers]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def of_length(length: int | str) -> tuple[str, str]:
+    return "Content-Type: application/json", f"Content-Length: {length}"
+
+
+BODY = json.dumps(node()).encode()
+
+
+@pytest.mark.parametrize("length", ["-1", "abc", "1, 2", "9" * 30, ""])
+async def test_a_length_that_is_none_is_refused(length: str) -> None:
+    async with served(Fixture()) as server:
+        got = await server.answer(request("POST", NODES, BODY, *of_length(length)))
+    assert got.split(b" ")[1] in {b"400", b"413"}, got
+
+
+async def test_a_body_that_is_longer_than_announced_is_cut() -> None:
+    gateway = Fixture()
+    async with served(gateway) as server:
+        got = await server.answer(request("POST", NODES, BODY, *of_length(10)))
+    assert got.split(b" ")[1] == b"400", got
+    assert gateway.log.written == []
+
+
+async def test_a_body_that_ends_early_is_no_write() -> None:
+    gateway = Fixture()
+    async with served(gateway) as server:
+        async with server.connected() as (_, writer):
+            writer.write(request("POST", NODES, BODY, *of_length(len(BODY) + 1)))
+            await writer.drain()
+        await server.get(NODES)
+    assert gateway.log.written == []
+
+
+async def test_the_sender_of_a_body_that_is_too_large_sees_the_answer() -> None:
+    body = b"x" * (3 * bodies.BODY_LIMIT)
+    async with served(Fixture()) as server:
+        got = await server.answer(request("POST", NODES, body, *of_length(len(body))))
+        chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        headers = ("Content-Type: application/json", "Transfer-Encoding: chunked")
+        in_chunks = await server.answer(request("POST", NODES, chunked, *headers))
+    for one in (got, in_chunks):
+        assert (one.split(b" ")[1], json.loads(one.partition(b"\r\n\r\n")[2])["code"]) == (b"413", 413)
+
+
+async def test_a_head_that_trickles_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.2)
+    async with served(Fixture()) as server:
+        assert await server.answer(b"GET /api/v1/nodes HTTP/1.1\r\nHost: local") == b""
+        assert (await server.get(NODES))["kind"] == "NodeList"
+
+
+async def test_heads_are_bounded() -> None:
+    async with served(Fixture()) as server:
+        for head in ("\r\n".join(f"X-{n}: {'y' * 1000}" for n in range(2000)), "X-A: " + "y" * 2_000_000):
+            async with server.connected() as (reader, writer), asyncio.timeout(PLENTY):
+                with contextlib.suppress(ConnectionError):
+                    writer.write(request("GET", NODES, b"", head))
+                    got = await reader.read()
+                    assert got.split(b" ")[1:2] in ([b"400"], []), got
+        assert (await server.get(NODES))["kind"] == "NodeList"
+
+
+async def test_watches_that_nobody_reads_take_little_and_disturb_nobody() -> None:
+    """Their events are those of the history that all share, and the socket's buffer fills only once."""
+    gateway = Fixture(kept=20)
+    text = "x" * 100_000
+    async with served(gateway) as server, contextlib.AsyncExitStack() as stalled:
+        await gateway.ok("POST", NODES, node("n1"))
+        for _ in range(10):
+            _, writer = await stalled.enter_async_context(server.connected(limit=1))
+            writer.write(request("GET", f"{NODES}?watch=true&resourceVersion=0"))
+        count = gateway.gateway.metrics.registry.get_sample_value
+        await until(lambda: count("moorage_gateway_watches") == 10)
+
+        async def changed(numbers: range) -> None:
+            for number in numbers:
+                annotations = {"number": str(number), "text": text}
+                await gateway.ok("PATCH", f"{NODES}/n1", {"metadata": {"annotations": annotations}})
+                await server.get("/version")
+
+        await changed(range(40))  # fills the buffers, the history, and what watches share of it
+        gc.collect()
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            await changed(range(40, 140))
+            gc.collect()
+            grown = tracemalloc.get_traced_memory()[0] - before
+        finally:
+            tracemalloc.stop()
+        assert grown < 40_000_000, "one copy for each watch would be 100 MB"
+        assert (await server.get(f"{NODES}/n1"))["metadata"]["annotations"]["number"] == "139"
