@@ -13,7 +13,8 @@ folder with the files of `files`. `given` is made without kubectl, see `objects`
 word kubectl, or a mapping:
 
 - `do`: the command line; `stdin`: its standard input; `env`: more environment variables.
-- `http`: instead of a command, a request `METHOD PATH`; `body`; `type`, the media type of the body; `accept`.
+- `http`: instead of a command, a request `METHOD PATH`; `body`; `type`, the media type of the body; `accept`; `head`,
+  the names of headers of the answer that count, and are in `err`.
 - `see`: what of the answer counts, of `code`, `out` and `err`; all three unless it says less.
 - `lines`: a regular expression: only lines of the output that it finds count. `sort`: their order does not count.
 - `keep`: of an output that is JSON or YAML, only what is at these dotted paths counts; `*` is each item of a list.
@@ -36,7 +37,22 @@ ROOM = Path(__file__).parent
 _PARTS = frozenset({"code", "out", "err"})
 _STEP = frozenset(
     {
-        *("do", "stdin", "env", "http", "body", "type", "accept", "see", "lines", "sort", "keep", "until", "seconds"),
+        *(
+            "do",
+            "stdin",
+            "env",
+            "http",
+            "body",
+            "type",
+            "accept",
+            "head",
+            "see",
+            "lines",
+            "sort",
+            "keep",
+            "until",
+            "seconds",
+        ),
         "meanwhile",
     }
 )
@@ -54,6 +70,7 @@ class Step:
     body: Any = None
     media_type: str = "application/json"
     accept: str = "application/json"
+    head: tuple[str, ...] = ()
     stdin: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     see: frozenset[str] = _PARTS
@@ -121,6 +138,7 @@ def _step(where: str, given: str | Mapping[str, Any]) -> Step:
         body=step.get("body"),
         media_type=step.get("type", "application/json"),
         accept=step.get("accept", "application/json"),
+        head=tuple(step.get("head", ())),
         stdin=_block(step.get("stdin", "")),
         env=step.get("env", {}),
         see=see,

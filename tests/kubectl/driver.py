@@ -204,11 +204,12 @@ async def _request(client: httpx.AsyncClient, step: Step, places: Mapping[str, s
         content=None if body is None else _filled(body, places),
         headers={"content-type": step.media_type, "accept": step.accept},
     )
-    warnings = "".join(f"{one}\n" for one in response.headers.get_list("warning"))
+    heads = [f"{name}: {one}" for name in step.head for one in response.headers.get_list(name)]
+    told = "".join(f"{one}\n" for one in (*response.headers.get_list("warning"), *heads))
     text = response.text
     with contextlib.suppress(ValueError):
         text = _told(json.loads(text))
-    return {"code": response.status_code, "out": text, "err": warnings}
+    return {"code": response.status_code, "out": text, "err": told}
 
 
 def _told(body: Any) -> str:

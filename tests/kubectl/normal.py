@@ -31,6 +31,8 @@ _SAME: Final = (
     (r"https?://(127\.0\.0\.1|localhost):\d+", "SERVER"),
     (r"\b127\.0\.0\.1:\d+", "SERVER"),
     (r" kwok-[\d.]+", ""),
+    # Where a kube-apiserver has its table of types, with the line of its code.
+    (r' in scheme \\*"pkg/runtime/scheme\.go:\d+\\*"', ""),
     (r"(?s)Please review the fields above.*", "\u2026\n"),
     (r"[ \t]+", " "),
     (r" +$", ""),

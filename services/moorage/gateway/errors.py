@@ -51,7 +51,7 @@ class StatusError(Exception):
         code: int,
         message: str,
         *,
-        reason: str = "",
+        reason: str | None = "",
         details: Mapping[str, Any] | None = None,
         causes: Iterable[Cause] = (),
         retry_after: int = 0,
@@ -60,7 +60,9 @@ class StatusError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
-        self.reason = reason or _REASONS.get(code, "Unknown")
+        self.reason = "" if reason is None else reason or _REASONS.get(code, "Unknown")
+        """A word for programs. Empty if it was given as None, for the few errors to which Kubernetes gives none."""
+
         self.details = None if details is None else dict(details)
         """Names what the error is about. Empty details are shown as such, as Kubernetes shows them."""
 
@@ -82,7 +84,7 @@ class StatusError(Exception):
             "metadata": {"continue": self.token} if self.token else {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
+            **({"reason": self.reason} if self.reason else {}),
             "code": self.code,
         }
         if details or self.details is not None:

@@ -72,6 +72,7 @@ class Evictions:
             raise StatusError(
                 500,
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+                reason=None,
             )
         for guard in guards:
             now = allowed_now(guard, tables)

@@ -71,6 +71,28 @@ class Preconditions:
 _EVICTION = Caller("moorage/eviction")
 
 
+def _check_may_delete(kind: ServedKind, object_id: ObjectId, shown: ShownObject, wanted: Preconditions) -> None:
+    """Check that an object is the one that is to be deleted.
+
+    Raises:
+        StatusError: 409 if it is not. It names the kind, not the resource, as that of a kube-apiserver does.
+    """
+    uid, version = str(shown.document["metadata"].get("uid", "")), str(shown.version)
+    if wanted.uid not in {"", uid}:
+        why = (
+            f"the UID in the precondition ({wanted.uid}) does not match the UID in record ({uid}). "
+            "The object might have been deleted and then recreated"
+        )
+    elif wanted.resource_version not in {"", version}:
+        why = (
+            f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the ResourceVersion "
+            f"in record ({version}). The object might have been modified"
+        )
+    else:
+        return
+    raise errors.conflict(kind.group, kind.kind, object_id.name, why)
+
+
 def _check_not_refused(kind: ServedKind, object_id: ObjectId, change: str) -> None:
     if why := kind.definition.refusal(object_id.name, change):
         raise errors.StatusError(403, f'{kind.resource} "{object_id.name}" is forbidden: {why}')
@@ -249,7 +271,7 @@ class Writer:
         async with self._locks.held(object_id):
             self._ensure_writable()
             shown = self._shown(kind, object_id)
-            self._check_preconditions(kind, object_id, shown, preconditions)
+            _check_may_delete(kind, object_id, shown, preconditions)
             _check_not_refused(kind, object_id, "deleted")
             if pod_orders.is_made(object_id, self._store.tables):
                 return await self._end(object_id, shown, caller, dry_run=dry_run)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _ROLE: Final = "node-role.kubernetes.io/"
+_ROLE_OLDER: Final = "kubernetes.io/role"
 
 
 def node_status(found: Object) -> str:
@@ -56,8 +57,9 @@ def zone_name(found: Object) -> str:
 
 def _roles(found: Object) -> str:
     labels = at(found, "metadata", "labels") or {}
-    roles = sorted(label.removeprefix(_ROLE) for label in labels if label.startswith(_ROLE))
-    return ",".join(role for role in roles if role) or NONE
+    roles = {label.removeprefix(_ROLE) for label in labels if label.startswith(_ROLE)}
+    roles.add(str(labels.get(_ROLE_OLDER) or ""))
+    return ",".join(sorted(role for role in roles if role)) or NONE
 
 
 def _zone(found: Object, related: Related) -> Section:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from moorage.kinds.families.controllers import ControllerKind
 from moorage.kinds.printing.columns import AGE, text
@@ -22,7 +22,6 @@ class ReplicaSetKind(ControllerKind["ReplicaSet"]):
     singular = "replicaset"
     short_names = ("rs",)
     order = 50
-    field_selectors: ClassVar[Mapping[str, str]] = {"status.replicas": "0"}
     scaled = True
     api_columns = (
         number("Desired", "spec", "replicas")._replace(cell=text("spec", "replicas", default="1")),

@@ -20,9 +20,9 @@ class ServiceKind(Untyped):
     short_names = ("svc",)
     namespaced = True
     order = 110
+    categories = ("all",)
     has_generation = False
     status_shown = True
-    categories = ("all",)
     container_subresources = ("proxy",)
     field_selectors: ClassVar[Mapping[str, str]] = {"spec.clusterIP": "", "spec.type": "ClusterIP"}
     columns = (TableColumn("TYPE", text("spec", "type", default="ClusterIP")), AGE)

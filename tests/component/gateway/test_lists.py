@@ -230,7 +230,7 @@ async def test_what_a_list_selects_is_deleted(query: str, left: list[str]) -> No
         ({"dryRun": ["Some"]}, "", 422, 'Unsupported value: ["Some"]'),
         ({"gracePeriodSeconds": "soon"}, "", 400, "cannot unmarshal string"),
         ({"preconditions": {"uid": 7}}, "", 400, "preconditions.uid"),
-        ({"kind": "Pod"}, "", 400, "DeleteOptions"),
+        ({"kind": "Pod"}, "", 400, 'no kind "Pod" is registered for version "v1"'),
         ([1], "", 400, "JSON object"),
         (None, "?gracePeriodSeconds=soon", 400, "invalid syntax"),
         (None, "?propagationPolicy=Never", 422, "Unsupported value"),

@@ -61,7 +61,7 @@ async def test_every_write_is_one_record_of_the_resource_and_one_of_the_audit() 
         ("GET", "/api/v1/unicorns", None, 404, "NotFound"),
         ("GET", "/apis/apps/v9/deployments", None, 404, "NotFound"),
         ("GET", "/api/v1/nodes/n1/status/x", None, 404, "NotFound"),
-        ("GET", "/nothing", None, 404, "NotFound"),
+        ("GET", "/api/v1/nothing", None, 404, "NotFound"),
         ("POST", NODES, node(), 409, "AlreadyExists"),
         ("POST", f"{NODES}/n1", node(), 405, "MethodNotAllowed"),
         ("DELETE", "/api/v1/pods", None, 405, "MethodNotAllowed"),

@@ -38,6 +38,38 @@ async def test_a_strategic_merge_patch_taints_a_node_as_kubectl_does() -> None:
     assert answer.json()["spec"]["unschedulable"] is True
 
 
+@pytest.mark.parametrize(
+    ("media", "body", "code", "message"),
+    [
+        (STRATEGIC, [], 400, "json: cannot unmarshal array into Go value of type map[string]interface {}"),
+        (STRATEGIC, "x", 400, "json: cannot unmarshal string into Go value of type map[string]interface {}"),
+        (MERGE, 7, 400, "error decoding patch: json: cannot unmarshal number into Go value of type map[string]inter"),
+        (MERGE, {"metadata": {"uid": "x"}}, 422, 'metadata.uid: Invalid value: "x": field is immutable'),
+        (STRATEGIC, {"spec": {"replicas": "two"}}, 422, '"map[spec:map[replicas:two]]": unrecognized type: int32'),
+        (STRATEGIC, {"metadata": {"labels": {"k": 1}}}, 422, "cannot convert int64 to string"),
+        (STRATEGIC, {"spec": {"template": {"spec": "x"}}}, 422, "cannot restore struct from: string"),
+        (STRATEGIC, {"spec": {"template": {"spec": {"tolerations": "x"}}}}, 422, "cannot restore slice from string"),
+        (STRATEGIC, {"metadata": {"labels": ["x"]}}, 422, "cannot restore map from slice"),
+    ],
+)
+async def test_patches_that_fit_nothing_are_refused_in_kubernetes_words(
+    media: str, body: Any, code: int, message: str
+) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", DEPLOYMENTS, deployment())
+    answer = await patch(gateway, f"{DEPLOYMENTS}/web", media, body)
+    assert (answer.status_code, answer.json()["code"]) == (code, code)
+    assert message in answer.json()["message"]
+
+
+async def test_a_strategic_merge_patch_cannot_change_the_type_of_an_object() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", DEPLOYMENTS, deployment())
+    changed = await patch(gateway, f"{DEPLOYMENTS}/web", STRATEGIC, {"kind": "Pod", "apiVersion": "v1"})
+    assert changed.status_code == 200, changed.text
+    assert (changed.json()["kind"], changed.json()["apiVersion"]) == ("Deployment", "apps/v1")
+
+
 async def test_a_strategic_merge_patch_finds_a_container_by_its_name() -> None:
     gateway = Fixture()
     await gateway.ok("POST", DEPLOYMENTS, deployment())

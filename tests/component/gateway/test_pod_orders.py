@@ -324,3 +324,27 @@ async def test_wrong_bindings_are_refused(body: dict[str, Any], code: int, text:
     answer = await gateway.call("POST", f"{PODS}/p1/binding", body)
     assert (answer.status_code, text in answer.json()["message"]) == (code, True), answer.text
     assert "nodeName" not in (await gateway.ok("GET", f"{PODS}/p1"))["spec"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "message"),
+    [
+        ({"kind": "Pod"}, 400, 'no kind "Pod" is registered for version "policy/v1"'),
+        ({"metadata": {"name": "a", "namespace": "b"}}, 400, "the namespace of the provided object does not match"),
+        ({"deleteOptions": {"preconditions": {"uid": "x"}}}, 409, "the UID in the precondition (x) does not match"),
+        (
+            {"deleteOptions": {"preconditions": {"resourceVersion": "0"}}},
+            409,
+            "the ResourceVersion in the precondition (0) does not match",
+        ),
+    ],
+)
+async def test_an_order_that_is_not_meant_for_the_pod_evicts_nothing(
+    sent: dict[str, Any], code: int, message: str
+) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", PODS, pod("a"))
+    order = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}, **sent}
+    answer = await gateway.call("POST", f"{PODS}/a/eviction", order)
+    assert (answer.status_code, message in answer.json()["message"]) == (code, True), answer.text
+    assert (await gateway.ok("GET", f"{PODS}/a"))["metadata"]["name"] == "a"

@@ -94,6 +94,32 @@ async def test_every_kind_has_a_name_and_something_more_in_each_row() -> None:
         assert row["cells"][-1 if kind.definition.name_comes_last else 0] == "a"
 
 
+@pytest.mark.parametrize(
+    ("labels", "roles"),
+    [
+        ({"node-role.kubernetes.io/worker": ""}, "worker"),
+        ({"kubernetes.io/role": "gpu"}, "gpu"),
+        ({"kubernetes.io/role": "gpu", "node-role.kubernetes.io/edge": "x"}, "edge,gpu"),
+        ({"kubernetes.io/role": ""}, "<none>"),
+    ],
+)
+async def test_both_labels_of_a_role_count(labels: dict[str, str], roles: str) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", "/api/v1/nodes", {"metadata": {"name": "n1", "labels": labels}})
+    (row,) = (await table(gateway, "/api/v1/nodes"))["rows"]
+    assert row["cells"][2] == roles
+
+
+async def test_a_scale_has_columns_of_its_own() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", f"{APPS}/namespaces/default/deployments", deployment())
+    found = await table(gateway, f"{APPS}/namespaces/default/deployments/web/scale")
+    assert [column["name"] for column in found["columnDefinitions"]] == ["Name", "Desired", "Available", "Age"]
+    (row,) = found["rows"]
+    assert row["cells"] == ["web", 2, 0, "0s"]
+    assert row["object"]["kind"] == "PartialObjectMetadata"
+
+
 async def test_rows_show_the_objects() -> None:
     gateway = Fixture()
     await gateway.ok("POST", "/api/v1/nodes", node(unschedulable=True))

@@ -176,6 +176,8 @@ class _Endpoints:
         parts = _parts(request)
         if not parts:
             return discovery.answer_groups(_read(request), discovery.api_groups(), is_core=False)
+        if not discovery.has_group(parts[0]):
+            return health.no_page()
         if len(parts) == 1:
             document = discovery.api_group(parts[0])
             return answers.in_form(200, document, discovery.plain_form(_read(request)))
@@ -227,7 +229,7 @@ class _Endpoints:
 
     async def unknown(self, _: Request) -> Response:
         """Every other path."""
-        raise no_such_path()
+        return health.no_page()
 
 
 def _parts(request: Request) -> list[str]:
@@ -273,6 +275,8 @@ def _guarded(gateway: Gateway, verb: str, handler: Handler) -> Handler:
         except Exception:  # noqa: BLE001 - after any error the caller gets an answer, and the log gets the trace
             _log.exception("gateway.request_failed", method=request.method, path=request.url.path)
             response = answers.failure(request, StatusError(500, "the gateway failed on this request; see its log"))
+        # Everything is for its caller alone, and may be another the next moment.
+        response.headers.setdefault("cache-control", "no-cache, private")
         gateway.metrics.requests.labels(request.method, verb, str(response.status_code)).inc()
         gateway.metrics.seconds.labels(f"{verb} {request.method}").observe(time.monotonic() - began)
         return response

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
+from moorage.core.apimachinery.field_errors import quote
 from moorage.gateway import errors
 from moorage.gateway.errors import StatusError, bad_request
 from moorage.gateway.http.bodies import read_body
@@ -90,6 +91,21 @@ async def read_object(
     return checked(found, expected, validation, problems_of(expected, known))
 
 
+def check_type(document: Mapping[str, Any], expected: Expected) -> None:
+    """Check that an object is of the type that is expected, as far as it says its type.
+
+    Raises:
+        StatusError: 400 if it is of another one.
+    """
+    wanted = f"{expected.group}/{expected.version}" if expected.group else expected.version
+    said, kind = str(document.get("apiVersion") or wanted), str(document.get("kind") or expected.kind)
+    if (said, kind) == (wanted, expected.kind):
+        return
+    why = f"no kind {quote(str(errors.shorten(kind)))} is registered for version {quote(str(errors.shorten(said)))}"
+    version = quote(str(errors.shorten(said.rpartition("/")[2])))
+    raise bad_request(f"{errors.shorten(kind)} in version {version} cannot be handled as a {expected.kind}: {why}")
+
+
 def checked(found: strict.Decoded, expected: Expected, validation: str, known: Iterable[str] = ()) -> Sent:
     """Return a decoded object, or refuse it.
 
@@ -162,9 +178,10 @@ def options_in(request: Request, body: bytes, kind: str) -> Document:
         return {}
     if not isinstance(found, dict):
         raise bad_request("couldn't get version/kind; json parse error: it must be a JSON object")
-    said = found.get("kind") or kind
+    said = str(errors.shorten(str(found.get("kind") or kind)))
     if said != kind:
-        raise bad_request(f"no kind {said!r} is registered for options: it must be {kind}")
+        version = str(errors.shorten(str(found.get("apiVersion") or "v1")))
+        raise bad_request(f"no kind {quote(said)} is registered for version {quote(version)}")
     return found
 
 

@@ -201,6 +201,13 @@ def _aggregated_content(version: str, is_core: bool, _: tuple[ServedKind, ...]) 
     return content, f'"{hashlib.sha256(content).hexdigest().upper()}"'
 
 
+def has_group(name: str) -> bool:
+    """Return whether an API group is served."""
+    return any(kind.group == name for kind in served() if kind.group) or any(
+        one.group == name for one in reviews.REVIEWS
+    )
+
+
 def _groups() -> dict[str, list[str]]:
     """The groups with their versions, the preferred one first."""
     found: dict[str, list[str]] = {}
@@ -229,7 +236,7 @@ def _resources(group: str, api_version: str) -> list[DiscoveredResource]:
             found.append(
                 DiscoveredResource(review.plural, review.kind, review.namespaced, ("create",), review.kind.lower())
             )
-    return found
+    return sorted(found, key=lambda one: one.name)
 
 
 def _resource(kind: ServedKind) -> DiscoveredResource:

@@ -21,7 +21,7 @@ def health(request: Request, name: str, checks: Mapping[str, Check], one: str) -
         one: the only check that is asked for. Empty for all.
     """
     if one and one not in checks:
-        return PlainTextResponse("404 page not found\n", 404)
+        return no_page()
     query = request.query_params
     excluded = frozenset(query.getlist("exclude"))
     chosen = {one: checks[one]} if one else checks
@@ -34,5 +34,14 @@ def health(request: Request, name: str, checks: Mapping[str, Check], one: str) -
             lines.append(f"[-]{title} failed: {why}\n" if why else f"[+]{title} ok\n")
         obstacle = obstacle or why
     if obstacle:
-        return PlainTextResponse("".join((*lines, f"{name} check failed\n")) if "verbose" in query else obstacle, 503)
-    return PlainTextResponse("".join((*lines, f"{name} check passed\n")) if "verbose" in query else "ok")
+        return _plain("".join((*lines, f"{name} check failed\n")) if "verbose" in query else obstacle, 503)
+    return _plain("".join((*lines, f"{name} check passed\n")) if "verbose" in query else "ok")
+
+
+def no_page() -> Response:
+    """Return the answer for a path below which nothing is served."""
+    return _plain("404 page not found\n", 404)
+
+
+def _plain(text: str, code: int = 200) -> Response:
+    return PlainTextResponse(text, code, headers={"x-content-type-options": "nosniff"})

@@ -26,7 +26,7 @@ from moorage.gateway.http.options import write_options
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.writing import caller, manager, warn, written
 from moorage.kinds.openapi import registry, strict
-from moorage.kinds.openapi.built_in import DecodeError, repeated
+from moorage.kinds.openapi.built_in import DecodeError, json_type, repeated
 from moorage.kinds.openapi.conversion import conversion_flaw
 
 JSON_PATCH: Final = "application/json-patch+json"
@@ -80,6 +80,7 @@ class SentPatch:
             result = self._patched(shown)
         except PatchError as error:
             raise status_of(error) from None
+        _check_same_object(self.expected, shown, result)
         return self.decoded(result, shown, warnings)
 
     def decoded(self, result: Any, shown: Mapping[str, Any], warnings: list[str]) -> Document:
@@ -112,7 +113,10 @@ class SentPatch:
         if self.media == JSON_PATCH:
             return json_patch.applied(shown, self.content)
         if self.media == STRATEGIC:
-            return strategic_merge.applied(shown, self.content, self._schema())
+            result = strategic_merge.applied(shown, self.content, self._schema())
+            # A built-in object has the type of its resource, whatever the patch says.
+            typed = {name: shown[name] for name in ("apiVersion", "kind") if name in shown}
+            return {**result, **typed}
         return merge_patch.applied(shown, self.content)
 
     def _schema(self) -> Schema:
@@ -218,10 +222,9 @@ async def read_patch(
         )
     content = decoding.parsed(await bodies.read_body(request), is_yaml=media == APPLY)
     if media != JSON_PATCH and not isinstance(content, dict):
-        what = "array" if isinstance(content, list) else type(content).__name__
-        raise bad_request(
-            f"error decoding patch: json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
-        )
+        prefix = "" if media == STRATEGIC else "error decoding patch: "
+        what = f"json: cannot unmarshal {json_type(content)} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"{prefix}{what}")
     return SentPatch(media, content, expected, validation, subresource)
 
 
@@ -229,6 +232,19 @@ def media_of(expected: Expected) -> tuple[str, ...]:
     """Return the forms of patches that a kind takes."""
     strategic = registry.origin_of(expected.group, expected.kind).merges_strategically
     return (JSON_PATCH, MERGE, STRATEGIC) if strategic else (JSON_PATCH, MERGE)
+
+
+def _check_same_object(expected: Expected, shown: Mapping[str, Any], result: Any) -> None:
+    """Check that a patch leaves the uid as it is.
+
+    Raises:
+        StatusError: 422 if it does not.
+    """
+    before, after = ((one.get("metadata") if isinstance(one, Mapping) else None) or {} for one in (shown, result))
+    uid = after.get("uid") if isinstance(after, Mapping) else None
+    if isinstance(uid, str) and uid not in {"", before.get("uid", uid)}:
+        rule = invalid("metadata.uid", uid, "field is immutable")
+        raise errors.invalid(expected.group, expected.kind, str(before.get("name", "")), [rule])
 
 
 def _no_object(decoded: str, why: str) -> StatusError:

@@ -113,7 +113,8 @@ def _named(path: ResourcePath, sent: Document) -> ResourcePath:
 
 def _check_names(path: ResourcePath, sent: Document) -> None:
     metadata, kind = sent.get("metadata") or {}, path.subresource.capitalize()
+    decoding.check_type(sent, _EXPECTED[path.subresource])
     if metadata.get("name", path.name) != path.name:
         raise bad_request(f"name in URL does not match name in {kind} object")
     if (metadata.get("namespace") or path.namespace) != path.namespace:
-        raise bad_request(f"namespace in URL does not match namespace in {kind} object")
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -20,6 +21,8 @@ from moorage.gateway.http.representations import PIECE, EventEncoder, JsonEvents
 from moorage.gateway.http.selectors import Selector, selector
 from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds.kind import ServedKind
+
+_GONE: Final = 410
 
 
 class ReadVerbs:
@@ -75,9 +78,10 @@ class ReadVerbs:
     async def _snapshot(self, path: ResourcePath, options: ListOptions) -> ListSnapshot:
         kind, namespace = path.kind.kind, path.namespace
         if options.token:
+            token = paging.parse(options.token)
             if options.version not in {"", "0"}:
                 raise bad_request("specifying resource version is not allowed when using continue")
-            return self._snapshots.rest(kind, namespace, paging.parse(options.token))
+            return self._snapshots.rest(kind, namespace, token)
         version = resource_version(options.version, "invalid resource version: ")
         await self._reach(version)
         if options.match == "Exact" or (options.limit and version and not options.match):
@@ -109,9 +113,7 @@ class ReadVerbs:
         remaining = len(objects) - start - limit if selects.is_empty else 0
         return page, ListHead(snapshot.version, paging.token_for(snapshot.version, objects[numbers[limit]]), remaining)
 
-    async def _watch(
-        self, request: Request, path: ResourcePath, options: ListOptions, selects: Selector
-    ) -> StreamingResponse:
+    async def _watch(self, request: Request, path: ResourcePath, options: ListOptions, selects: Selector) -> Response:
         form = accepted(request, watched_media_of(path.kind), ONE)
         version = resource_version(options.version)
         await self._reach(version)
@@ -129,14 +131,20 @@ class ReadVerbs:
             timeout=min(options.timeout or LONGEST_WATCH, LONGEST_WATCH),
             encoder=self._events(request, form),
         )
-        number = watch.start(self._backend.store, asked)
+        media = f"{PROTOBUF};stream=watch" if form.media == PROTOBUF else form.media
+        try:
+            number = watch.start(self._backend.store, asked)
+        except StatusError as error:
+            if error.code != _GONE:
+                raise
+            # A watch has begun once its options are read, so that clients find what ends it among its events.
+            return Response(asked.encoder.error(error.document()), media_type=media)
 
         async def events() -> AsyncIterator[bytes]:
             with self._backend.metrics.watches.track_inprogress():
                 async for event in watch.events(self._backend.store, asked, number, self._events_shared):
                     yield event
 
-        media = f"{PROTOBUF};stream=watch" if form.media == PROTOBUF else form.media
         return StreamingResponse(events(), media_type=media)
 
     def _events(self, request: Request, form: AnswerForm) -> EventEncoder:
