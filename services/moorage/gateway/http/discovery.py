@@ -248,7 +248,7 @@ def _resource(kind: ServedKind) -> DiscoveredResource:
         tuple(kind.verbs),
         definition.singular,
         definition.short_names,
-        ("all",) if definition.in_all else (),
+        (*(("all",) if definition.in_all else ()), *definition.categories),
     )
 
 
