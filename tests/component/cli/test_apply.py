@@ -108,7 +108,7 @@ def test_the_server_may_apply(gateway: FakeGateway, run: Run) -> None:
     gateway.put(MAP, config_map(a="1"))
     out = apply(run, config_map(a="2"), words=("--server-side", "--force-conflicts"))
     assert out == "configmap/m serverside-applied\n"
-    assert gateway.queries[-1] == {"fieldManager": "kubectl", "force": "true"}
+    assert gateway.queries[-1] == {"fieldManager": "kubectl", "force": "true", "fieldValidation": "Strict"}
     assert gateway.content_types[-1] == "application/apply-patch+yaml"
     method, path, sent = gateway.requests[-1]
     assert (method, path, sent["data"]) == ("PATCH", MAP, {"a": "2"})

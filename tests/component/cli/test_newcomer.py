@@ -24,7 +24,8 @@ OWN = "/apis/moorage.io/v1alpha1"
 
 def test_all_means_pods_and_what_makes_them() -> None:
     kinds = {one.kind.kind for one in resource_arguments.parse(["all"])}
-    assert kinds == {"Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"}
+    controllers = {"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"}
+    assert kinds == {"Pod", *controllers, "HorizontalPodAutoscaler"}
 
 
 @pytest.mark.parametrize("command", ["get", "describe"])

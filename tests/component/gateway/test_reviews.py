@@ -75,3 +75,66 @@ async def test_discovery_lists_reviews_that_can_only_be_created() -> None:
         "selfsubjectrulesreviews": ["create"],
         "subjectaccessreviews": ["create"],
     }
+
+
+BOB = {"impersonate-user": "bob"}
+
+
+async def test_somebody_else_may_do_nothing_and_is_told_why() -> None:
+    """`kubectl auth can-i --as bob` and `kubectl --as bob`."""
+    gateway = Fixture()
+    path = f"{AUTHORIZATION}/selfsubjectaccessreviews"
+    found = await gateway.ok("POST", path, {"spec": ASKED}, headers=BOB)
+    assert found["status"] == {"allowed": False, "reason": "there is no other user than moorage:admin"}
+    rules = await gateway.ok("POST", f"{AUTHORIZATION}/selfsubjectrulesreviews", {"spec": {}}, headers=BOB)
+    assert rules["status"]["resourceRules"] == []
+    assert (await gateway.ok("GET", "/api/v1", headers=BOB))["kind"] == "APIResourceList", "clients look names up first"
+
+
+async def test_whoever_is_in_the_administrators_group_is_one() -> None:
+    gateway = Fixture()
+    headers = {**BOB, "impersonate-group": "system:masters"}
+    found = await gateway.ok("POST", f"{AUTHORIZATION}/selfsubjectaccessreviews", {"spec": ASKED}, headers=headers)
+    assert found["status"] == {"allowed": True}
+    who = await gateway.ok("POST", WHOAMI, {"apiVersion": "authentication.k8s.io/v1"}, headers=headers)
+    assert who["status"]["userInfo"] == {"username": "bob", "groups": ["system:masters", "system:authenticated"]}
+    assert await gateway.ok("GET", "/api/v1/nodes", headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "told"),
+    [
+        ("GET", "/api/v1/nodes", 'nodes is forbidden: User "bob" cannot list resource "nodes" in API group ""'),
+        ("GET", "/api/v1/nodes?watch=true", 'User "bob" cannot watch resource "nodes"'),
+        (
+            "GET",
+            "/apis/apps/v1/namespaces/shop/deployments/web/scale",
+            'cannot get resource "deployments/scale" in API group "apps" in the namespace "shop"',
+        ),
+        ("POST", "/api/v1/namespaces/shop/pods", 'cannot create resource "pods"'),
+        ("PUT", "/api/v1/nodes/n", 'cannot update resource "nodes"'),
+        ("PATCH", "/api/v1/nodes/n", 'cannot patch resource "nodes"'),
+        ("DELETE", "/api/v1/nodes/n", 'cannot delete resource "nodes"'),
+        ("DELETE", "/api/v1/nodes", 'cannot deletecollection resource "nodes"'),
+        ("POST", f"{AUTHORIZATION}/subjectaccessreviews", 'cannot create resource "subjectaccessreviews"'),
+        (
+            "POST",
+            f"{AUTHORIZATION}/namespaces/shop/localsubjectaccessreviews",
+            'API group "authorization.k8s.io" in the namespace "shop"',
+        ),
+    ],
+)
+async def test_requests_as_somebody_else_are_refused(method: str, path: str, told: str) -> None:
+    gateway = Fixture()
+    answer = await gateway.call(method, path, {"metadata": {"name": "n"}} if method != "GET" else None, headers=BOB)
+    assert (answer.status_code, answer.json()["reason"]) == (403, "Forbidden")
+    assert told in answer.json()["message"]
+    assert gateway.log.written == []
+
+
+async def test_a_group_without_a_user_is_refused() -> None:
+    answer = await Fixture().call("GET", "/api/v1/nodes", headers={"impersonate-group": "admins"})
+    assert (answer.status_code, answer.json()["message"]) == (
+        400,
+        "requested impersonate-group without impersonating a user",
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
@@ -16,6 +17,8 @@ from moorage.kinds.kind import ServedKind
 JsonObject = dict[str, Any]
 
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+
+_UNAVAILABLE = 503
 
 _HEADERS = {"user-agent": "moorage-cli"}
 """The name of the client in the gateway's audit."""
@@ -28,6 +31,12 @@ SILENCE = 120.0
 
 CHUNK = 500
 """How many objects of a list are requested at a time, as kubectl does."""
+
+TRIES = 10
+"""How often a write is sent that the server asks to be sent again (503 with `Retry-After`), as kubectl does."""
+
+LONGEST_PAUSE = 10.0
+"""Seconds that are waited at most before a write is sent again, whatever the server says."""
 
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -47,6 +56,7 @@ class Client:
         guessed: whether nothing names the server. Then the client says which it is, makes sure that it is a gateway of
             Moorage, and writes nothing.
         quietly: whether not to say which it is.
+        wait: waits for some seconds. The default sleeps.
     """
 
     def __init__(
@@ -57,8 +67,10 @@ class Client:
         patience: float | None = None,
         guessed: bool = False,
         quietly: bool = False,
+        wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self.server = server
+        self._wait = wait
         self._told: set[str] = set()
         self._lock = threading.Lock()
         self._guessed = guessed
@@ -310,14 +322,28 @@ class Client:
         self, method: str, path: str, content: bytes | None, headers: Mapping[str, str], *, changing: bool = False
     ) -> Response:
         self.claim(writing=changing)
+        request = Request(method, path, headers, content)
         try:
-            answer = self._http.send(Request(method, path, headers, content))
+            answer = self._http.send(request)
+            for _ in range(TRIES - 1):
+                if not changing or (pause := _pause(answer)) is None:
+                    break
+                self._wait(pause)
+                answer = self._http.send(request)
         except HttpError as error:
             raise UnreachableError(self.server, str(error)) from None
         self._tell(warnings(answer))
         if answer.is_error:
             raise _failure(answer)
         return answer
+
+
+def _pause(answer: Response) -> float | None:
+    """Return how long to wait before a request is sent again. None if the server does not ask for that."""
+    said = answer.all("retry-after")
+    if answer.status != _UNAVAILABLE or not said or not said[0].isdecimal():
+        return None
+    return min(float(said[0][:9]), LONGEST_PAUSE)
 
 
 def list_path(kind: ServedKind, namespace: str | None) -> str:

@@ -68,7 +68,7 @@ def apply(
     ] = False,
     field_manager: options.FieldManager = "",
     dry_run: options.DryRun = options.NONE,
-    validate: options.Validate = "",
+    validate: options.Validate = options.STRICT,
     prune: Annotated[
         bool, typer.Option("--prune", help="Delete objects that were applied before and are not in the files now.")
     ] = False,

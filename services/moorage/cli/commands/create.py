@@ -54,7 +54,7 @@ def create(
     ] = False,
     dry_run: options.DryRun = options.NONE,
     field_manager: options.FieldManager = "",
-    validate: options.Validate = "",
+    validate: options.Validate = options.STRICT,
     form: options.FormOption = printing.TABLE,
 ) -> None:
     """Create the objects of files, or one of a kind from its options."""

@@ -88,12 +88,14 @@ Validate = Annotated[
     typer.Option(
         "--validate",
         help="What the server does with unknown and repeated fields: strict refuses them, warn tells of them, ignore "
-        "drops them without a word. The default is the server's, warn.",
+        "drops them without a word.",
         metavar="strict|warn|ignore",
-        show_default=False,
         autocompletion=completion.words("strict", "warn", "ignore"),
     ),
 ]
+
+STRICT: Final = "strict"
+"""The default of `Validate`, as kubectl's."""
 
 NONE: Final = "none"
 CLIENT: Final = "client"

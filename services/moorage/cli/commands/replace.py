@@ -25,7 +25,7 @@ def replace(
     force: Annotated[bool, typer.Option("--force", help="Delete each object first, and create it anew.")] = False,
     dry_run: options.DryRun = options.NONE,
     field_manager: options.FieldManager = "",
-    validate: options.Validate = "",
+    validate: options.Validate = options.STRICT,
     form: options.FormOption = printing.TABLE,
 ) -> None:
     """Replace objects by those of files."""

@@ -306,7 +306,33 @@ def _subject(subject: _Object) -> _Object:
     return _filled(subject, {"apiGroup": _RBAC}) if subject.get("kind") in {"User", "Group"} else {**subject}
 
 
+def _cron_job(spec: _Object) -> _Object:
+    return _within(_filled(spec, _CRON_JOB), "jobTemplate", lambda one: _within(one, "spec", _template))
+
+
+def _network_policy(spec: _Object) -> _Object:
+    types = ["Ingress", *(["Egress"] if spec.get("egress") else [])]
+    return _filled(spec, {"podSelector": {}, "policyTypes": types})
+
+
+def _of_top(defaults: Mapping[str, Any]) -> Callable[[_Object], _Object]:
+    return lambda document: _filled(document, defaults)
+
+
+_CRON_JOB: Final = {
+    "concurrencyPolicy": "Allow",
+    "failedJobsHistoryLimit": 1,
+    "successfulJobsHistoryLimit": 3,
+    "suspend": False,
+}
 _KINDS: Final[Mapping[str, Callable[[_Object], _Object]]] = {
+    "CronJob": _with_spec(_cron_job),
+    "HorizontalPodAutoscaler": _with_spec(lambda spec: _filled(spec, {"minReplicas": 1})),
+    "NetworkPolicy": _with_spec(_network_policy),
+    "PersistentVolumeClaim": _with_spec(lambda spec: _filled(spec, {"volumeMode": "Filesystem"})),
+    "PriorityClass": _of_top({"preemptionPolicy": "PreemptLowerPriority"}),
+    "Secret": _of_top({"type": "Opaque"}),
+    "StorageClass": _of_top({"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}),
     "Pod": _with_spec(_pod),
     "Deployment": _with_spec(_deployment),
     "ReplicaSet": _with_spec(_replica_set),

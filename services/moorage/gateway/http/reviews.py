@@ -1,6 +1,6 @@
 """Access reviews: what the caller may do, and who the caller is.
 
-There is no authentication yet. Whoever reaches the gateway is its one administrator, who may do everything.
+Who that is follows from `identity`: the one administrator, or whom the caller asks for (`kubectl --as`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from moorage.gateway import errors
 from moorage.gateway.errors import bad_request
 from moorage.gateway.http import answers, decoding, paths
 from moorage.gateway.http.decoding import Expected
+from moorage.gateway.http.identity import NOBODY_ELSE, Identity, forbidden, identity_of
 from moorage.gateway.http.negotiation import JSON, PROTOBUF, YAML, accepted
 from moorage.gateway.http.options import write_options
 from moorage.runtime.clock import Clock
@@ -31,12 +32,6 @@ AUTHENTICATION: Final = "authentication.k8s.io"
 VERSIONS: Final = ((AUTHENTICATION, VERSION), (AUTHORIZATION, VERSION))
 """The groups and versions that only reviews are in."""
 
-USER: Final = "moorage:admin"
-"""The name of the one administrator."""
-
-GROUPS: Final = ("system:masters", "system:authenticated")
-"""The administrator's groups."""
-
 
 @dataclass(frozen=True, slots=True)
 class Review:
@@ -45,8 +40,11 @@ class Review:
     group: str
     plural: str
     kind: str
-    status: Callable[[Document], Document]
-    """Returns the answer to a review, from its `spec`."""
+    status: Callable[[Document, Identity], Document]
+    """Returns the answer to a review, from its `spec`, and from who asks."""
+
+    of_others: bool = False
+    """Whether it asks about somebody else, as only the administrator may."""
 
     namespaced: bool = False
 
@@ -75,6 +73,10 @@ async def answer(request: Request, review: Review, clock: Clock) -> Response:
     Raises:
         StatusError: 400 if it cannot be read, 422 if it asks for nothing.
     """
+    identity = identity_of(request)
+    if review.of_others and not identity.is_admin:
+        namespace = str(request.path_params.get("path", "")).split("/")[-2] if review.namespaced else ""
+        raise forbidden(identity, "create", review.group, review.plural, namespace=namespace)
     options = write_options(request.query_params, "CreateOptions")
     form = accepted(request, (JSON, YAML, PROTOBUF))
     sent = (
@@ -97,22 +99,24 @@ async def answer(request: Request, review: Review, clock: Clock) -> Response:
     shown: Document = {"kind": review.kind, "apiVersion": api_version, "metadata": metadata}
     if review.group == AUTHORIZATION:
         shown["spec"] = spec or {}
-    shown["status"] = review.status(spec or {})
+    shown["status"] = review.status(spec or {}, identity)
     return answers.in_form(201, shown, form)
 
 
-def _of_caller(_: Document) -> Document:
-    return {"allowed": True}
+def _of_caller(_: Document, identity: Identity) -> Document:
+    return {"allowed": True} if identity.is_admin else {"allowed": False, "reason": NOBODY_ELSE}
 
 
-def _of_anyone(spec: Document) -> Document:
-    """What somebody may do. Only the administrator exists."""
+def _of_anyone(spec: Document, _: Identity) -> Document:
+    """What somebody may do."""
     groups = spec.get("groups")
-    is_admin = spec.get("user") == USER or (isinstance(groups, list) and GROUPS[0] in groups)
-    return {"allowed": True} if is_admin else {"allowed": False, "reason": "there is no other user than moorage:admin"}
+    asked = Identity(str(spec.get("user") or ""), tuple(map(str, groups)) if isinstance(groups, list) else ())
+    return _of_caller({}, asked)
 
 
-def _rules(_: Document) -> Document:
+def _rules(_: Document, identity: Identity) -> Document:
+    if not identity.is_admin:
+        return {"resourceRules": [], "nonResourceRules": [], "incomplete": False}
     return {
         "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
         "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
@@ -120,8 +124,8 @@ def _rules(_: Document) -> Document:
     }
 
 
-def _caller(_: Document) -> Document:
-    return {"userInfo": {"username": USER, "groups": list(GROUPS)}}
+def _caller(_: Document, identity: Identity) -> Document:
+    return {"userInfo": {"username": identity.user, "groups": list(identity.groups)}}
 
 
 def _check_attributes(spec: Mapping[str, Any]) -> list[FieldError]:
@@ -144,6 +148,7 @@ REVIEWS: Final = (
         plural="localsubjectaccessreviews",
         kind="LocalSubjectAccessReview",
         namespaced=True,
+        of_others=True,
         status=_of_anyone,
         check=_check_user,
     ),
@@ -159,6 +164,7 @@ REVIEWS: Final = (
         group=AUTHORIZATION,
         plural="subjectaccessreviews",
         kind="SubjectAccessReview",
+        of_others=True,
         status=_of_anyone,
         check=_check_user,
     ),

@@ -1,0 +1,40 @@
+"""`PersistentVolumeClaim` (v1)."""
+
+from __future__ import annotations
+
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.stored import StoredKind
+from moorage.kinds.printing.columns import AGE, Object, TableColumn, of, text
+
+_SHORT = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+
+
+def _modes(found: Object) -> str:
+    """The access modes of the bound volume. A claim that nobody has bound has none."""
+    modes = at(found, "status", "accessModes")
+    return ",".join(_SHORT.get(str(one), str(one)) for one in modes) if isinstance(modes, list) else ""
+
+
+class PersistentVolumeClaimKind(StoredKind):
+    """Storage that a pod wants. Those who run the work provide it."""
+
+    kind = "PersistentVolumeClaim"
+    plural = "persistentvolumeclaims"
+    singular = "persistentvolumeclaim"
+    short_names = ("pvc",)
+    order = 106
+    has_generation = False
+    status_shown = True
+    api_columns = (
+        TableColumn("STATUS", text("status", "phase", default="Pending")),
+        TableColumn("VOLUME", text("spec", "volumeName", default="")),
+        TableColumn("CAPACITY", text("status", "capacity", "storage", default="")),
+        TableColumn("ACCESS MODES", of(_modes)),
+        TableColumn("StorageClass", text("spec", "storageClassName", default="")),
+        TableColumn("VolumeAttributesClass", text("spec", "volumeAttributesClassName", default="<unset>")),
+        AGE,
+        TableColumn("VolumeMode", text("spec", "volumeMode", default="Filesystem"), wide=True),
+    )
+
+
+KIND = PersistentVolumeClaimKind()

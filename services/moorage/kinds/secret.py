@@ -1,0 +1,79 @@
+"""`Secret` (v1)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.stored import StoredKind
+from moorage.kinds.printing.columns import AGE, Object, TableColumn, count, text
+from moorage.kinds.printing.sections import Pair, Related, Rows, Section
+
+if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
+
+_OPAQUE: Final = "Opaque"
+
+Document = dict[str, Any]
+
+
+class SecretKind(StoredKind):
+    """A secret. Topics are not encrypted, and readers of the gateway have no identities yet."""
+
+    kind = "Secret"
+    plural = "secrets"
+    singular = "secret"
+    order = 104
+    has_generation = False
+    field_selectors: ClassVar[Mapping[str, str]] = {"type": ""}
+    without = "everybody who reaches the gateway or its topics can read it"
+    api_columns = (
+        TableColumn("TYPE", text("type", default=_OPAQUE)),
+        TableColumn("DATA", count("data")),
+        AGE,
+    )
+
+    def stored(self, document: Document) -> Document:
+        """See `Kind`. What is sent as text is data."""
+        document = super().stored(document)
+        texts = document.get("stringData")
+        if not isinstance(texts, Mapping):
+            return document
+        data = {key: base64.b64encode(str(value).encode()).decode() for key, value in texts.items()}
+        rest = {key: value for key, value in document.items() if key != "stringData"}
+        merged = {**(rest.get("data") or {}), **data}
+        return {**rest, "data": merged} if merged else rest
+
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.apimachinery.field_errors import forbidden, invalid
+
+        found = []
+        if before.get("immutable"):
+            if not after.get("immutable"):
+                found.append(forbidden("immutable", "field is immutable when `immutable` is set"))
+            if (after.get("data") or {}) != (before.get("data") or {}):
+                found.append(forbidden("data", "field is immutable when `immutable` is set"))
+        if (after.get("type") or _OPAQUE) != (before.get("type") or _OPAQUE):
+            found.append(invalid("type", after.get("type") or _OPAQUE, "field is immutable"))
+        return found
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`. The sizes of the values are shown, and not the values."""
+        yield Pair("Type", found.get("type") or _OPAQUE)
+        rows = [[name, f"{_size(value)} bytes"] for name, value in sorted((at(found, "data") or {}).items())]
+        yield Rows("Data", ["KEY", "SIZE"], rows)
+
+
+def _size(value: Any) -> int:
+    try:
+        return len(base64.b64decode(str(value)))
+    except (binascii.Error, ValueError):
+        return len(str(value))
+
+
+KIND = SecretKind()

@@ -1,0 +1,155 @@
+"""Kinds that are stored and shown alone, so that a whole directory of manifests applies."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime
+
+import pytest
+from tests.component.gateway.double import Fixture, Json
+
+from moorage.kinds.families.stored import StoredKind
+from moorage.kinds.kind import discovered
+from moorage.kinds.openapi.registry import Origin, origin_of
+from moorage.kinds.secret import KIND as SECRET
+
+SECRETS = "/api/v1/namespaces/default/secrets"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+JOB = {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}
+
+OBJECTS: dict[str, tuple[str, Json]] = {
+    "CronJob": ("/apis/batch/v1/namespaces/default/cronjobs", {"spec": {"schedule": "@daily", "jobTemplate": JOB}}),
+    "HorizontalPodAutoscaler": (
+        "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
+        {
+            "spec": {
+                "maxReplicas": 3,
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "metrics": [
+                    {
+                        "type": "Resource",
+                        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+                    }
+                ],
+            }
+        },
+    ),
+    "Ingress": (
+        "/apis/networking.k8s.io/v1/namespaces/default/ingresses",
+        {"spec": {"ingressClassName": "nginx", "rules": [{"host": f"{n}.example"} for n in "abcd"]}},
+    ),
+    "LimitRange": ("/api/v1/namespaces/default/limitranges", {"spec": {"limits": [{"type": "Pod"}]}}),
+    "NetworkPolicy": (
+        "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
+        {"spec": {"podSelector": {"matchLabels": {"app": "web"}}, "egress": [{}]}},
+    ),
+    "PersistentVolumeClaim": (
+        "/api/v1/namespaces/default/persistentvolumeclaims",
+        {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}},
+    ),
+    "PriorityClass": ("/apis/scheduling.k8s.io/v1/priorityclasses", {"value": 7}),
+    "ResourceQuota": ("/api/v1/namespaces/default/resourcequotas", {"spec": {"hard": {"pods": "3"}}}),
+    "Secret": (SECRETS, {"stringData": {"a": "b"}}),
+    "StorageClass": ("/apis/storage.k8s.io/v1/storageclasses", {"provisioner": "example.com/disks"}),
+}
+CELLS: dict[str, list[str | int]] = {
+    "CronJob": ["o", "@daily", "<none>", "False", 0, "<none>"],
+    "HorizontalPodAutoscaler": ["o", "Deployment/web", "cpu: <unknown>/50%", "1", "3", "0"],
+    "Ingress": ["o", "nginx", "a.example,b.example,c.example + 1 more...", "", "80"],
+    "LimitRange": ["o"],
+    "NetworkPolicy": ["o", "app=web"],
+    "PersistentVolumeClaim": ["o", "Pending", "", "", "", "", "<unset>"],
+    "PriorityClass": ["o", 7, "false"],
+    "ResourceQuota": ["o", "", ""],
+    "Secret": ["o", "Opaque", "1"],
+    "StorageClass": ["o", "example.com/disks", "Delete", "Immediate", "false"],
+}
+
+
+def test_every_stored_kind_is_tried_here_and_has_the_structure_of_upstreams() -> None:
+    stored = [one for one in discovered() if isinstance(one, StoredKind)]
+    assert {one.kind for one in stored} == set(OBJECTS)
+    assert {origin_of(one.group, one.kind) for one in stored} == {Origin.BUILT_IN}
+
+
+@pytest.mark.parametrize("kind", sorted(OBJECTS))
+async def test_it_is_stored_and_shown(kind: str) -> None:
+    path, body = OBJECTS[kind]
+    gateway = Fixture()
+    made = await gateway.call("POST", path, {"metadata": {"name": "o"}, **body})
+    assert made.status_code == 201, made.text
+    warnings = made.headers.get_list("warning")
+    table = await gateway.ok("GET", path, headers={"accept": TABLE})
+    assert table["rows"][0]["cells"][: len(CELLS[kind])] == CELLS[kind]
+    (definition,) = [one for one in discovered() if one.kind == kind]
+    assert isinstance(definition, StoredKind)
+    assert len(warnings) == bool(definition.without)
+    again = await gateway.ok("PUT", f"{path}/o", made.json())
+    assert again == made.json(), "what was shown may be sent back, and changes nothing"
+    await gateway.ok("DELETE", f"{path}/o")
+    assert await gateway.status(f"{path}/o") == 404
+
+
+async def test_unknown_fields_of_it_are_found() -> None:
+    path, body = OBJECTS["Ingress"]
+    wrong = {"metadata": {"name": "o"}, "spec": {**body["spec"], "ingresClass": "x"}}
+    answer = await Fixture().call("POST", f"{path}?fieldValidation=Strict", wrong)
+    assert answer.status_code == 400
+    assert 'unknown field "spec.ingresClass"' in answer.json()["message"]
+
+
+async def test_defaults_of_it_are_shown() -> None:
+    gateway = Fixture()
+    path, body = OBJECTS["CronJob"]
+    made = await gateway.ok("POST", path, {"metadata": {"name": "o"}, **body})
+    assert made["spec"]["concurrencyPolicy"] == "Allow"
+    assert made["spec"]["jobTemplate"]["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
+    path, body = OBJECTS["NetworkPolicy"]
+    made = await gateway.ok("POST", path, {"metadata": {"name": "o"}, **body})
+    assert made["spec"]["policyTypes"] == ["Ingress", "Egress"]
+
+
+async def test_text_of_a_secret_is_data() -> None:
+    gateway = Fixture()
+    data = {"kept": base64.b64encode(b"1").decode(), "other": base64.b64encode(b"2").decode()}
+    made = await gateway.ok(
+        "POST", SECRETS, {"metadata": {"name": "s"}, "data": data, "stringData": {"other": "3", "more": "é"}}
+    )
+    assert "stringData" not in made
+    assert {name: base64.b64decode(value).decode() for name, value in made["data"].items()} == {
+        "kept": "1",
+        "other": "3",
+        "more": "é",
+    }
+    patched = await gateway.ok("PATCH", f"{SECRETS}/s", {"stringData": {"kept": "4"}})
+    assert base64.b64decode(patched["data"]["kept"]) == b"4"
+    chosen = await gateway.ok("GET", f"{SECRETS}?fieldSelector=type%3DOpaque")
+    assert [one["metadata"]["name"] for one in chosen["items"]] == ["s"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [({"type": "example.com/other"}, "type"), ({"data": {"a": "Yg=="}}, "data"), ({"immutable": False}, "immutable")],
+)
+async def test_what_of_a_secret_may_not_change(change: Json, field: str) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", SECRETS, {"metadata": {"name": "s"}, "immutable": True, "data": {"a": "YQ=="}})
+    answer = await gateway.call("PATCH", f"{SECRETS}/s", change)
+    assert answer.status_code == 422
+    assert answer.json()["details"]["causes"][0]["field"] == field
+
+
+async def test_a_description_has_the_sizes_of_secrets_and_not_their_content() -> None:
+    found = {"metadata": {"name": "s"}, "data": {"a": base64.b64encode(b"hidden").decode(), "broken": "?"}}
+
+    class Nothing:
+        def list(self, *_: object) -> list[Json]:
+            return []
+
+        def get(self, *_: object) -> None:
+            return None
+
+    told = str(list(SECRET.describe(found, Nothing(), datetime.now(UTC))))
+    assert "6 bytes" in told
+    assert "hidden" not in told
+    assert found["data"]["a"] not in told
