@@ -451,7 +451,7 @@ async def test_discovery_lists_what_is_served() -> None:
     ]
     managed = await gateway.ok("GET", "/apis/cluster.open-cluster-management.io/v1alpha1")
     served = {item["name"]: item["verbs"] for item in managed["resources"]}
-    assert served["placementdecisions"] == ["get", "list", "watch"]
+    assert served["placementdecisions"] == ["create", "get", "list", "patch", "watch"]
     assert "create" in served["placements"]
     assert (await gateway.ok("GET", "/apis/apps"))["preferredVersion"]["version"] == "v1"
     own = {item["name"]: item["verbs"] for item in (await gateway.ok("GET", "/apis/moorage.io/v1alpha1"))["resources"]}
