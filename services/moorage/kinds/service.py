@@ -21,7 +21,7 @@ class ServiceKind(Untyped):
     namespaced = True
     deleted_is_returned = True
     order = 110
-    in_all = True
+    categories = ("all",)
     has_generation = False
     status_shown = True
     container_subresources = ("proxy",)

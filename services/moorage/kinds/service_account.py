@@ -17,7 +17,7 @@ class ServiceAccountKind(Untyped):
     deleted_is_returned = True
     order = 102
     columns = (TableColumn("SECRETS", count("secrets")), AGE)
-    api_columns = (TableColumn("Secrets", count("secrets"), type="integer"), AGE)
+    api_columns = (AGE,)
 
 
 KIND = ServiceAccountKind()

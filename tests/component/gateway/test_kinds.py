@@ -82,7 +82,7 @@ def declared(gateway: Fixture) -> ResourceDeclared:
     ("path", "body", "field", "message"),
     [
         (CLUSTERS, named(spec={"syncMode": "Both"}), "spec.syncMode", 'Unsupported value: "Both"'),
-        (CLUSTERS, named("UPPER"), "metadata.name", 'Invalid value: "UPPER": a lowercase RFC 1123 subdomain'),
+        (CLUSTERS, named("UPPER"), "metadata.name", 'Invalid value: "UPPER": a lowercase RFC 1123 label'),
         (CLUSTERS, named("a.b"), "metadata.name", 'Invalid value: "a.b": must not contain dots'),
         (
             CLUSTERS,

@@ -150,7 +150,15 @@ def _custom(schema: Schema, document: Mapping[str, Any], subresource: str, *, is
         return Decoded(made, tuple(problems))
     fields = {name: field for name, field in schema.fields.items() if (name == "status") is (subresource == "status")}
     written = replace(schema, fields=fields)
-    return Decoded(made, tuple(problems), tuple(violations(written, defaulted(written, made), "")))
+    found = violations(written, defaulted(written, made), "")
+    if subresource:
+        # Upstream validates a status alone, so its messages name fields from there.
+        found = (replace(one, detail=one.detail.replace(f"{one.path} in body", _within(one.path))) for one in found)
+    return Decoded(made, tuple(problems), tuple(found))
+
+
+def _within(path: str) -> str:
+    return f"{path.removeprefix('status.')} in body"
 
 
 def _in_order(value: Any) -> Any:
