@@ -31,7 +31,8 @@ class Decoded:
     """A document of a kind, and what was found in it."""
 
     document: Document
-    """The document without unknown fields and without fields that are null."""
+    """The document without unknown fields and without fields that are null. A custom resource has the default values of
+    its definition, which are stored."""
 
     problems: tuple[str, ...] = ()
     """The unknown and the repeated fields: `unknown field "spec.tolerations[0].tolerationSecond"`. With
@@ -150,7 +151,8 @@ def _custom(schema: Schema, document: Mapping[str, Any], subresource: str, *, is
         return Decoded(made, tuple(problems))
     fields = {name: field for name, field in schema.fields.items() if (name == "status") is (subresource == "status")}
     written = replace(schema, fields=fields)
-    return Decoded(made, tuple(problems), tuple(violations(written, defaulted(written, made), "")))
+    made = defaulted(written, made)
+    return Decoded(made, tuple(problems), tuple(violations(written, made, "")))
 
 
 def _in_order(value: Any) -> Any:
