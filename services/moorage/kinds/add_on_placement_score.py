@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
-from moorage.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, text
+from moorage.kinds.printing.columns import AGE, CUSTOM_AGE, NONE, Object, TableColumn, of, text
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class AddOnPlacementScoreKind(Kind["AddOnPlacementScore"]):
     apply_order = 150
     status_declared = True
     columns = (TableColumn("SCORES", of(_scores)), TableColumn("VALID UNTIL", text("status", "validUntil")), AGE)
+    api_columns = (CUSTOM_AGE,)
 
     @property
     def model(self) -> type[AddOnPlacementScore]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from moorage.core.apimachinery.field_errors import FieldError
     from moorage_schemas.resources.cluster import Cluster
     from moorage_schemas.resources.dedicated import DedicatedNodes
+    from moorage_schemas.resources.meta import ObjectMeta
 
 
 def _ready(found: Object) -> str:
@@ -37,6 +38,7 @@ class ClusterKind(Target["Cluster"]):
     singular = "cluster"
     namespaced = False
     order = 140
+    container_subresources = ("proxy",)
     apply_order = 70
     columns = (
         TableColumn("MODE", text("spec", "syncMode", default="Push")),
@@ -58,6 +60,7 @@ class ClusterKind(Target["Cluster"]):
         TableColumn("Region", text("spec", "region"), wide=True),
         TableColumn("Provider", text("spec", "provider"), wide=True),
         TableColumn("API-Endpoint", text("spec", "apiEndpoint", default=""), wide=True),
+        TableColumn("Proxy-URL", text("spec", "proxyURL"), wide=True),
     )
 
     @property
@@ -66,6 +69,10 @@ class ClusterKind(Target["Cluster"]):
         from moorage_schemas.resources.cluster import Cluster
 
         return Cluster
+
+    def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
+        """See `Kind`. The rule for the name of a cluster is another, so `validate` checks it."""
+        return [error for error in super().validate_metadata(metadata) if error.path != "metadata.name"]
 
     def validate(self, resource: Cluster, gates: FeatureGates) -> list[FieldError]:
         """See `Kind`."""

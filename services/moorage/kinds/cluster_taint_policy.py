@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.propagation import clusters_text
 from moorage.kinds.kind import Kind
-from moorage.kinds.printing.columns import AGE, TableColumn, of, taints
+from moorage.kinds.printing.columns import AGE, CUSTOM_AGE, TableColumn, of, taints
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -33,6 +33,7 @@ class ClusterTaintPolicyKind(Kind["ClusterTaintPolicy"]):
         TableColumn("TAINTS", taints(None)),
         AGE,
     )
+    api_columns = (CUSTOM_AGE,)
 
     @property
     def model(self) -> type[ClusterTaintPolicy]:

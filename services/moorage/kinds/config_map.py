@@ -22,7 +22,7 @@ class ConfigMapKind(Untyped):
     order = 100
     has_generation = False
     columns = (TableColumn("DATA", count("data")), AGE)
-    api_columns = (TableColumn("Data", of(_keys), type="integer"), AGE)
+    api_columns = (TableColumn("Data", of(_keys), holds="integer"), AGE)
 
 
 KIND = ConfigMapKind()

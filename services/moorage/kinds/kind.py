@@ -116,6 +116,9 @@ class Kind(ABC, Generic[ResourceT]):
     in_all: ClassVar[bool] = False
     """Whether `get all` shows it: kubectl's category of that name."""
 
+    categories: ClassVar[tuple[str, ...]] = ()
+    """Further words that stand for it and for other kinds, as discovery lists them."""
+
     unknown_fields: ClassVar[UnknownFields] = UnknownFields.KEPT
     field_selectors: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """The paths of fields that a `fieldSelector` may name beside the name and the namespace, each with the text that it
@@ -425,7 +428,7 @@ class ServedKind:
         """The verbs that discovery lists."""
         reading = ["get", "list", "watch"]
         if self.read_only:
-            return reading
+            return sorted(["create", "patch", *reading]) if self.definition.repeatable else reading
         together = [] if self.definition.deleted_with_content else ["deletecollection"]
         return sorted(["create", "delete", *together, "patch", "update", *reading])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from moorage.core.apimachinery.durations import age
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
-from moorage.kinds.printing.columns import AGE, Object, TableColumn, of, taints_text, text
+from moorage.kinds.printing.columns import AGE, CUSTOM_AGE, Object, TableColumn, of, taints_text, text
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section, Values, taint_texts
 
 if TYPE_CHECKING:
@@ -43,7 +43,13 @@ class MachineSetKind(Kind["MachineSet"]):
         AGE,
         TableColumn("TAINTS", of(lambda found: taints_text(at(found, "spec", "template") or {})), wide=True),
     )
-    api_columns = columns[:5]
+    api_columns = (
+        TableColumn("Desired", text("spec", "replicas", default="1"), type="integer"),
+        TableColumn("Current", text("status", "replicas", default="0"), type="integer"),
+        TableColumn("Ready", text("status", "readyReplicas", default="0"), type="integer"),
+        TableColumn("Available", text("status", "availableReplicas", default="0")),
+        CUSTOM_AGE,
+    )
     counted_status = True
 
     @property

@@ -11,6 +11,7 @@ from moorage.kinds.families.ocm import available, decided, group_text, placement
 from moorage.kinds.families.targets import Target, offered, tainted
 from moorage.kinds.printing.columns import (
     AGE,
+    CUSTOM_AGE,
     LABELS,
     NONE,
     Object,
@@ -21,8 +22,9 @@ from moorage.kinds.printing.columns import (
     of,
     taints,
 )
+from moorage.kinds.printing.kubernetes import of_condition
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section, conditions
-from moorage_schemas.resources.names import GLOBAL_SET, SET_LABEL
+from moorage_schemas.resources.names import GLOBAL_SET, MANAGED_CLUSTER_AVAILABLE, SET_LABEL
 from moorage_schemas.times import parse_time
 
 if TYPE_CHECKING:
@@ -42,6 +44,11 @@ def _accepted(found: Object) -> str:
 def _urls(found: Object) -> str:
     configs = at(found, "spec", "managedClusterClientConfigs") or []
     return ",".join(str(one.get("url")) for one in configs if one.get("url")) or NONE
+
+
+def _first_url(found: Object) -> str:
+    """The first address: a column of a custom resource shows one value."""
+    return _urls(found).partition(",")[0].replace(NONE, "")
 
 
 def _same_time(one: str, other: str | None) -> bool:
@@ -73,7 +80,17 @@ class ManagedClusterKind(Target["ManagedCluster"]):
         TableColumn("TAINTS", taints(None), wide=True),
         LABELS,
     )
-    api_columns = columns[:5]
+    api_columns = (
+        TableColumn(
+            "Hub Accepted",
+            of(lambda found: "" if at(found, "spec", "hubAcceptsClient") is None else _accepted(found)),
+            type="boolean",
+        ),
+        TableColumn("Managed Cluster URLs", of(_first_url)),
+        of_condition("Joined", "ManagedClusterJoined"),
+        of_condition("Available", MANAGED_CLUSTER_AVAILABLE),
+        CUSTOM_AGE,
+    )
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, condition, condition_field
+from moorage.kinds.printing.kubernetes import of_condition
 from moorage.kinds.printing.sections import Pair, Related, Section, time_and_age
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class ManagedClusterAddOnKind(Kind["ManagedClusterAddOn"]):
     kind = "ManagedClusterAddOn"
     plural = "managedclusteraddons"
     singular = "managedclusteraddon"
-    short_names = ("mca",)
+    short_names = ("mca", "mcas")
     namespaced = True
     order = 250
     status_shown = True
@@ -40,7 +41,7 @@ class ManagedClusterAddOnKind(Kind["ManagedClusterAddOn"]):
         TableColumn("REASON", condition("Available", "reason"), wide=True),
         AGE._replace(wide=True),
     )
-    api_columns = columns[:3]
+    api_columns = tuple(of_condition(one, one) for one in ("Available", "Degraded", "Progressing"))
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:

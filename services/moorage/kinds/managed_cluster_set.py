@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.ocm import available, selector_text, sets
 from moorage.kinds.kind import Kind, UnknownFields
-from moorage.kinds.printing.columns import AGE, Object, TableColumn, condition, condition_field, of
+from moorage.kinds.printing.columns import AGE, CUSTOM_AGE, Object, TableColumn, condition, condition_field, of
+from moorage.kinds.printing.kubernetes import of_condition
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section, Values
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
         TableColumn("SELECTOR", of(_selector), wide=True),
         TableColumn("CLUSTERS", condition("ClusterSetEmpty", "message"), wide=True),
     )
-    api_columns = columns[:2]
+    api_columns = (of_condition("Empty", "ClusterSetEmpty"), CUSTOM_AGE)
     counted_status = True
     built_in = ("default", "global")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind, UnknownFields
-from moorage.kinds.printing.columns import AGE, Object, TableColumn, condition, condition_field, text
+from moorage.kinds.printing.columns import AGE, CUSTOM_AGE, Object, TableColumn, condition, condition_field, text
 from moorage.kinds.printing.sections import Pair, Related, Section, Values
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class ManagedClusterSetBindingKind(Kind["ManagedClusterSetBinding"]):
         AGE,
         TableColumn("REASON", condition("Bound", "reason"), wide=True),
     )
-    api_columns = (AGE,)
+    api_columns = (CUSTOM_AGE,)
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.ocm import decided, group_text, selector_text
 from moorage.kinds.kind import Kind, UnknownFields
-from moorage.kinds.printing.columns import AGE, Object, TableColumn, condition, text
+from moorage.kinds.printing.columns import AGE, Object, TableColumn, condition, of, text
+from moorage.kinds.printing.kubernetes import of_condition
 from moorage.kinds.printing.sections import (
     Heading,
     Pair,
@@ -45,6 +46,11 @@ def _predicate(predicate: Object) -> str:
     expressions: list[Any] = at(selector, "celSelector", "celExpressions") or []
     parts += [f"cel {text}" for text in expressions]
     return "; ".join(parts) or "all"
+
+
+def _selected(found: Object) -> str:
+    """How many clusters are selected. Upstream's status leaves the number out before the first one is."""
+    return str(at(found, "status", "numberOfSelectedClusters") or "")
 
 
 def _coordinate(config: Object) -> str:
@@ -90,7 +96,11 @@ class PlacementKind(Kind["Placement"]):
         TableColumn("MESSAGE", condition(_SATISFIED, "message"), wide=True),
         AGE._replace(wide=True),
     )
-    api_columns = columns[:3]
+    api_columns = (
+        of_condition("Succeeded", _SATISFIED),
+        of_condition("Reason", _SATISFIED, "reason"),
+        TableColumn("SelectedClusters", of(_selected), type="integer"),
+    )
 
     @property
     def model(self) -> type[Placement]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.ocm import available, decided, group_text, placement_of
 from moorage.kinds.kind import View
-from moorage.kinds.printing.columns import NONE, Object, TableColumn, count, label, of
+from moorage.kinds.printing.columns import CUSTOM_AGE, NONE, Object, TableColumn, count, label, of
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section
 from moorage_schemas.resources.names import PLACEMENT_LABEL
 
@@ -35,6 +35,7 @@ class PlacementDecisionKind(View):
         TableColumn("GROUP", of(group_text)),
         TableColumn("SELECTED", of(lambda found: ",".join(decided(found)) or NONE), wide=True),
     )
+    api_columns = (CUSTOM_AGE,)
 
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
         """See `Kind`."""
@@ -49,7 +50,7 @@ class PlacementDecisionKind(View):
         from moorage.kinds.status.ocm import placement_decision
 
         placed = records.placements.get(object_id.key)
-        return placement_decision(placed) if placed is not None else None
+        return placement_decision(placed, records.resources.get(placed.owner.key)) if placed is not None else None
 
 
 KIND = PlacementDecisionKind()

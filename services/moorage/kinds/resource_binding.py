@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.propagation import KARMADA
 from moorage.kinds.kind import View
-from moorage.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, since, text
+from moorage.kinds.printing.columns import CUSTOM_AGE, NONE, Object, TableColumn, of, since, text
 from moorage.kinds.printing.kubernetes import of_condition
 from moorage.kinds.printing.sections import (
     OPEN,
@@ -77,7 +78,12 @@ class ResourceBindingKind(View):
         TableColumn("REPLICAS", text("spec", "replicas"), wide=True),
         TableColumn("SINCE", since("status", "lastScheduledTime"), wide=True),
     )
-    api_columns = (of_condition("Scheduled", "Scheduled"), of_condition("FullyApplied", "FullyApplied"), AGE)
+    categories = (KARMADA,)
+    api_columns = (
+        of_condition("", "Scheduled")._replace(spelled="SCHEDULED"),
+        of_condition("", "FullyApplied")._replace(spelled="FULLYAPPLIED"),
+        CUSTOM_AGE._replace(spelled="AGE"),
+    )
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:

@@ -20,7 +20,7 @@ class ServiceKind(Untyped):
     short_names = ("svc",)
     namespaced = True
     order = 110
-    in_all = True
+    categories = ("all",)
     has_generation = False
     status_shown = True
     container_subresources = ("proxy",)

@@ -16,7 +16,7 @@ class ServiceAccountKind(Untyped):
     namespaced = True
     order = 102
     columns = (TableColumn("SECRETS", count("secrets")), AGE)
-    api_columns = (TableColumn("Secrets", count("secrets"), type="integer"), AGE)
+    api_columns = (AGE,)
 
 
 KIND = ServiceAccountKind()

@@ -159,3 +159,13 @@ async def test_what_needs_a_container_says_that_there_is_none(name: str) -> None
         answer = await gateway.http.request(method, f"/api/v1/namespaces/default/pods/p1/{name}")
         assert (answer.status_code, answer.json()["reason"]) == (501, "NotImplemented")
         assert "runs no containers" in answer.json()["message"]
+
+
+@pytest.mark.parametrize("path", ["proxy", "proxy/", "proxy/api/v1/namespaces/default/pods"])
+async def test_a_cluster_says_that_there_is_no_way_to_it(path: str) -> None:
+    gateway, clusters = Fixture(), "/apis/cluster.karmada.io/v1alpha1/clusters"
+    assert (await gateway.http.get(f"{clusters}/m1/{path}")).status_code == 404
+    await gateway.ok("POST", clusters, {"metadata": {"name": "m1"}, "spec": {"syncMode": "Pull"}})
+    answer = await gateway.http.get(f"{clusters}/m1/{path}")
+    assert (answer.status_code, answer.json()["reason"]) == (501, "NotImplemented")
+    assert "has no connection to them" in answer.json()["message"]

@@ -82,7 +82,7 @@ def declared(gateway: Fixture) -> ResourceDeclared:
     ("path", "body", "field", "message"),
     [
         (CLUSTERS, named(spec={"syncMode": "Both"}), "spec.syncMode", 'Unsupported value: "Both"'),
-        (CLUSTERS, named("UPPER"), "metadata.name", 'Invalid value: "UPPER": a lowercase RFC 1123 subdomain'),
+        (CLUSTERS, named("UPPER"), "metadata.name", 'Invalid value: "UPPER": a lowercase RFC 1123 label'),
         (CLUSTERS, named("a.b"), "metadata.name", 'Invalid value: "a.b": must not contain dots'),
         (
             CLUSTERS,
@@ -711,7 +711,7 @@ def test_the_kinds_of_workloads_are_those_that_are_served() -> None:
     assert set(PROPAGATED) <= set(served_kinds)
     for one in WORKLOAD_KINDS:
         assert served_kinds[one.kind].scaled == one.scaled, one.kind
-        assert served_kinds[one.kind].in_all == (one.makes_pods or one.kind == "Pod"), one.kind
+        assert served_kinds[one.kind].in_all == (one.makes_pods or one.kind in {"Pod", "Service"}), one.kind
 
 
 async def test_the_number_of_replicas_is_written_out() -> None:

@@ -637,7 +637,22 @@ async def test_a_decision_that_is_applied_must_be_the_systems_own() -> None:
         (cause,) = answer.json()["details"]["causes"]
         assert cause["field"] == field
         assert message in cause["message"]
-    for method in ("PUT", "PATCH", "DELETE"):
+    merge, apply = "application/merge-patch+json", "application/apply-patch+yaml"
+    one = f"{DECISIONS}/web-decision-1"
+    head = {"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "PlacementDecision"}
+    whole = {**head, **page("c1", "c2", name="web-decision-1")}
+    for patch, media, code in (
+        ({"metadata": {"annotations": {"applied": "once"}}}, merge, 200),
+        ({"status": {"decisions": []}}, merge, 422),
+        (whole, apply, 200),
+        ({**whole, "status": {"decisions": []}}, apply, 422),
+    ):
+        query = "?fieldManager=me" if media == apply else ""
+        answer = await gateway.call("PATCH", one + query, patch, headers={"content-type": media})
+        assert answer.status_code == code, answer.text
+    missing = f"{DECISIONS}/web-decision-9"
+    assert (await gateway.call("PATCH", missing, {})).status_code == 404
+    for method in ("PUT", "DELETE"):
         refused = await gateway.call(method, f"{DECISIONS}/web-decision-1", page("c1") if method != "DELETE" else None)
         assert (refused.status_code, "can only be read" in refused.json()["message"]) == (405, True)
     assert len(gateway.declared) == since

@@ -338,7 +338,7 @@ async def test_an_evicted_bare_pod_is_gone_and_its_resource_is_deleted() -> None
         key = "Pod/default/p1"
         gateway.log.append(PLACEMENTS, key, key, placed("p1", uid, PlacementState.EVICTED))
         assert (await gateway.call("GET", f"{PODS}/p1")).status_code == 404
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while key in gateway.store.tables.resources:
                 await gateway.store.history.wait()
     assert gateway.declared[-1].event is None
@@ -451,7 +451,7 @@ async def test_discovery_lists_what_is_served() -> None:
     ]
     managed = await gateway.ok("GET", "/apis/cluster.open-cluster-management.io/v1alpha1")
     served = {item["name"]: item["verbs"] for item in managed["resources"]}
-    assert served["placementdecisions"] == ["get", "list", "watch"]
+    assert served["placementdecisions"] == ["create", "get", "list", "patch", "watch"]
     assert "create" in served["placements"]
     assert (await gateway.ok("GET", "/apis/apps"))["preferredVersion"]["version"] == "v1"
     own = {item["name"]: item["verbs"] for item in (await gateway.ok("GET", "/apis/moorage.io/v1alpha1"))["resources"]}

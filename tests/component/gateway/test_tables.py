@@ -12,6 +12,7 @@ from moorage.gateway.served_kinds import served
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 APPS = "/apis/apps/v1"
+OCM = "/apis/cluster.open-cluster-management.io"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 # Name, type and priority, as a kube-apiserver of 1.37 has them; `*` stands before columns of wide tables.
@@ -39,10 +40,33 @@ COLUMNS = {
     "/apis/cluster.open-cluster-management.io/v1/managedclusters": (
         "Name Hub_Accepted Managed_Cluster_URLs Joined Available Age"
     ),
-    "/apis/cluster.open-cluster-management.io/v1beta1/placements": "Name Succeeded Reason Selectedclusters",
+    "/apis/cluster.open-cluster-management.io/v1beta1/placements": "Name Succeeded Reason SelectedClusters",
     "/apis/cluster.karmada.io/v1alpha1/clusters": (
-        "Name Version Mode Ready Age *Zones *Region *Provider *API-Endpoint"
+        "Name Version Mode Ready Age *Zones *Region *Provider *API-Endpoint *Proxy-URL"
     ),
+    f"{OCM}/v1beta2/managedclustersets": "Name Empty Age",
+    f"{OCM}/v1beta2/managedclustersetbindings": "Name Age",
+    f"{OCM}/v1beta1/placementdecisions": "Name Age",
+    f"{OCM}/v1alpha1/addonplacementscores": "Name Age",
+    "/apis/addon.open-cluster-management.io/v1alpha1/managedclusteraddons": "Name Available Degraded Progressing",
+    "/apis/policy.karmada.io/v1alpha1/propagationpolicies": "Name CONFLICT-RESOLUTION PRIORITY AGE",
+    "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies": "Name CONFLICT-RESOLUTION PRIORITY AGE",
+    "/apis/policy.karmada.io/v1alpha1/clustertaintpolicies": "Name Age",
+    "/apis/work.karmada.io/v1alpha2/resourcebindings": "Name SCHEDULED FULLYAPPLIED AGE",
+    "/apis/machine.openshift.io/v1beta1/machinesets": "Name Desired Current Ready Available Age",
+}
+
+# The types of columns that are not texts.
+TYPES = {
+    f"{OCM}/v1/managedclusters": {"Hub Accepted": "boolean", "Age": "date"},
+    f"{OCM}/v1beta1/placements": {"SelectedClusters": "integer"},
+    "/apis/policy.karmada.io/v1alpha1/propagationpolicies": {"AGE": "date"},
+    "/apis/machine.openshift.io/v1beta1/machinesets": {
+        **dict.fromkeys(("Desired", "Current", "Ready"), "integer"),
+        "Age": "date",
+    },
+    "/api/v1/configmaps": {},
+    "/apis/cluster.karmada.io/v1alpha1/clusters": {},
 }
 
 
@@ -115,3 +139,38 @@ async def test_rows_show_the_objects() -> None:
     assert rows["deployments"] == ["web", "0/2", "0", "0", "0s", "main", "app:1", "app=web"]
     assert rows["configmaps"] == ["c", 2, "0s"]
     assert rows["services"] == ["s", "ClusterIP", "10.0.0.1", "<none>", "80:30080/TCP,53/UDP", "0s", "app=web"]
+
+
+@pytest.mark.parametrize(("path", "types"), TYPES.items())
+async def test_columns_have_the_types_of_their_definitions(path: str, types: dict[str, str]) -> None:
+    found = (await table(Fixture(), path))["columnDefinitions"]
+    assert {one["name"]: one["type"] for one in found if one["type"] != "string"} == types
+
+
+async def test_cells_of_custom_resources_have_the_types_of_their_columns() -> None:
+    gateway = Fixture()
+    urls = [{"url": "https://one.example"}, {"url": "https://two.example"}]
+    spec = {"hubAcceptsClient": True, "managedClusterClientConfigs": urls}
+    await gateway.ok("POST", f"{OCM}/v1/managedclusters", {"metadata": {"name": "c"}, "spec": spec})
+    (row,) = (await table(gateway, f"{OCM}/v1/managedclusters"))["rows"]
+    assert row["cells"][:5] == ["c", True, "https://one.example", None, None]
+
+
+async def test_the_cells_of_a_count_are_numbers() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", "/api/v1/namespaces/shop/configmaps", {"metadata": {"name": "m"}, "data": {"a": "b"}})
+    (row,) = (await table(gateway, "/api/v1/configmaps"))["rows"]
+    assert row["cells"][:2] == ["m", 1]
+
+
+async def test_a_scale_has_a_table_of_its_own() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", f"{APPS}/namespaces/shop/deployments", deployment())
+    path = f"{APPS}/namespaces/shop/deployments/web/scale"
+    found = await table(gateway, path)
+    assert [one["name"] for one in found["columnDefinitions"]] == ["Name", "Desired", "Available", "Age"]
+    (row,) = found["rows"]
+    assert row["cells"][:3] == ["web", deployment()["spec"]["replicas"], 0]
+    assert row["object"]["kind"] == "PartialObjectMetadata"
+    answer = await gateway.http.get(path, headers={"accept": TABLE.replace("Table", "PartialObjectMetadataList")})
+    assert answer.status_code == 406

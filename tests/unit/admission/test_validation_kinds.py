@@ -145,7 +145,7 @@ def test_good_taint_policies() -> None:
         (taint_policy(taints=[]), "spec.taints: Required value: must have at least one item"),
         (
             taint_policy(taints=[COLD, {**COLD, "value": "x"}]),
-            'spec.taints[1]: Duplicate value: {"Key":"cold","Value":"x","Effect":"NoSchedule","TimeAdded":null}',
+            'spec.taints[1]: Duplicate value: {"key":"cold","value":"x","effect":"NoSchedule"}',
         ),
         (taint_policy(taints=[{"key": "a b", "effect": "NoSchedule"}]), 'spec.taints[0].key: Invalid value: "a b"'),
         (taint_policy(taints=[{**COLD, "value": "a b"}]), 'spec.taints[0].value: Invalid value: "a b"'),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import string
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +21,11 @@ from moorage.gateway.errors import StatusError, bad_request
 from moorage.gateway.history import TooOldError
 from moorage.gateway.shown_objects import ShownObject
 from moorage.gateway.store import Store
+from moorage.kinds.openapi.json_values import ParseError
+from moorage.kinds.openapi.parsing import parse as parse_json
 
 _FORM: Final = "meta.k8s.io/v1"
+_BASE64: Final = string.ascii_letters + string.digits + "-_"
 _PRESENT: Final = -1
 """The version in a token that continues with the present objects."""
 
@@ -54,14 +58,25 @@ def parse(text: str) -> Token:
         StatusError: 400 if it is none.
     """
     try:
-        found = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        version, start = found["rv"], found["start"]
-    except (binascii.Error, ValueError, KeyError, TypeError):
-        raise bad_request("invalid continue token: continue key is not valid") from None
-    if found.get("v") != _FORM or type(version) is not int or not isinstance(start, str) or version < _PRESENT:
-        raise bad_request("invalid continue token: continue key is not valid")
+        text.encode("ascii")
+        found = parse_json(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)).document
+    except (binascii.Error, UnicodeEncodeError):
+        good = len(text) - len(text.lstrip(_BASE64))
+        raise _no_token(f"illegal base64 data at input byte {good}") from None
+    except ParseError as error:
+        raise _no_token(str(error).removeprefix("json parse error: ")) from None
+    form = found.get("v", "") if isinstance(found, dict) else ""
+    if form != _FORM:
+        raise _no_token(f"server does not recognize this encoded version {form}")
+    version, start = found.get("rv"), found.get("start")
+    if type(version) is not int or not isinstance(start, str) or version < _PRESENT:
+        raise _no_token("it has no version and no start")
     namespace, _, name = start.partition("/")
     return Token(version, (namespace, name))
+
+
+def _no_token(why: str) -> StatusError:
+    return bad_request(f"invalid continue token: continue key is not valid: {why}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.core.apimachinery.field_errors import invalid
+from moorage.core.apimachinery.patching import errors as patching_errors
 from moorage.core.apimachinery.patching import json_patch, merge_patch, strategic_merge
 from moorage.core.apimachinery.patching.errors import PatchError
 from moorage.core.apimachinery.schema import Schema
 from moorage.gateway import errors
 from moorage.gateway.errors import Cause, StatusError, bad_request
-from moorage.gateway.http import bodies, decoding, field_owners, patch_errors
+from moorage.gateway.http import bodies, decoding, field_owners
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.decoding import Expected
 from moorage.gateway.http.negotiation import media_type
@@ -26,6 +27,7 @@ from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.writing import caller, manager, warn, written
 from moorage.kinds.openapi import registry, strict
 from moorage.kinds.openapi.built_in import DecodeError, json_type, repeated
+from moorage.kinds.openapi.conversion import conversion_flaw
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"
@@ -33,6 +35,7 @@ APPLY: Final = "application/apply-patch+yaml"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 _NOT_FOUND: Final = 404
+_UNPROCESSABLE: Final = 422
 _SHOWN: Final = 1024  # characters of a document that are shown in an error
 
 Document = dict[str, Any]
@@ -61,6 +64,9 @@ class SentPatch:
     validation: str
     """`Ignore`, `Warn` or `Strict`: what becomes of unknown and repeated fields."""
 
+    subresource: str = ""
+    """What is written. Empty for the object itself."""
+
     def made_of(self, shown: Document, warnings: list[str]) -> Document:
         """Return the object that the patch makes of one.
 
@@ -85,22 +91,21 @@ class SentPatch:
             StatusError: 422 if it is none.
         """
         expected = self.expected
+        # Upstream shows what it decodes: the result, or after a strategic merge patch the patch.
+        decoded = patching_errors.shown(self.content) if self.media == STRATEGIC else _json(result)
         if not isinstance(result, Mapping):
-            raise _no_object(result, f"json: cannot unmarshal into Go value of type {expected.kind}")
+            raise _no_object(decoded, f"json: cannot unmarshal into Go value of type {expected.kind}")
         try:
-            found = strict.decode_document(expected.group, expected.version, expected.kind, result)
+            found = strict.decode_document(
+                expected.group, expected.version, expected.kind, result, subresource=self.subresource
+            )
         except DecodeError as error:
-            if self.media == STRATEGIC:
-                shown_patch, why = (
-                    patch_errors.as_map(self.content)[:_SHOWN],
-                    patch_errors.conversion_flaw(error.reason),
-                )
-                raise errors.invalid("", "", "", [invalid("patch", shown_patch, why)]) from None
-            raise _no_object(result, error.reason) from None
+            why = conversion_flaw(error) if self.media == STRATEGIC else error.reason
+            raise _no_object(decoded, why) from None
         known = decoding.problems_of(expected, shown)
         new = (*repeated(self.content, ""), *(one for one in found.problems if one not in known))
         if new and self.validation == decoding.STRICT:
-            raise _no_object(result, strict.strict_message(new))
+            raise _no_object(decoded, strict.strict_message(new))
         sent = decoding.checked(strict.Decoded(found.document, new, found.violations), expected, self.validation)
         warnings += sent.warnings
         return sent.document
@@ -193,7 +198,9 @@ def applied(path: ResourcePath, sent: SentPatch, present: Document | None, how: 
     return bodies.check_identity(decoded, path.kind, path.namespace, path.name)
 
 
-async def read_patch(request: Request, expected: Expected, validation: str, *, takes_apply: bool = False) -> SentPatch:
+async def read_patch(
+    request: Request, expected: Expected, validation: str, *, takes_apply: bool = False, subresource: str = ""
+) -> SentPatch:
     """Read a patch.
 
     Args:
@@ -201,6 +208,7 @@ async def read_patch(request: Request, expected: Expected, validation: str, *, t
         expected: the type of what it patches.
         validation: `Ignore`, `Warn` or `Strict`.
         takes_apply: whether it may be a server-side apply.
+        subresource: what is written. Empty for the object itself.
 
     Raises:
         StatusError: 415 if the kind does not take this form of patch, 400 if it cannot be read.
@@ -218,7 +226,7 @@ async def read_patch(request: Request, expected: Expected, validation: str, *, t
         prefix = "" if media == STRATEGIC else "error decoding patch: "
         what = f"json: cannot unmarshal {json_type(content)} into Go value of type map[string]interface {{}}"
         raise bad_request(f"{prefix}{what}")
-    return SentPatch(media, content, expected, validation)
+    return SentPatch(media, content, expected, validation, subresource)
 
 
 def media_of(expected: Expected) -> tuple[str, ...]:
@@ -240,10 +248,13 @@ def _check_same_object(expected: Expected, shown: Mapping[str, Any], result: Any
         raise errors.invalid(expected.group, expected.kind, str(before.get("name", "")), [rule])
 
 
-def _no_object(result: Any, why: str) -> StatusError:
+def _no_object(decoded: str, why: str) -> StatusError:
     """422: what a patch makes of an object is none of its kind."""
-    text = json.dumps(result, separators=(",", ":"), default=str)
-    return errors.invalid("", "", "", [invalid("patch", text[:_SHOWN], why)])
+    return errors.invalid("", "", "", [invalid("patch", decoded[:_SHOWN], why)])
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), default=str)
 
 
 def status_of(error: PatchError, told: Callable[[str], str] = str) -> StatusError:
@@ -257,5 +268,6 @@ def status_of(error: PatchError, told: Callable[[str], str] = str) -> StatusErro
         error.code,
         told(error.message),
         reason=error.reason,
+        details={} if error.code == _UNPROCESSABLE and not error.causes else None,
         causes=[Cause(one.reason, told(one.message), one.field) for one in error.causes],
     )

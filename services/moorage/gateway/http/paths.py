@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.served_kinds import served_at
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.status.records import ObjectId
+
+_PROXY: Final = "proxy"
+"""A subresource that is followed by a path of what it leads to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,9 @@ def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
             raise no_such_path()
     plural, *rest = parts
     kind = served_at(group, version, plural)
-    if kind is None or (namespace and not kind.namespaced) or len(rest) > 2 or "" in (*parts[1:],):  # noqa: PLR2004 - name, subresource
+    if rest[1:2] == [_PROXY]:
+        rest = rest[:2]
+    if kind is None or (namespace and not kind.namespaced) or len(rest) > 2 or "" in rest:  # noqa: PLR2004 - name, subresource
         raise no_such_path()
     name, subresource = (*rest, "", "")[:2]
     if subresource and (is_watched or subresource not in _subresources(kind)):

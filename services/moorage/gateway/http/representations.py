@@ -112,18 +112,22 @@ class Representation:
             StatusError: 406 if the form is one of lists.
         """
         form = self._form
-        if form.view is ObjectView.METADATA_LIST:
-            raise StatusError(
-                406, f"you requested {form.view.value}, but the requested object is not a list ({kind.kind})"
-            )
         json = in_version(kind, found.json)
         if form.view is ObjectView.WHOLE and form.media not in {YAML, PROTOBUF} and not form.is_pretty:
             return json + b"\n"
         return self.viewed(kind, orjson.loads(json))
 
     def viewed(self, kind: ServedKind, document: Document) -> bytes:
-        """Return one object of any kind, also of one whose objects nobody keeps, such as a `Scale`."""
+        """Return one object of any kind, also of one whose objects nobody keeps, such as a `Scale`.
+
+        Raises:
+            StatusError: 406 if the form is one of lists.
+        """
         form = self._form
+        if form.view is ObjectView.METADATA_LIST:
+            raise StatusError(
+                406, f"you requested {form.view.value}, but the requested object is not a list ({kind.kind})"
+            )
         if form.view is ObjectView.METADATA:
             return encoded(tables.metadata(document, form.version), form)
         if form.view is ObjectView.TABLE:

@@ -12,6 +12,7 @@ from moorage.gateway.http.deleting import DeleteVerbs
 from moorage.gateway.http.patches import PatchVerb
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.reading import ReadVerbs
+from moorage.gateway.http.repeating import RepeatVerbs
 from moorage.gateway.http.subresources import Subresources
 from moorage.gateway.http.writing import WriteVerbs
 
@@ -27,6 +28,7 @@ class ResourcesApi:
         self._backend = backend
         self._reading = ReadVerbs(backend)
         self._writing = WriteVerbs(backend)
+        self._repeating = RepeatVerbs(backend)
         self._patching = PatchVerb(backend)
         self._deleting = DeleteVerbs(backend, self._reading)
         self._subresources = Subresources(backend)
@@ -49,7 +51,7 @@ class ResourcesApi:
         if method not in {"POST", "PUT", "PATCH", "DELETE"} or path.is_watched:
             raise paths.not_allowed()
         if path.kind.read_only:
-            return await self._writing.repeat(request, path)
+            return await self._repeating.repeat(request, path)
         if path.name:
             return await self._on_one(request, path)
         if path.kind.namespaced and not path.namespace:

@@ -14,6 +14,10 @@ from moorage.gateway.errors import bad_request, shorten
 from moorage.gateway.http import label_selectors
 from moorage.gateway.http.label_selectors import Requirement
 from moorage.kinds.kind import Kind
+from moorage.kinds.openapi import registry
+from moorage.kinds.openapi.registry import Origin
+
+_CUSTOM: Final = frozenset({Origin.CUSTOM, Origin.OWN})
 
 Document = Mapping[str, Any]
 Predicate = Callable[[Document], bool]
@@ -71,7 +75,8 @@ def selector(labels: str, fields: str, kind: Kind[Any] | None = None) -> Selecto
     known = kind.field_selectors if kind is not None else {}
     if kind is not None and kind.field_aliases:
         field_parts = [_with_path(part, kind.field_aliases) for part in field_parts]
-    tests += [_field_test(part, known) for part in field_parts]
+    is_custom = kind is not None and registry.origin_of(kind.group, kind.kind) in _CUSTOM
+    tests += [_field_test(part, known, is_custom=is_custom) for part in field_parts]
     sure = (part for part in field_parts if not _may_be_missing(part, known))
     return Selector(tests, [*_label_texts(requirements), *(text for part in sure if (text := _text_of(part)))])
 
@@ -120,13 +125,13 @@ def _label_texts(requirements: Sequence[Requirement]) -> Iterator[bytes]:
             yield f'"{value}"'.encode()
 
 
-def _field_test(part: str, known: Mapping[str, str]) -> Predicate:
+def _field_test(part: str, known: Mapping[str, str], *, is_custom: bool) -> Predicate:
     found = _PAIR.fullmatch(part)
     if found is None:
         raise bad_request(f"invalid selector: '{shorten(part)}'; can't understand '{shorten(part)}'")
     path, value, same = found["key"], found["value"], found["operator"] != "!="
     if path not in _EVERYWHERE and path not in known:
-        if known:
+        if known or is_custom:
             raise bad_request(f"field label not supported: {shorten(path)}")
         supported = ", ".join(map(quote, _EVERYWHERE))
         raise bad_request(f"{quote(str(shorten(path)))} is not a known field selector: only {supported}")

@@ -33,6 +33,7 @@ from moorage.gateway.http.representations import Representation
 from moorage.gateway.http.writing import caller, manager, warn
 from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds.namespace import FINALIZE
+from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.workload_kinds import POD
 
 _DECIDED: Final = "status: Moorage's services decide it, and what was sent was not taken over"
@@ -61,6 +62,7 @@ class Subresources:
             StatusError: the request fails.
         """
         if path.subresource in path.kind.definition.container_subresources:
+            self._backend.present(path)
             raise _no_containers(path)
         if path.subresource in ORDERS:
             return await self._orders.handle(request, path)
@@ -123,7 +125,7 @@ class Subresources:
             sent = await decoding.read_object(request, expected, validation, known=known, subresource=path.subresource)
             how.warnings.extend(sent.warnings)
             return lambda shown: with_part(shown, sent.document)
-        patch = await patches.read_patch(request, expected, validation, takes_apply=True)
+        patch = await patches.read_patch(request, expected, validation, takes_apply=True, subresource=path.subresource)
         if patch.media == patches.APPLY:
             return lambda shown: (_scale_applied if is_scale else self._status_applied)(path, patch, shown, how)
         return lambda shown: with_part(shown, patch.made_of(show(shown), how.warnings))
@@ -176,9 +178,8 @@ def _scale_applied(path: ResourcePath, patch: SentPatch, shown: Document, how: p
 
 
 def _no_containers(path: ResourcePath) -> StatusError:
-    """501: what was asked for needs a container that runs."""
-    return StatusError(
-        501,
-        f"{path.kind.plural}/{path.subresource} is not possible: Moorage decides where work may run, and runs no "
-        "containers itself",
-    )
+    """501: what was asked for needs a container that runs, or the way to a cluster."""
+    why = "decides where work may run, and runs no containers itself"
+    if path.kind.kind == TargetKind.CLUSTER:
+        why = "decides on clusters, and has no connection to them"
+    return StatusError(501, f"{path.kind.plural}/{path.subresource} is not possible: Moorage {why}")

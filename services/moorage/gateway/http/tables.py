@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from moorage.gateway.errors import StatusError
 from moorage.kinds.kind import Kind
+from moorage.kinds.openapi import registry
+from moorage.kinds.openapi.registry import Origin
 from moorage.kinds.printing.columns import AGE, LABELS, TableColumn
 
 Document = dict[str, Any]
@@ -16,6 +18,7 @@ OBJECTS: Final = ("", "Metadata", "Object", "None")
 """What `includeObject` may be: how much of its object a row has."""
 
 _META: Final = "meta.k8s.io"
+_BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}
 _NAME: Final = {
     "name": "Name",
     "type": "string",
@@ -70,7 +73,8 @@ def row(kind: Kind[Any], document: Mapping[str, Any], include: str, version: str
         now: the present time, for ages.
     """
     name = str(document["metadata"].get("name", ""))
-    cells = [_value(column, document, now) for column in columns(kind)]
+    is_custom = registry.origin_of(kind.group, kind.kind) is Origin.CUSTOM
+    cells = [_value(column, document, now, is_custom=is_custom) for column in columns(kind)]
     shown: Any = None
     if include == "Object":
         shown = document
@@ -93,6 +97,13 @@ def metadata(document: Mapping[str, Any], version: str) -> Document:
     }
 
 
-def _value(column: TableColumn, document: Mapping[str, Any], now: datetime) -> str | int:
-    text = column.cell(document, now)
-    return int(text) if column.type == "integer" and text.lstrip("-").isdecimal() else text
+def _value(
+    column: TableColumn, document: Mapping[str, Any], now: datetime, *, is_custom: bool
+) -> str | int | bool | None:
+    """A cell. What a custom resource does not have is null there."""
+    text, holds = column.cell(document, now), column.holds or column.type
+    if holds == "integer" and text.lstrip("-").isdecimal():
+        return int(text)
+    if holds == "boolean" and text in _BOOLEANS:
+        return _BOOLEANS[text]
+    return None if is_custom and not text else text

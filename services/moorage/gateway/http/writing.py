@@ -10,9 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.core.apimachinery.patching.managed_fields import manager_of
-from moorage.gateway import errors
 from moorage.gateway.admission.feature_gates import warning_header, warnings
-from moorage.gateway.http import answers, bodies, decoding, field_owners, placement_decisions
+from moorage.gateway.http import answers, bodies, decoding, field_owners
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.decoding import Expected
 from moorage.gateway.http.options import write_options
@@ -82,27 +81,6 @@ class WriteVerbs:
         )
         response = written(self._backend, path.kind, shown, representation, sent=document)
         warn(response, sent.warnings)
-        return response
-
-    async def repeat(self, request: Request, path: ResourcePath) -> Response:
-        """Answer a write of an object that only the system writes. It is never stored, but accepted if nothing differs.
-
-        Raises:
-            StatusError: 422 if it differs, 405 if no write is possible at all.
-        """
-        definition = path.kind.definition
-        if not definition.repeatable or request.method != "POST" or path.name or not path.namespace:
-            raise errors.StatusError(
-                405, f"{path.kind.resource} are written by Moorage's services and can only be read"
-            )
-        representation = self._backend.representation(request, path.kind)
-        sent = await decoding.read_object(request, Expected.of(path.kind))
-        wanted = bodies.check_identity(sent.document, path.kind, path.namespace, "")
-        shown = placement_decisions.already_decided(
-            wanted, path.kind, list(self._backend.store.all(path.kind.kind, path.namespace))
-        )
-        response = answers.answer(200, representation.one(path.kind, shown), representation.media_type)
-        warn(response, [placement_decisions.NOT_STORED])
         return response
 
 

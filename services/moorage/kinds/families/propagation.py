@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds import kind as kinds
 from moorage.kinds.kind import Kind, ResourceT
-from moorage.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, text
+from moorage.kinds.printing.columns import AGE, CUSTOM_AGE, NONE, Object, TableColumn, of, text
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
     from moorage.kinds.status.index import Index
     from moorage_schemas.resources.dedicated import DedicatedNodes
+
+
+KARMADA: Final = "karmada-io"
+"""Karmada's category: `kubectl get karmada-io`."""
 
 
 def clusters_text(affinity: Any) -> str:
@@ -48,6 +52,7 @@ class Propagation(Kind[ResourceT]):
 
     group: ClassVar[str] = "policy.karmada.io"
     versions: ClassVar[tuple[str, ...]] = ("v1alpha1",)
+    categories: ClassVar[tuple[str, ...]] = (KARMADA,)
     columns: ClassVar[tuple[TableColumn, ...]] = (
         TableColumn("RESOURCES", of(_selected)),
         TableColumn("CLUSTERS", of(_clusters)),
@@ -55,9 +60,9 @@ class Propagation(Kind[ResourceT]):
         AGE,
     )
     api_columns: ClassVar[tuple[TableColumn, ...]] = (
-        TableColumn("Conflict-Resolution", text("spec", "conflictResolution", default="Abort")),
-        TableColumn("Priority", text("spec", "priority", default="0")),
-        AGE,
+        TableColumn("", text("spec", "conflictResolution", default="Abort"), spelled="CONFLICT-RESOLUTION"),
+        TableColumn("", text("spec", "priority", default="0"), spelled="PRIORITY"),
+        CUSTOM_AGE._replace(spelled="AGE"),
     )
 
     @property

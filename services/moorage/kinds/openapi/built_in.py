@@ -21,11 +21,13 @@ class DecodeError(ValueError):
     Args:
         reason: what is wrong: `json: cannot unmarshal string into Go struct field PodSpec.spec.priority of type int32`.
         message: the whole message, for a document that is the body of a request.
+        mistyped: the structure of a field and the value that is of another type, if that is what is wrong.
     """
 
-    def __init__(self, reason: str, message: str = "") -> None:
+    def __init__(self, reason: str, message: str = "", mistyped: tuple[Schema, Any] | None = None) -> None:
         super().__init__(message or reason)
         self.reason = reason
+        self.mistyped = mistyped
 
 
 def json_type(value: Any) -> str:
@@ -49,17 +51,20 @@ _TYPES: Final[Mapping[Form, str]] = {
 }
 
 
-def _type_name(schema: Schema) -> str:
+def type_name(schema: Schema) -> str:
     """What upstream's decoder calls the type of a field."""
     if schema.type_name:
         return schema.type_name
     if schema.items is not None:
-        return f"{'[]' if schema.form is Form.LIST else 'map[string]'}{_type_name(schema.items)}"
+        return f"{'[]' if schema.form is Form.LIST else 'map[string]'}{type_name(schema.items)}"
     if schema.form is Form.STRUCT:
         return ".".join(schema.name.split(".")[-2:])
-    if schema.form is Form.INTEGER:
-        return schema.format
-    return "[]uint8" if schema.format == "byte" else _TYPES.get(schema.form, "string")
+    return "[]uint8" if schema.format == "byte" else kind_of(schema)
+
+
+def kind_of(schema: Schema) -> str:
+    """What upstream's language calls what a simple type consists of: `int32`, `string`."""
+    return schema.format if schema.form is Form.INTEGER else _TYPES.get(schema.form, "string")
 
 
 _TIME: Final = (
@@ -128,6 +133,7 @@ class Decoder:
     def __init__(self) -> None:
         self._problems: dict[str, None] = {}
         self._mistyped = ""
+        self._which: tuple[Schema, Any] | None = None
 
     @property
     def problems(self) -> list[str]:
@@ -144,7 +150,7 @@ class Decoder:
             DecodeError: there is one.
         """
         if self._mistyped:
-            raise DecodeError(self._mistyped)
+            raise DecodeError(self._mistyped, mistyped=self._which)
 
     def struct(self, schema: Schema, found: Mapping[str, Any], path: str, where: tuple[str, ...]) -> Document:
         """An object without the fields that its schema does not have."""
@@ -232,9 +238,10 @@ class Decoder:
         said = json_type(value)
         if said == "number" and schema.form in {Form.INTEGER, Form.INT_OR_STRING}:
             said = f"number {value}"
-        target = _type_name(schema)
+        target = type_name(schema)
         place = f"Go struct field {'.'.join(where)} of type" if len(where) > 1 else "Go value of type"
         self._mistyped = f"json: cannot unmarshal {said} into {place} {target}"
+        self._which = (schema, value)
         if schema.form in _DECODE_THEMSELVES:
             self.finish()
         return None

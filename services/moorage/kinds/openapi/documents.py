@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Final
 
-from moorage.kinds.openapi import gnostic, swagger
+from moorage.kinds.openapi import gnostic, registry, swagger
 from moorage.kinds.openapi.operations import Paths
 from moorage.kinds.openapi.schemas import Definitions
 
@@ -99,7 +99,7 @@ class Documents:
             paths |= {path: swagger.path(one) for path, one in said["paths"].items()}
             for name, one in said["components"]["schemas"].items():
                 kinds = definitions.get(name, {}).get(_KINDS, []) + one.get(_KINDS, [])
-                definitions[name] = swagger.schema(one)
+                definitions[name] = swagger.schema(one, is_custom=registry.is_custom(name))
                 if kinds:
                     definitions[name][_KINDS] = [kind for at, kind in enumerate(kinds) if kind not in kinds[:at]]
         return {"swagger": "2.0", "info": self._info, "paths": paths, "definitions": dict(sorted(definitions.items()))}

@@ -63,10 +63,9 @@ def excerpt(body: bytes) -> str:
     """The beginning of a body as messages show it: as text if it looks like an object, else in hexadecimal digits."""
     if not body:
         return "<empty>"
-    if body.lstrip().startswith(b"{"):
-        text = body.decode("utf-8", "replace")
-        return text if len(text) <= _LONGEST_EXCERPT else f"{text[:_LONGEST_EXCERPT]} ..."
-    return body.hex() if len(body) <= _LONGEST_EXCERPT else f"{body[:_LONGEST_EXCERPT].hex()} ..."
+    begin = body[:_LONGEST_EXCERPT]
+    text = begin.decode("utf-8", "replace") if body.startswith(b"{") else begin.hex()
+    return text if begin == body else f"{text} ..."
 
 
 def _from_json(body: bytes) -> Any:
@@ -79,6 +78,7 @@ def _from_json(body: bytes) -> Any:
             parse_constant=_no_constant,
         )
     except UnicodeDecodeError as error:
+        _from_json_before(body[: error.start])
         raise ParseError(f"json parse error: invalid UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
         raise ParseError(f"json parse error: {_syntax(error)}") from None
@@ -86,6 +86,16 @@ def _from_json(body: bytes) -> Any:
         raise ParseError(TOO_DEEP) from None
 
 
+def _from_json_before(body: bytes) -> None:
+    """Refuse what is wrong in a text before its first byte that is no UTF-8."""
+    try:
+        json.loads(body)
+    except json.JSONDecodeError as error:
+        if (flaw := _syntax(error)) != _ENDS_EARLY:
+            raise ParseError(f"json parse error: {flaw}") from None
+
+
+_ENDS_EARLY: Final = "unexpected end of JSON input"
 _EXPECTED: Final = {
     "Extra data": "after top-level value",
     "Expecting value": "looking for beginning of value",
@@ -101,7 +111,7 @@ _EXPECTED: Final = {
 def _syntax(error: json.JSONDecodeError) -> str:
     rest = error.doc[error.pos :].lstrip()
     if not rest or error.msg.startswith("Unterminated"):
-        return "unexpected end of JSON input"
+        return _ENDS_EARLY
     where = next((ours for theirs, ours in _EXPECTED.items() if error.msg.startswith(theirs)), error.msg)
     return f"invalid character {rest[0]!r} {where}"
 

@@ -19,6 +19,9 @@ from moorage.kinds.openapi import data
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
 """The package of the definitions that all kinds share."""
 
+_OWN: Final = "io.moorage."
+"""What the names of the definitions of Moorage's own kinds begin with."""
+
 _META_GROUP: Final = "meta.k8s.io"
 _CLUSTERS: Final = "cluster.karmada.io"
 
@@ -95,6 +98,11 @@ def definition(name: str) -> Schema:
     made = _DEFINITIONS[name] = Schema(Form(said["form"]), name=name)
     _fill(made, said)
     return made
+
+
+def is_custom(name: str) -> bool:
+    """Return whether a definition belongs to a custom resource of upstream's, by its name."""
+    return not name.startswith(_OWN) and name not in data.native()["definitions"]
 
 
 _DEFINITIONS: Final[dict[str, Schema]] = {}

@@ -152,7 +152,15 @@ def _custom(schema: Schema, document: Mapping[str, Any], subresource: str, *, is
     fields = {name: field for name, field in schema.fields.items() if (name == "status") is (subresource == "status")}
     written = replace(schema, fields=fields)
     made = defaulted(written, made)
-    return Decoded(made, tuple(problems), tuple(violations(written, made, "")))
+    found = violations(written, made, "")
+    if subresource:
+        # Upstream validates a status alone, so its messages name fields from there.
+        found = (replace(one, detail=one.detail.replace(f"{one.path} in body", _within(one.path))) for one in found)
+    return Decoded(made, tuple(problems), tuple(found))
+
+
+def _within(path: str) -> str:
+    return f"{path.removeprefix('status.')} in body"
 
 
 def _in_order(value: Any) -> Any:

@@ -16,22 +16,30 @@ _DEFINITIONS: Final = "#/definitions/"
 _METHODS: Final = ("get", "put", "post", "delete", "patch")
 
 
-def schema(said: Mapping[str, Any]) -> Json:
-    """Return a schema of version 3 as version 2 has it."""
+def schema(said: Mapping[str, Any], *, is_custom: bool = False) -> Json:
+    """Return a schema of version 3 as version 2 has it.
+
+    Args:
+        said: the schema.
+        is_custom: whether it is a part of a custom resource of upstream's. As an API server does, nothing is said there
+            of values that may be of more than one type, such as null.
+    """
+    if is_custom and (said.get("nullable") or "oneOf" in said):
+        return {name: said[name] for name in ("description",) if name in said}
     made: Json = {name: value for name, value in said.items() if name not in _TRANSLATED}
     if (reference := said.get("$ref")) is not None:
         made["$ref"] = str(reference).replace(REFERENCE, _DEFINITIONS)
     if (whole := said.get("allOf")) is not None:
-        made |= schema(whole[0])
+        made |= schema(whole[0], is_custom=is_custom)
     if (choices := said.get("oneOf")) is not None:
         made["type"] = "string" if {"type": "string"} in choices else choices[0]["type"]
     if (either := said.get("anyOf")) is not None:
-        made |= schema(either[0])
+        made |= schema(either[0], is_custom=is_custom)
     if (properties := said.get("properties")) is not None:
-        made["properties"] = {name: schema(one) for name, one in properties.items()}
+        made["properties"] = {name: schema(one, is_custom=is_custom) for name, one in properties.items()}
     for name in ("items", "additionalProperties"):
         if isinstance(said.get(name), Mapping):
-            made[name] = schema(said[name])
+            made[name] = schema(said[name], is_custom=is_custom)
     return made
 
 

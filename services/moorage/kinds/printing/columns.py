@@ -34,14 +34,22 @@ class TableColumn(NamedTuple):
     """Whether only wide tables have it (`-o wide`)."""
 
     type: str = "string"
-    """The type of its cells in the API: `string`, `integer` or `date`."""
+    """The type of its cells in the API: `string`, `integer`, `boolean` or `date`."""
 
     description: str = ""
     """What it means, for the API. Empty if the title says it."""
 
+    spelled: str = ""
+    """The title in the API, if that is not `title` in lower case: `SelectedClusters`."""
+
+    holds: str = ""
+    """What its cells are in JSON, if that is not `type`. Kubernetes counts some things in columns of texts."""
+
     @property
     def api_name(self) -> str:
         """The title as the tables of the API have it: `Up-to-date`, `Managed Cluster URLs`."""
+        if self.spelled:
+            return self.spelled
         if not self.title.isupper():
             return self.title
         return " ".join(_ACRONYMS.get(word) or word.capitalize() for word in self.title.split())
@@ -143,4 +151,7 @@ def labels_text(found: Object) -> str:
 
 
 AGE: Final = TableColumn("AGE", since("metadata", "creationTimestamp"))
+CUSTOM_AGE: Final = AGE._replace(type="date")
+"""The age in tables of custom resources."""
+
 LABELS: Final = TableColumn("LABELS", of(labels_text), wide=True)

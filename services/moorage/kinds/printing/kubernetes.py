@@ -8,7 +8,16 @@ from typing import Any, Final
 
 from moorage.core.apimachinery.durations import age, human
 from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.printing.columns import NONE, Cell, Object, TableColumn, condition_status, of, text
+from moorage.kinds.printing.columns import (
+    NONE,
+    Cell,
+    Object,
+    TableColumn,
+    condition_field,
+    condition_status,
+    of,
+    text,
+)
 from moorage_schemas.times import parse_time
 
 UNKNOWN: Final = "<unknown>"
@@ -21,9 +30,9 @@ def number(title: str, *path: str) -> TableColumn:
     return TableColumn(title, text(*path, default="0"), type="integer")
 
 
-def of_condition(title: str, kind: str) -> TableColumn:
-    """A column of the status of the condition of a type. Empty if the object has no such condition."""
-    return TableColumn(title, of(lambda found: condition_status(found, kind)))
+def of_condition(title: str, kind: str, field: str = "status") -> TableColumn:
+    """A column of a field of the condition of a type. Empty if the object has no such condition."""
+    return TableColumn(title, of(lambda found: condition_field(found, kind, field).replace(NONE, "")))
 
 
 def ready_of(ready: str, wanted: str) -> Cell:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from moorage.core.apimachinery.unstructured import part
 from moorage.core.taints.desired.addons import AVAILABLE, LABEL_PREFIX, UNHEALTHY, UNREACHABLE
 from moorage.kinds.status.managed_index import SET, ManagedIndex, merged_labels
 from moorage.kinds.status.records import Document
@@ -100,8 +101,13 @@ def placement_status(resource: ResourceDeclared, placed: WorkloadPlaced | None) 
     }
 
 
-def placement_decision(placed: WorkloadPlaced) -> Document:
-    """One page of the clusters that a placement has selected. Nobody declares it."""
+def placement_decision(placed: WorkloadPlaced, placement: ResourceDeclared | None) -> Document:
+    """One page of the clusters that a placement has selected. Nobody declares it, and it is as old as the placement.
+
+    Args:
+        placed: the decision.
+        placement: that it belongs to. None if it is gone.
+    """
     owner = {
         "apiVersion": PLACEMENT_API,
         "kind": PLACEMENT,
@@ -110,10 +116,12 @@ def placement_decision(placed: WorkloadPlaced) -> Document:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+    created = part(placement.object, "metadata").get("creationTimestamp") if placement is not None else None
     metadata: Document = {
         "name": placed.workload.name,
         "namespace": placed.workload.namespace,
         "uid": placed.uid,
+        **({"creationTimestamp": created} if created else {}),
         "labels": {PLACEMENT_LABEL: placed.owner.name, **placed.labels},
         "ownerReferences": [owner],
     }

@@ -59,6 +59,9 @@ def resource_binding(placed: WorkloadPlaced, records: Records) -> Document | Non
     if placed.workload.namespace:
         metadata["namespace"] = placed.workload.namespace
     metadata["uid"] = placed.uid
+    # Nothing records when it was first placed. It is as old as the younger of the two that it follows from.
+    if created := max(map(created_time, (owner, policy) if policy is not None else (owner,))):
+        metadata["creationTimestamp"] = created
     if annotations := _annotations(placed.policy):
         metadata["annotations"] = annotations
     about = _reference(owner)
@@ -72,6 +75,11 @@ def resource_binding(placed: WorkloadPlaced, records: Records) -> Document | Non
         "spec": _spec(placed, owner, policy),
         "status": _status(placed, records),
     }
+
+
+def created_time(resource: ResourceDeclared) -> str:
+    """When a resource was declared, as it is shown. Empty if it does not say."""
+    return str(part(resource.object, "metadata").get("creationTimestamp") or "")
 
 
 def _reference(owner: ResourceDeclared) -> Document:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from moorage.core.apimachinery import names
 from moorage.core.apimachinery.field_errors import (
@@ -161,16 +161,20 @@ def validate_taints(
         else:
             errors.append(required(f"{at}.effect"))
         if taint.identity in seen:
-            # Here the API server shows its internal form: all fields, with capitalised names.
-            shown = {
-                "Key": taint.key,
-                "Value": taint.value,
-                "Effect": taint.effect,
-                "TimeAdded": taint.model_dump(mode="json")["timeAdded"],
-            }
+            shown = _as_internal(taint) if dialect is KUBERNETES else _as_sent(taint)
             errors.append(duplicate(at, shown, "taints must be unique by key and effect pair"))
         seen.add(taint.identity)
     return errors
+
+
+def _as_internal(taint: Taint) -> dict[str, Any]:
+    """A taint as Kubernetes shows it in an error: in its internal form, with all fields and capitalised names."""
+    time = taint.model_dump(mode="json")["timeAdded"]
+    return {"Key": taint.key, "Value": taint.value, "Effect": taint.effect, "TimeAdded": time}
+
+
+def _as_sent(taint: Taint) -> dict[str, Any]:
+    return {name: value for name, value in taint.model_dump(mode="json").items() if value}
 
 
 def _integer_errors(value: str, path: str) -> list[FieldError]:

@@ -56,7 +56,7 @@ def validate_cluster(cluster: Cluster) -> list[FieldError]:
     errors: list[FieldError] = []
     if len(name) > _LONGEST_CLUSTER_NAME:
         errors.append(invalid("metadata.name", name, f"must be no more than {_LONGEST_CLUSTER_NAME} characters"))
-    elif not names.check_dns_subdomain(name):  # the validation of metadata reports this rule
+    else:
         errors.extend(invalid("metadata.name", name, message) for message in names.check_dns_label(name))
     if spec.sync_mode and spec.sync_mode not in _SYNC_MODES:
         errors.append(not_supported("spec.syncMode", spec.sync_mode, _SYNC_MODES))

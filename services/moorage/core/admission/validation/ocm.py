@@ -279,7 +279,9 @@ def validate_lease(lease: Lease) -> list[FieldError]:
 def _short_name(resource: Resource, why: str) -> list[FieldError]:
     """Validate that a name is a DNS label."""
     name = resource.metadata.name
-    return [invalid("metadata.name", name, f"{rule} ({why})") for rule in names.check_dns_label(name)] if name else []
+    if names.check_dns_subdomain(name):  # the validation of metadata reports this rule
+        return []
+    return [invalid("metadata.name", name, f"{rule} ({why})") for rule in names.check_dns_label(name)]
 
 
 def _label_name(resource: Resource, why: str) -> list[FieldError]:

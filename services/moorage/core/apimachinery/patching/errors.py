@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 BAD_REQUEST: Final = "BadRequest"
 CONFLICT: Final = "Conflict"
 INVALID: Final = "Invalid"
 TOO_LARGE: Final = "RequestEntityTooLarge"
+
+_LEAST_PLAIN: Final = -4
+_LEAST_WITH_EXPONENT: Final = 6
+"""Powers of ten from which on numbers are written without an exponent, and with one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,20 @@ def shown(value: Any) -> str:
         return f"map[{' '.join(f'{key}:{shown(value[key])}' for key in sorted(value))}]"
     if isinstance(value, list):
         return f"[{' '.join(map(shown, value))}]"
-    return str(value)
+    return _number(value) if isinstance(value, float) else str(value)
+
+
+def _number(value: float) -> str:
+    """A number with as many digits as it needs, and with an exponent from a million on: `1.5`, `1e+06`."""
+    if not math.isfinite(value):
+        return str(value)
+    sign, digits, _ = (exact := Decimal(repr(value)).normalize()).as_tuple()
+    power = exact.adjusted() if value else 0
+    if _LEAST_PLAIN <= power < _LEAST_WITH_EXPONENT:
+        return f"{exact:f}"
+    first, *rest = map(str, digits)
+    fraction = f".{''.join(rest)}" if rest else ""
+    return f"{'-' if sign else ''}{first}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"
 
 
 def quoted(text: str) -> str:
