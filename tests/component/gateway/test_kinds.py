@@ -711,7 +711,7 @@ def test_the_kinds_of_workloads_are_those_that_are_served() -> None:
     assert set(PROPAGATED) <= set(served_kinds)
     for one in WORKLOAD_KINDS:
         assert served_kinds[one.kind].scaled == one.scaled, one.kind
-        assert served_kinds[one.kind].in_all == (one.makes_pods or one.kind in {"Pod", "Service"}), one.kind
+        assert served_kinds[one.kind].in_all == (one.makes_pods or one.kind == "Pod"), one.kind
 
 
 async def test_the_number_of_replicas_is_written_out() -> None:
