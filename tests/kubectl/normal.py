@@ -17,6 +17,8 @@ _SAME: Final = (
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", "TIME"),
     (r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d ([+-]\d{4}|[A-Z]{3})", "TIME"),
     (r'(resourceVersion"?: ?)"\d+"', r'\1"RV"'),
+    (r"(the ResourceVersion in record \()\d+", r"\1RV"),
+    (r"(Too large resource version: \d+, current: )\d+", r"\1RV"),
     (r"(Expected resource version to be \d+, was )\d+", r"\1RV"),
     (r"(kubectl[\w.-]*-edit-)\w+|(kubectl_\w+_)\d+", r"\1\2RANDOM"),
     (r'(resourceVersion="?)\d+', r"\1RV"),
@@ -40,7 +42,7 @@ _SAME: Final = (
     # Whether a diff shows the time of a field manager depends on the second in which it was made.
     (r'^[-+] time: "TIME"\n', ""),
     # kubectl's own race at the end of its patience: it is cancelled, or sees that its watch was.
-    (r"^[EWIF] LOG\] .*very short watch.*\n", ""),
+    (r"^[EWIF] LOG\] .*(very short watch|context deadline exceeded).*\n", ""),
 )
 _PATTERNS: Final = tuple((re.compile(pattern, re.MULTILINE), name) for pattern, name in _SAME)
 

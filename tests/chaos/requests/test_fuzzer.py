@@ -22,7 +22,7 @@ REQUESTS = int(os.environ.get("MOORAGE_FUZZ_REQUESTS", "0"))
 """Requests of the long run, which makes requests of all operations. 0 is the short run of a few operations."""
 
 SEED = int(os.environ.get("MOORAGE_SEED", "1"))
-SECONDS = 1800.0
+SECONDS = 5400.0
 """Seconds after which a run ends, whatever it has come to."""
 
 _SHORT, _OPERATIONS = 200, 10

@@ -22,7 +22,7 @@ from moorage_schemas.topics import TAINTS
 OWN = "/apis/moorage.io/v1alpha1"
 
 
-def test_all_means_pods_and_what_makes_them() -> None:
+def test_all_means_pods_and_what_makes_and_scales_them() -> None:
     kinds = {one.kind.kind for one in resource_arguments.parse(["all"])}
     controllers = {"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"}
     assert kinds == {"Pod", *controllers, "HorizontalPodAutoscaler"}

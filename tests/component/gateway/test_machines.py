@@ -36,7 +36,7 @@ async def keeping(gateway: Fixture) -> AsyncIterator[Fixture]:
 
 
 async def until(gateway: Fixture, holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not holds():
             await gateway.store.history.wait()
 
@@ -224,7 +224,7 @@ async def test_what_cannot_be_written_is_tried_again(monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patch:
         patch.setattr(gateway.log, "commit", refuse)
         async with keeping(gateway):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await refused.wait()
             patch.undo()
             await until(gateway, number(gateway, 2))

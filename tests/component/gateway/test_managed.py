@@ -673,7 +673,7 @@ async def test_unknown_fields_are_dropped_and_told_of(path: str, body: Json, fie
     assert answer.status_code == 201, answer.text
     path = field or "spec.predicates[0].requiredClusterSelector.labelSelektor"
     assert f'unknown field \\"{path}\\"' in answer.headers["warning"]
-    assert path.rpartition(".")[2] not in answer.text
+    assert f'"{path.rpartition(".")[2]}":' not in answer.text
 
 
 async def test_fields_that_are_known_or_have_no_effect_are_not_called_unknown() -> None:

@@ -158,7 +158,7 @@ async def test_a_watch_gets_it_again_when_a_counted_object_changes(gateway: Fixt
     await gateway.ok("POST", PODS, boat("heron", "b3"))
     watched = Watch(kind=kind, namespace="", selected=selector("", ""), version=version)
     lines = events(gateway.store, watched, start(gateway.store, watched))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         seen = [json.loads(line) for line in (await anext(lines)).splitlines()]
     assert [(one["type"], one["object"]["metadata"]["name"], one["object"]["status"]) for one in seen] == [
         ("MODIFIED", "b1", {"boats": 1}),

@@ -338,7 +338,7 @@ async def test_an_evicted_bare_pod_is_gone_and_its_resource_is_deleted() -> None
         key = "Pod/default/p1"
         gateway.log.append(PLACEMENTS, key, key, placed("p1", uid, PlacementState.EVICTED))
         assert (await gateway.call("GET", f"{PODS}/p1")).status_code == 404
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while key in gateway.store.tables.resources:
                 await gateway.store.history.wait()
     assert gateway.declared[-1].event is None

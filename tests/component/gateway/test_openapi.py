@@ -18,9 +18,17 @@ def gateway() -> Fixture:
 
 
 async def listed(gateway: Fixture) -> list[dict[str, Any]]:
-    """What discovery lists of every group and version."""
+    """What discovery lists of every group and version that has a structure. Definitions of kinds have none."""
     groups = (await gateway.call("GET", "/apis")).json()["groups"]
-    paths = ["/api/v1", *(f"/apis/{one['groupVersion']}" for group in groups for one in group["versions"])]
+    paths = [
+        "/api/v1",
+        *(
+            f"/apis/{one['groupVersion']}"
+            for group in groups
+            if group["name"] != "apiextensions.k8s.io"
+            for one in group["versions"]
+        ),
+    ]
     return [(await gateway.call("GET", path)).json() for path in paths]
 
 

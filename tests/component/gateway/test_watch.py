@@ -50,7 +50,7 @@ class Seen:
 
     async def event(self) -> Any:
         while not self._left:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 chunk = await anext(self._lines)
             self._left = [orjson.loads(line) for line in chunk.splitlines()]
         return self._left.pop(0)

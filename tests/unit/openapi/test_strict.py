@@ -218,9 +218,23 @@ def test_limits_of_a_definition_are_violations() -> None:
     )
 
 
+def test_a_custom_resource_gets_the_defaults_of_its_definition_and_of_what_is_written_alone() -> None:
+    group, version = "cluster.open-cluster-management.io", "v1beta1"
+    document = {"kind": "Placement", "spec": {"tolerations": [{"key": "a"}, {"key": "b", "operator": "Exists"}]}}
+    found = decode_document(group, version, "Placement", document).document
+    assert found["spec"]["tolerations"] == [{"key": "a", "operator": "Equal"}, {"key": "b", "operator": "Exists"}]
+    assert "prioritizerPolicy" not in found["spec"], "a default is given within what is there"
+    written = {"kind": "Placement", "spec": {"tolerations": [{"key": "a"}]}, "status": {}}
+    status = decode_document(group, version, "Placement", written, subresource="status").document
+    assert status["spec"] == written["spec"]
+    assert decode_document(group, "v1beta2", "ManagedClusterSet", {"kind": "ManagedClusterSet"}).document["spec"] == {
+        "clusterSelector": {"selectorType": "ExclusiveClusterSetLabel"}
+    }
+
+
 def test_fields_that_a_definition_leaves_open_are_kept() -> None:
     provider = {"value": {"any": {"thing": 1}}}
-    document = {"kind": "MachineSet", "spec": {"template": {"spec": {"providerSpec": provider}}}}
+    document = {"kind": "MachineSet", "spec": {"replicas": 2, "template": {"spec": {"providerSpec": provider}}}}
     found = decode_document("machine.openshift.io", "v1beta1", "MachineSet", document)
     assert found == Decoded(document)
 

@@ -11,7 +11,9 @@ from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.errors import ServerError
 from moorage.cli.render import output
 from moorage.cli.render.durations import to_the_second
+from moorage.core.apimachinery.durations import age
 from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.event import last_seen
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.printing.columns import NONE
 from moorage.kinds.printing.sections import Fields, Heading, Pair, Rows, Section, Values, pairs, time_and_age
@@ -45,6 +47,33 @@ def lines(client: Client, kind: ServedKind, found: JsonObject) -> Iterator[str]:
         yield from written(section)
     for section in kind.definition.describe({"kind": kind.kind, **found}, RelatedObjects(client), now):
         yield from map(to_the_second, written(section))
+    if uid := str(at(found, "metadata", "uid") or ""):
+        yield from written(_events(client, kind, found, uid, now))
+
+
+def _events(client: Client, kind: ServedKind, found: JsonObject, uid: str, now: datetime) -> Section:
+    """The Events of an object, the newest last. Those of an earlier object of its name are left out."""
+    metadata = found["metadata"]
+    fields = f"involvedObject.kind={kind.kind},involvedObject.name={metadata['name']}"
+    try:
+        listed = client.list(kinds.find("events"), metadata.get("namespace"), fields=fields)["items"]
+    except ServerError as error:
+        if error.reason != "NotFound":  # a gateway of an earlier version has no events
+            raise
+        listed = []
+    # Events about nodes name them by their name instead of their uid, as Kubernetes' do.
+    own = {None, "", uid, metadata["name"]}
+    told = [one for one in listed if at(one, "involvedObject", "uid") in own]
+    rows = [_event(one, now) for one in sorted(told, key=lambda one: last_seen(one) or "")]
+    return Rows("Events", ["TYPE", "REASON", "AGE", "FROM", "MESSAGE"], rows)
+
+
+def _event(one: JsonObject, now: datetime) -> list[str]:
+    seen, count = age(last_seen(one), now), int(at(one, "series", "count") or one.get("count") or 1)
+    if count > 1:
+        seen = f"{seen} (x{count} over {age(one.get('firstTimestamp') or one.get('eventTime'), now)})"
+    source = at(one, "source", "component") or one.get("reportingComponent") or ""
+    return [str(one.get("type")), str(one.get("reason")), seen, str(source), str(one.get("message") or "").strip()]
 
 
 def _head(kind: ServedKind, found: JsonObject, now: datetime) -> Iterator[Section]:

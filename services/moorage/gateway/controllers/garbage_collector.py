@@ -1,19 +1,14 @@
 """Deletes what has lost its owners, and lets owners go that wait for what they own (docs/domain.md, "Owners").
 
 An object goes when every owner that its `ownerReferences` name is gone: an owner counts by its uid, so one that was
-created again under the name is another one. What is there is read from the tables each time, and nothing is decided
-before they are read to their end, so a gateway that starts after a crash finishes what another one began.
+created again under the name is another one.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any, Final
-
-import structlog
 
 from moorage.gateway.admission.deletion import (
     BACKGROUND_POLICY,
@@ -25,6 +20,7 @@ from moorage.gateway.admission.deletion import (
     finalizers_of,
     is_marked,
 )
+from moorage.gateway.controllers.keeper import Keeper
 from moorage.gateway.errors import StatusError
 from moorage.gateway.store import Store
 from moorage.gateway.writer import Caller, Writer
@@ -35,12 +31,7 @@ from moorage.kinds.status.records import ObjectId
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.workload_kinds import POD
 
-_log = structlog.get_logger(__name__)
-
 _CALLER: Final = Caller("moorage/garbage-collector")
-_PAUSE: Final = 1.0  # seconds before an object that could not be deleted is tried again
-_AT_ONCE: Final = 64
-_GONE: Final = frozenset({"NotFound", "Conflict"})  # another write came first, and its record is looked at
 
 Document = dict[str, Any]
 
@@ -57,7 +48,7 @@ class _Owner(Enum):
     ABSENT = auto()
 
 
-class GarbageCollector:
+class GarbageCollector(Keeper):
     """Looks at the objects about which something has changed, a number of them at a time.
 
     Args:
@@ -65,57 +56,18 @@ class GarbageCollector:
         writer: changes and deletes objects in the same way as people's writes.
     """
 
+    what = "objects with owners"
+    at_once = 64
+
     def __init__(self, store: Store, writer: Writer) -> None:
-        self._store = store
-        self._writer = writer
         self._index = store.tables.index(DependentIndex)
-        self._wake = asyncio.Event()
-        self._at_work = False
+        super().__init__(store, writer, self._index.unsettled)
 
-    @property
-    def busy(self) -> bool:
-        """Whether there is something to do."""
-        return self._at_work or bool(self._index.unsettled)
-
-    def applied(self) -> None:
-        """Note that records have been applied. Objects that they concern are looked at."""
-        if self._index.unsettled:
-            self._wake.set()
-
-    async def run(self) -> None:
-        """Work until cancelled."""
-        said = ""
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_PAUSE if said else None):
-                    await self._wake.wait()
-            self._wake.clear()
-            self._at_work = True
-            failed: dict[str, str] = {}
-            while self._store.ready and (
-                keys := [key for key in self._index.unsettled if key not in failed][:_AT_ONCE]
-            ):
-                for key in keys:
-                    del self._index.unsettled[key]
-                for key, why in zip(keys, await asyncio.gather(*map(self._settle, keys)), strict=True):
-                    if why:
-                        failed[key] = why
-                        self._index.unsettled[key] = None
-                await asyncio.sleep(0)  # answers to requests come between two portions
-            self._at_work = False
-            why = next(iter(failed.values()), "")
-            if why and why != said:
-                _log.warning("gateway.garbage_not_collected", objects=len(failed), why=why)
-            said = why
-
-    async def _settle(self, key: str) -> str:
-        """Look at one object. Returns why that failed, or an empty text."""
-        declared = self._store.tables.resources.get(key)
-        try:
-            if declared is not None:
-                await self._look(ObjectId.of(key), declared)
-        except StatusError as error:
-            return "" if error.reason in _GONE else error.message
+    async def settle(self, name: str) -> str:
+        """Look at the object of a key. See `Keeper`."""
+        declared = self._store.tables.resources.get(name)
+        if declared is not None:
+            await self._look(ObjectId.of(name), declared)
         return ""
 
     async def _look(self, object_id: ObjectId, declared: ResourceDeclared) -> None:

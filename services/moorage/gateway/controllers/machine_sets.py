@@ -6,14 +6,12 @@ The nodes are counted again each time, so a gateway that starts after a crash fi
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Iterable
-
-import structlog
 
 from moorage.core.admission import machine_sets
 from moorage.core.admission.machine_sets import Machine, marked
 from moorage.gateway.admission.deletion import is_marked
+from moorage.gateway.controllers.keeper import Keeper
 from moorage.gateway.errors import StatusError
 from moorage.gateway.store import Store
 from moorage.gateway.tables import Tables
@@ -24,17 +22,14 @@ from moorage.kinds.status.machines import MachineIndex, node_ready
 from moorage.kinds.status.records import ObjectId
 from moorage_schemas.resource import ResourceDeclared, resource_key
 
-_log = structlog.get_logger(__name__)
-
 _CALLER = Caller("moorage/machines")
-_PAUSE = 1.0  # seconds before a machine set that could not be reconciled is tried again
 _AT_ONCE = 100
 _REMEMBERED = 10_000
 _NODE = ServedKind(node.KIND, node.KIND.versions[0])
 _GONE = frozenset({"NotFound", "Conflict", "AlreadyExists"})  # another write came first: check again
 
 
-class MachineKeeper:
+class MachineKeeper(Keeper):
     """Reconciles machine sets in the background, one after the other.
 
     Args:
@@ -42,58 +37,17 @@ class MachineKeeper:
         writer: creates and deletes nodes in the same way as people's writes.
     """
 
+    what = "machine sets"
+
     def __init__(self, store: Store, writer: Writer) -> None:
-        self._store = store
-        self._writer = writer
         self._index = store.tables.index(MachineIndex)
-        self._wake = asyncio.Event()
+        super().__init__(store, writer, self._index.unsettled)
         self._seen: dict[str, set[str]] = {}
         """The names that the nodes of each machine set have had while this process ran. New nodes get other names."""
 
-    @property
-    def busy(self) -> bool:
-        """Whether there is something to do."""
-        return bool(self._index.unsettled)
-
-    def applied(self) -> None:
-        """Note that records have been applied. Machine sets that they have changed are reconciled."""
-        if self._index.unsettled:
-            self._wake.set()
-
-    async def run(self) -> None:
-        """Work until cancelled."""
-        said = ""
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_PAUSE if said else None):
-                    await self._wake.wait()
-            self._wake.clear()
-            failures = await self._settle_all()
-            why = failures[0] if failures else ""
-            if why and why != said:
-                _log.warning("gateway.machine_sets_not_reconciled", machine_sets=len(failures), why=why)
-            said = why
-
-    async def _settle_all(self) -> list[str]:
-        """Reconcile every machine set that has changed. Returns the reasons for failures."""
-        unsettled = self._index.unsettled
-        failed: dict[str, str] = {}
-        while self._store.ready and (waiting := sorted(unsettled - failed.keys())):
-            for uid in waiting:
-                unsettled.discard(uid)
-                try:
-                    why = await self._settle(uid)
-                except Exception as error:  # noqa: BLE001 - one machine set must not stop the others, and is tried again
-                    _log.exception("gateway.machine_set_failed", uid=uid)
-                    why = repr(error)
-                if why:
-                    failed[uid] = why
-                    unsettled.add(uid)
-        return list(failed.values())
-
-    async def _settle(self, uid: str) -> str:
-        """Bring one machine set to its number. Returns why that failed, or an empty text."""
-        tables = self._store.tables
+    async def settle(self, name: str) -> str:
+        """Bring the machine set of a uid to its number. See `Keeper`."""
+        uid, tables = name, self._store.tables
         key = self._index.machine_sets.get(uid)
         declared = tables.resources.get(key) if key is not None else None
         present = _machines_of(uid, tables)

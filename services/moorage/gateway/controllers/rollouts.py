@@ -6,17 +6,13 @@ began, and a fleet from a time without them gets them.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-
-import structlog
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.core.scheduling.nodes.workloads import TEMPLATE_HASH_LABEL, template_hash
 from moorage.gateway.admission.deletion import BACKGROUND_POLICY, DeleteOptions, is_marked
-from moorage.gateway.errors import StatusError
+from moorage.gateway.controllers.keeper import Keeper
 from moorage.gateway.store import Store
 from moorage.gateway.writer import Caller, Writer
 from moorage.kinds import controller_revision, replica_set
@@ -35,13 +31,8 @@ from moorage.kinds.status.rollouts import (
 )
 from moorage_schemas.resource import ResourceDeclared
 
-_log = structlog.get_logger(__name__)
-
 _CALLER: Final = Caller("moorage/rollouts")
-_PAUSE: Final = 1.0  # seconds before a controller that could not be settled is tried again
-_AT_ONCE: Final = 32
 _LIMIT: Final = 10  # templates beside the present one, unless `spec.revisionHistoryLimit` says otherwise
-_GONE: Final = frozenset({"NotFound", "Conflict", "AlreadyExists", "Forbidden"})  # its record is looked at again
 _NOT_CARRIED: Final = frozenset(
     {REVISION, DESIRED, MOST, "kubectl.kubernetes.io/last-applied-configuration", "deprecated.deployment.rollback.to"}
 )
@@ -51,7 +42,7 @@ _REVISIONS: Final = ServedKind(controller_revision.KIND, controller_revision.KIN
 Document = dict[str, Any]
 
 
-class RolloutKeeper:
+class RolloutKeeper(Keeper):
     """Looks at the controllers about which something has changed, a number of them at a time.
 
     Args:
@@ -59,54 +50,19 @@ class RolloutKeeper:
         writer: writes objects in the same way as people's writes.
     """
 
+    what = "controllers with templates"
+    at_once = 32
+    passed_over = frozenset({"NotFound", "Conflict", "AlreadyExists", "Forbidden"})
+
     def __init__(self, store: Store, writer: Writer) -> None:
-        self._store = store
-        self._writer = writer
         self._index = store.tables.index(RolloutIndex)
-        self._wake = asyncio.Event()
-        self._at_work = False
+        super().__init__(store, writer, self._index.unsettled)
 
-    @property
-    def busy(self) -> bool:
-        """Whether there is something to do."""
-        return self._at_work or bool(self._index.unsettled)
-
-    def applied(self) -> None:
-        """Note that records have been applied. Controllers that they concern are looked at."""
-        if self._index.unsettled:
-            self._wake.set()
-
-    async def run(self) -> None:
-        """Work until cancelled."""
-        said = ""
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_PAUSE if said else None):
-                    await self._wake.wait()
-            self._wake.clear()
-            self._at_work = True
-            failed: dict[str, str] = {}
-            while self._store.ready and (keys := sorted(self._index.unsettled - failed.keys())[:_AT_ONCE]):
-                self._index.unsettled.difference_update(keys)
-                for key, why in zip(keys, await asyncio.gather(*map(self._settle, keys)), strict=True):
-                    if why:
-                        failed[key] = why
-                        self._index.unsettled.add(key)
-                await asyncio.sleep(0)  # answers to requests come between two portions
-            self._at_work = False
-            why = next(iter(failed.values()), "")
-            if why and why != said:
-                _log.warning("gateway.templates_not_kept", controllers=len(failed), why=why)
-            said = why
-
-    async def _settle(self, key: str) -> str:
-        """Keep the template of one controller. Returns why that failed, or an empty text."""
-        declared = self._store.tables.resources.get(key)
-        try:
-            if declared is not None and not is_marked(declared.object):
-                await self._keep(ObjectId.of(key), declared)
-        except StatusError as error:
-            return "" if error.reason in _GONE else error.message
+    async def settle(self, name: str) -> str:
+        """Keep the template of the controller of a key. See `Keeper`."""
+        declared = self._store.tables.resources.get(name)
+        if declared is not None and not is_marked(declared.object):
+            await self._keep(ObjectId.of(name), declared)
         return ""
 
     async def _keep(self, owner: ObjectId, declared: ResourceDeclared) -> None:

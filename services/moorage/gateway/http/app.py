@@ -20,7 +20,7 @@ from moorage.gateway.controllers.controllers import Controllers
 from moorage.gateway.controllers.events import EventRecorder
 from moorage.gateway.durable_log import Log
 from moorage.gateway.errors import StatusError, no_such_path
-from moorage.gateway.http import answers, discovery, health, openapi, paths, reviews
+from moorage.gateway.http import answers, definitions, discovery, health, openapi, paths, reviews
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.forwarding import Forwarding, ForwardingMiddleware
@@ -161,7 +161,8 @@ class _Endpoints:
             "livez": {"ping": _always},
             "readyz": {"ping": _always, "tables": self._tables, "log": self._log},
         }
-        self._api = ResourcesApi(Backend(gateway.store, writer, gateway.metrics, gateway.clock, lambda: in_force.gates))
+        self._backend = Backend(gateway.store, writer, gateway.metrics, gateway.clock, lambda: in_force.gates)
+        self._api = ResourcesApi(self._backend)
 
     async def core(self, request: Request) -> Response:
         """`/api/…`: the core group."""
@@ -191,6 +192,10 @@ class _Endpoints:
             return await reviews.answer(request, review, self._gateway.clock)
         if is_binding(group, version, parts):
             return await self._api.handle(request, bindings_path(parts[1]))
+        if (group, version) == (definitions.GROUP, definitions.SERVED.version):
+            found = definitions.answer(request, parts, self._backend)
+            if found is not None:
+                return found
         return await self._api.handle(request, paths.parse(group, version, parts))
 
     async def root(self, _: Request) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.gateway.errors import no_such_path
-from moorage.gateway.http import answers, reviews
+from moorage.gateway.http import answers, definitions, reviews
 from moorage.gateway.http.negotiation import JSON, PROTOBUF, YAML, AnswerForm, accepted, clauses
 from moorage.gateway.http.pod_subresources import BINDING, BINDINGS, EVICTION, ORDERS
 from moorage.gateway.served_kinds import served
@@ -203,7 +203,7 @@ def _aggregated_content(version: str, is_core: bool, _: tuple[ServedKind, ...]) 
 
 def has_group(name: str) -> bool:
     """Return whether an API group is served."""
-    return any(kind.group == name for kind in served() if kind.group) or any(
+    return any(kind.group == name for kind in (*served(), definitions.SERVED) if kind.group) or any(
         one.group == name for one in reviews.REVIEWS
     )
 
@@ -211,7 +211,7 @@ def has_group(name: str) -> bool:
 def _groups() -> dict[str, list[str]]:
     """The groups with their versions, the preferred one first."""
     found: dict[str, list[str]] = {}
-    for group, one in (*((kind.group, kind.version) for kind in served()), *reviews.VERSIONS):
+    for group, one in (*((kind.group, kind.version) for kind in (*served(), definitions.SERVED)), *reviews.VERSIONS):
         versions = found.setdefault(group, [])
         if one not in versions:
             versions.append(one)
@@ -231,6 +231,9 @@ def _resources(group: str, api_version: str) -> list[DiscoveredResource]:
             found += (_resource(kind), *_subresources(kind))
     if (group, api_version) == ("", "v1"):
         found.append(DiscoveredResource(BINDINGS, "Binding", namespaced=True, verbs=("create",), singular=BINDING))
+    if (group, api_version) == (definitions.GROUP, definitions.SERVED.version):
+        only = _resource(definitions.SERVED)
+        found.append(replace(only, verbs=definitions.VERBS, categories=definitions.CATEGORIES))
     for review in reviews.REVIEWS:
         if review.group == group and api_version == reviews.VERSION:
             found.append(

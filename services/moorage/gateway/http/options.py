@@ -183,6 +183,8 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
         if match:
             rule = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
             found.append(forbidden("resourceVersionMatch", rule))
+        if match not in {"", "NotOlderThan"}:
+            found.append(not_supported("resourceVersionMatch", match, ["NotOlderThan"]))
         return found
     if match != "NotOlderThan":
         rule = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"

@@ -35,6 +35,7 @@ APPLY: Final = "application/apply-patch+yaml"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 _NOT_FOUND: Final = 404
+_UNPROCESSABLE: Final = 422
 _SHOWN: Final = 1024  # characters of a document that are shown in an error
 
 Document = dict[str, Any]
@@ -267,5 +268,6 @@ def status_of(error: PatchError, told: Callable[[str], str] = str) -> StatusErro
         error.code,
         told(error.message),
         reason=error.reason,
+        details={} if error.code == _UNPROCESSABLE and not error.causes else None,
         causes=[Cause(one.reason, told(one.message), one.field) for one in error.causes],
     )

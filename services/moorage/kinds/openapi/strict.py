@@ -31,7 +31,8 @@ class Decoded:
     """A document of a kind, and what was found in it."""
 
     document: Document
-    """The document without unknown fields and without fields that are null."""
+    """The document without unknown fields and without fields that are null. A custom resource has the default values of
+    its definition, which are stored."""
 
     problems: tuple[str, ...] = ()
     """The unknown and the repeated fields: `unknown field "spec.tolerations[0].tolerationSecond"`. With
@@ -150,7 +151,8 @@ def _custom(schema: Schema, document: Mapping[str, Any], subresource: str, *, is
         return Decoded(made, tuple(problems))
     fields = {name: field for name, field in schema.fields.items() if (name == "status") is (subresource == "status")}
     written = replace(schema, fields=fields)
-    found = violations(written, defaulted(written, made), "")
+    made = defaulted(written, made)
+    found = violations(written, made, "")
     if subresource:
         # Upstream validates a status alone, so its messages name fields from there.
         found = (replace(one, detail=one.detail.replace(f"{one.path} in body", _within(one.path))) for one in found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from moorage.kinds.status.index import Groups, Index
+from moorage.kinds.status.index import Groups, Index, Unsettled
 from moorage.kinds.status.records import ObjectId, Records
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
@@ -31,8 +31,8 @@ class DependentIndex(Index):
         self.waiting: dict[str, str] = {}
         """The key of each object that is being deleted and waits for those that it owns, by its uid."""
 
-        self.unsettled: dict[str, None] = {}
-        """The keys of objects that may have to go now, in the order of changes. Whoever settles them clears it."""
+        self.unsettled = Unsettled()
+        """The keys of objects that may have to go now."""
 
     def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
         """See `Index`."""
@@ -47,24 +47,24 @@ class DependentIndex(Index):
         self.dependents.move(key, old, new)
         for uid in old:
             if uid in self.waiting:
-                self.unsettled[self.waiting[uid]] = None
+                self.unsettled.add(self.waiting[uid])
         if before is not None and (after is None or after.uid != before.uid):
             self.waiting.pop(before.uid, None)
-            self.unsettled.update(dict.fromkeys(self.dependents.get(before.uid, ())))
+            self.unsettled.update(self.dependents.get(before.uid, ()))
         if after is None:
             return
         metadata = after.object["metadata"]
         if metadata.get("deletionTimestamp") and _WAITING & set(metadata.get("finalizers") or ()):
             self.waiting[after.uid] = key
-            self.unsettled[key] = None
-            self.unsettled.update(dict.fromkeys(self.dependents.get(after.uid, ())))
+            self.unsettled.add(key)
+            self.unsettled.update(self.dependents.get(after.uid, ()))
         else:
             self.waiting.pop(after.uid, None)
         if new:
-            self.unsettled[key] = None
+            self.unsettled.add(key)
 
     def _ended(self, placed: WorkloadPlaced) -> None:
         """Take in that a workload which is not declared has ended."""
-        self.unsettled.update(dict.fromkeys(self.dependents.get(placed.uid, ())))
+        self.unsettled.update(self.dependents.get(placed.uid, ()))
         if placed.owner_uid in self.waiting:
-            self.unsettled[self.waiting[placed.owner_uid]] = None
+            self.unsettled.add(self.waiting[placed.owner_uid])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
@@ -33,6 +34,33 @@ class Index(ABC):
                 rows (`Records`).
             records: the latest records, this one among them.
         """
+
+
+class Unsettled:
+    """Names of what something has changed about, in the order of the changes, each once."""
+
+    __slots__ = ("_names",)
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def add(self, name: str) -> None:
+        """Note that something has changed about one."""
+        self._names[name] = None
+
+    def update(self, names: Iterable[str]) -> None:
+        """Note that something has changed about several."""
+        self._names.update(dict.fromkeys(names))
+
+    def take(self, count: int) -> list[str]:
+        """Remove and return the first ones, at most a number of them."""
+        taken = list(itertools.islice(self._names, count))
+        for name in taken:
+            del self._names[name]
+        return taken
 
 
 class Groups(dict[str, set[str]]):

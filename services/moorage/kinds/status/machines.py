@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from moorage.core.admission.machine_sets import KIND, owner_uid
-from moorage.kinds.status.index import Groups, Index
+from moorage.kinds.status.index import Groups, Index, Unsettled
 from moorage.kinds.status.records import ObjectId, Records
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.resource import ResourceDeclared
@@ -38,8 +38,8 @@ class MachineIndex(Index):
         self.ready_machines = Groups()
         """The nodes among them that are ready."""
 
-        self.unsettled: set[str] = set()
-        """The uids of machine sets that something has changed about. Whoever settles them clears it."""
+        self.unsettled = Unsettled()
+        """The uids of machine sets that something has changed about."""
 
     def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
         """See `Index`."""
@@ -70,7 +70,7 @@ class MachineIndex(Index):
             self.machines.add(new, key)
             self._count_ready(new, key, records)
         touched = {old, new} - {""}
-        self.unsettled |= touched
+        self.unsettled.update(sorted(touched))
         return [shown for uid in touched for shown in self._shown(uid)]
 
     def _condition(self, key: str, records: Records) -> Iterable[ObjectId]:

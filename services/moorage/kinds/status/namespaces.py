@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from moorage.kinds.status.index import Index
+from moorage.kinds.status.index import Index, Unsettled
 from moorage.kinds.status.records import ObjectId, Records
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.refs import TargetKind
@@ -31,8 +31,8 @@ class NamespaceIndex(Index):
         self.ending: dict[str, str] = {}
         """The uid of each namespace that is being deleted, by name."""
 
-        self.unsettled: set[str] = set()
-        """Those of them about which something has changed. Whoever settles them clears it."""
+        self.unsettled = Unsettled()
+        """Those of them about which something has changed."""
 
         self._clusters: set[str] = set()
 

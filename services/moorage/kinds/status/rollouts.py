@@ -14,7 +14,7 @@ from moorage.core.admission.field_defaults import with_field_defaults
 from moorage.core.apimachinery.unstructured import at
 from moorage.core.scheduling.nodes.workloads import TEMPLATE_HASH_LABEL, template_hash
 from moorage.kinds.status.controllers import Counts, OwnerIndex
-from moorage.kinds.status.index import Groups, Index
+from moorage.kinds.status.index import Groups, Index, Unsettled
 from moorage.kinds.status.records import Document, ObjectId, Records
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
@@ -71,8 +71,8 @@ class RolloutIndex(Index):
         self.kept = Groups()
         """The record keys of the objects that keep templates, by the key of the controller."""
 
-        self.unsettled: set[str] = set()
-        """The keys of controllers about which something has changed. Whoever settles them clears it."""
+        self.unsettled = Unsettled()
+        """The keys of controllers about which something has changed."""
 
     def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
         """See `Index`."""
@@ -107,7 +107,7 @@ class RolloutIndex(Index):
             for declared in (before, after)
         )
         self.kept.move(key, old, new)
-        self.unsettled |= old | new
+        self.unsettled.update(sorted(old | new))
         shown = [ObjectId.of(one) for one in old | new]
         if (before is None) is not (after is None):  # pods show the replica set that they belong to
             hashed = key.rpartition("-")[2]
