@@ -30,7 +30,6 @@ from tests.kubectl.servers import Server, kubeconfig
 from tests.support.brokers import EmbeddedBroker
 from tests.support.live import running
 
-
 PROGRAMS = (KUBECTL, KARMADACTL)
 
 
