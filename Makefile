@@ -114,6 +114,11 @@ PATCHING ?=
 patching-conformance: $(READY) ## fresh random patches and applies to Moorage and to upstream's own code (needs Go), or with MOORAGE_PLANES=FOLDER to a real kube-apiserver
 	@$(BIN)/python ops/patching-conformance $(PATCHING)
 
+VALIDATION ?=
+.PHONY: validation-conformance
+validation-conformance: $(READY) ## 600 random objects with flaws to Moorage and, with MOORAGE_PLANES=FOLDER, to a real kube-apiserver: the same causes
+	@$(BIN)/python -m tests.conformance.validating $(VALIDATION)
+
 .PHONY: storm
 storm: $(READY) ## a zone of 5,000 nodes with 150,000 pods is lost: nothing too fast, nothing early, nothing lost
 	@BENCH_RECORD=$(RECORD) $(BIN)/python bench/storm.py --rates default

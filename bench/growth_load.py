@@ -409,7 +409,7 @@ class Load:
         }
         for number in range(10):
             labels = {"app": f"claimed-{number}"}
-            template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c"}]}}
+            template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "c:1"}]}}
             yield {
                 "apiVersion": "apps/v1",
                 "kind": "Deployment",

@@ -44,7 +44,11 @@ def node(name: str, **labels: str) -> dict[str, object]:
 
 
 def pod(name: str, host: str, *tolerations: dict[str, object]) -> dict[str, object]:
-    spec = {"nodeSelector": {"host": host}, "containers": [{"name": "c"}], "tolerations": list(tolerations)}
+    spec = {
+        "nodeSelector": {"host": host},
+        "containers": [{"name": "c", "image": "c:1"}],
+        "tolerations": list(tolerations),
+    }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
@@ -121,7 +125,7 @@ async def test_evicted_replicas_are_placed_again_with_reasons(live: Live) -> Non
             "selector": {"matchLabels": {"app": "web"}},
             "template": {
                 "metadata": {"labels": {"app": "web"}},
-                "spec": {"nodeSelector": {"pool": "web"}, "containers": [{"name": "c"}]},
+                "spec": {"nodeSelector": {"pool": "web"}, "containers": [{"name": "c", "image": "c:1"}]},
             },
         },
     }

@@ -52,7 +52,7 @@ WEB = {
         "template": {
             "metadata": {"labels": {"app": "web"}},
             "spec": {
-                "containers": [{"name": "c"}],
+                "containers": [{"name": "c", "image": "c:1"}],
                 "tolerations": [{"key": "slow", "operator": "Exists", "tolerationSeconds": 600}],
             },
         },

@@ -96,7 +96,7 @@ async def test_what_was_answered_is_committed(broker: Broker, topic_prefix: str)
     settings = settings_of(broker, topic_prefix)
     async with running_gateway(settings) as client:
         path = "/api/v1/namespaces/default/pods"
-        body = {"metadata": {"name": "p1"}, "spec": {"containers": [{"name": "main"}]}}
+        body = {"metadata": {"name": "p1"}, "spec": {"containers": [{"name": "main", "image": "main:1"}]}}
         made = await ok(await client.post(f"{path}?fieldManager=ann", json=body))
         key = "Pod/default/p1"
         (record,) = await committed(settings, RESOURCES, key)

@@ -129,7 +129,8 @@ def conflict(group: str, plural: str, name: str, why: str = "") -> StatusError:
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """422: fields break rules. Each is a cause."""
+    """422: fields break rules. Each is a cause, and one that is found twice is said once."""
+    errors = list({(error.path, error.kind, error.body): error for error in errors}.values())
     shown = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
     return StatusError(
         422,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from moorage.core.admission.defaults import SYSTEM_ACTOR
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.admission.field_defaults import in_stored_form, with_field_defaults
+from moorage.core.apimachinery.field_errors import FieldError
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
 from moorage.gateway.admission import defaults, deletion, pod_orders, taint_edits, validation
@@ -139,7 +140,13 @@ class Writer:
         """The number of objects that are being created in each namespace."""
 
     async def create(
-        self, kind: ServedKind, document: Document, caller: Caller, *, dry_run: bool = False
+        self,
+        kind: ServedKind,
+        document: Document,
+        caller: Caller,
+        *,
+        dry_run: bool = False,
+        is_accepted: bool = False,
     ) -> ShownObject:
         """Create an object.
 
@@ -148,6 +155,7 @@ class Writer:
             document: the object.
             caller: who wants it.
             dry_run: whether everything is checked, nothing is written, and the object is returned as it would be.
+            is_accepted: whether the object is made of another one that is there, so that its fields may break rules.
 
         Raises:
             StatusError: 404 if its namespace does not exist, 403 if that is being deleted, 409 if the name is taken,
@@ -161,13 +169,16 @@ class Writer:
         resource = validation.typed(document, kind)
         self._ensure_writable()
         with self._created_in(kind, resource.metadata.namespace, resource.metadata.name):
+            if not is_accepted:
+                whole = with_field_defaults(document)
+                broken = validation.broken_rules(resource, whole, kind, self._switches(), before=None)
+                validation.refuse(kind, resource.metadata.name, broken)
             return await self._create(kind, document, resource, caller, dry_run=dry_run)
 
     async def _create(
         self, kind: ServedKind, document: Document, resource: Resource, caller: Caller, *, dry_run: bool
     ) -> ShownObject:
         switches = self._switches()
-        validation.check(resource, kind, switches)
         document = kind.definition.created(document, switches)
         if resource.metadata.resource_version:
             raise errors.bad_request("metadata.resourceVersion must not be set on objects to be created")
@@ -221,10 +232,10 @@ class Writer:
             meta = resource.metadata
             self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
             stored = self._declared(kind, object_id)
-            validation.check(resource, kind, self._switches())
-            prepared = self._prepared(wanted, kind, ())  # rules for dedicated nodes apply only to new pods
-            validation.check_update(present, prepared, kind)
-            validation.refuse(kind, object_id.name, deletion.validate_finalizers(stored.object, prepared))
+            broken = validation.broken_rules(resource, wanted, kind, self._switches(), before=present)
+            prepared = self._prepared(wanted, kind, (), broken)  # rules for dedicated nodes apply only to new pods
+            broken = [*deletion.validate_finalizers(stored.object, prepared), *broken]
+            validation.refuse(kind, object_id.name, [*broken, *kind.definition.validate_update(present, prepared)])
             prepared = in_stored_form(kind.definition.without_decided(prepared, stored.object), stored.object)
             prepared = kind.definition.same(prepared, stored.object, self._store.tables)
             wished = self._wishes(kind, stored, resource, prepared, caller)
@@ -503,10 +514,14 @@ class Writer:
         return shown.document if shown is not None else None
 
     @staticmethod
-    def _prepared(document: Document, kind: ServedKind, rules: Iterable[DedicatedNodes]) -> Document:
+    def _prepared(
+        document: Document, kind: ServedKind, rules: Iterable[DedicatedNodes], broken: Sequence[FieldError] = ()
+    ) -> Document:
+        """The object with what admission adds. `broken` are the rules that it is known to break."""
         try:
             return defaults.prepared(document, kind.definition, rules)
         except QuantityError as error:
+            validation.refuse(kind, str(document["metadata"].get("name", "")), broken)
             raise validation.quantity_error(error, kind, str(document["metadata"].get("name", ""))) from None
 
     def _wishes(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.controllers import ControllerKind, controller_columns
@@ -10,6 +11,7 @@ from moorage.kinds.printing.columns import AGE, Object, TableColumn, of
 from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, SELECTOR, labels_text, number
 
 if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
     from moorage.kinds.status.controllers import Counts
     from moorage.kinds.status.records import Document, Records
     from moorage_schemas.resource import ResourceDeclared
@@ -32,6 +34,7 @@ class DaemonSetKind(ControllerKind["DaemonSet"]):
     singular = "daemonset"
     short_names = ("ds",)
     order = 70
+    shown_zeros = frozenset({"currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"})
     columns = controller_columns(_ready, _scheduled)
     api_columns = (
         number("Desired", "status", "desiredNumberScheduled"),
@@ -54,6 +57,12 @@ class DaemonSetKind(ControllerKind["DaemonSet"]):
         from moorage_schemas.resources.workloads import DaemonSet
 
         return DaemonSet
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.workloads import validate_daemon_set
+
+        return validate_daemon_set(document)
 
     def counted(self, counts: Counts, resource: ResourceDeclared, records: Records) -> Document:
         """See `ControllerKind`."""

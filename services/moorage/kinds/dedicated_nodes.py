@@ -49,7 +49,7 @@ class DedicatedNodesKind(Kind["DedicatedNodes"]):
 
     def validate(self, resource: DedicatedNodes, gates: FeatureGates) -> list[FieldError]:
         """See `Kind`."""
-        from moorage.core.admission.validation.workloads import validate_dedicated_nodes
+        from moorage.core.admission.validation.dedicated_nodes import validate_dedicated_nodes
 
         return validate_dedicated_nodes(resource.spec)
 

@@ -10,6 +10,7 @@ from moorage.kinds.printing.columns import AGE, TableColumn
 from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, SELECTOR, number, ready_of
 
 if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
     from moorage.kinds.status.controllers import Counts
     from moorage.kinds.status.records import Document, ObjectId, Records
     from moorage_schemas.resource import ResourceDeclared
@@ -41,6 +42,12 @@ class DeploymentKind(ControllerKind["Deployment"]):
         from moorage_schemas.resources.workloads import Deployment
 
         return Deployment
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.workloads import validate_deployment
+
+        return validate_deployment(document)
 
     def shown(self, object_id: ObjectId, records: Records) -> Document | None:
         """See `Kind`."""

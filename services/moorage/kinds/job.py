@@ -18,7 +18,6 @@ from moorage.kinds.printing.kubernetes import (
 )
 
 if TYPE_CHECKING:
-    from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
     from moorage.kinds.status.controllers import Counts
     from moorage.kinds.status.records import Document, Records
@@ -43,6 +42,7 @@ class JobKind(ControllerKind["Job"]):
     plural = "jobs"
     singular = "job"
     order = 80
+    shown_zeros = frozenset({"ready"})
     field_selectors: ClassVar[Mapping[str, str]] = {"status.successful": "0"}
     columns = controller_columns(_ready, _scheduled)
     api_columns = (
@@ -62,18 +62,17 @@ class JobKind(ControllerKind["Job"]):
 
         return Job
 
-    def validate(self, resource: Job, gates: FeatureGates) -> list[FieldError]:
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
         """See `Kind`."""
-        from moorage.core.admission.validation.workloads import validate_template
+        from moorage.core.admission.validation.jobs import validate_job
 
-        return validate_template(resource.spec.template)
+        return validate_job(document)
 
     def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
         """See `Kind`."""
-        from moorage.core.admission.validation.workloads import validate_same
+        from moorage.core.admission.validation.jobs import validate_job_update
 
-        selector = validate_same(before, after, "selector")
-        return selector + validate_same(before, after, "template", shown=False)
+        return validate_job_update(before, after)
 
     def counted(self, counts: Counts, resource: ResourceDeclared, records: Records) -> Document:
         """See `ControllerKind`."""

@@ -136,8 +136,14 @@ class Kind(ABC, Generic[ResourceT]):
     built_in: ClassVar[tuple[str, ...]] = ()
     """The names of objects that exist although nobody has declared them."""
 
+    deleted_is_returned: ClassVar[bool] = False
+    """Whether the answer to a deletion is the object, as in Kubernetes. Otherwise, it is a status."""
+
     deleted_with_content: ClassVar[bool] = False
     """Whether everything in the namespace of an object's name is deleted with the object."""
+
+    label_names: ClassVar[bool] = False
+    """Whether the names of its objects are DNS labels, without dots and at most 63 bytes long."""
 
     slash_in_names: ClassVar[bool] = False
     """Whether people write the names of its objects with a slash: `eu/eu-1`."""
@@ -183,7 +189,13 @@ class Kind(ABC, Generic[ResourceT]):
         """Return the errors in an object's name, namespace, labels and annotations."""
         from moorage.core.admission.validation.core import validate_annotations, validate_metadata
 
-        found = validate_metadata(metadata.name, metadata.namespace, metadata.labels or {}, namespaced=self.namespaced)
+        found = validate_metadata(
+            metadata.name,
+            metadata.namespace,
+            metadata.labels or {},
+            namespaced=self.namespaced,
+            dns_label=self.label_names,
+        )
         return [*found, *validate_annotations(metadata.annotations or {})]
 
     def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
@@ -192,6 +204,15 @@ class Kind(ABC, Generic[ResourceT]):
         Args:
             resource: the object.
             gates: what is switched on.
+        """
+        return []
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """Return the errors in fields that the typed view does not have, in Kubernetes' order.
+
+        Args:
+            document: the object, with the defaults of its fields.
+            is_new: whether it is being created.
         """
         return []
 

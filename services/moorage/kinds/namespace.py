@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moorage.kinds.kind import Untyped
 from moorage.kinds.printing.columns import AGE, TableColumn, text
+from moorage.kinds.status import built_in
 
 if TYPE_CHECKING:
     from moorage.core.apimachinery.field_errors import FieldError
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
     from moorage.kinds.status.records import Document, ObjectId, Records
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.dedicated import DedicatedNodes
-    from moorage_schemas.resources.meta import ObjectMeta
 
-_BUILT_IN: Final = ("default", "kube-node-lease", "kube-public", "kube-system")  # those of every Kubernetes API
 FINALIZERS: Final = ("kubernetes",)
 """Who empties a namespace that is deleted. The other finalizers in a namespace's `spec` have a group."""
 
 FINALIZE: Final = "finalize"
 """The subresource that changes them."""
+
+_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 
 class NamespaceKind(Untyped):
@@ -38,7 +39,8 @@ class NamespaceKind(Untyped):
     apply_order = 10
     has_generation = False
     columns = (TableColumn("STATUS", text("status", "phase", default="Active")), AGE)
-    built_in = _BUILT_IN
+    label_names = True
+    built_in = built_in.NAMESPACES
     deleted_with_content = True
 
     @property
@@ -53,16 +55,16 @@ class NamespaceKind(Untyped):
 
         return (NamespaceIndex,)
 
-    def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
-        """See `Kind`."""
-        from moorage.core.admission.validation.core import validate_name
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`. Its name is the value of a label, too."""
+        from moorage.core.admission.validation.core import validate_labels
 
-        return super().validate_metadata(metadata) or validate_name(metadata.name, dns_label=True)
+        return validate_labels({_NAME_LABEL: str(document["metadata"].get("name") or "")})
 
     def admitted(self, document: dict[str, Any], rules: Iterable[DedicatedNodes]) -> dict[str, Any]:
         """See `Kind`."""
         metadata = document["metadata"]
-        labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
+        labels = {**(metadata.get("labels") or {}), _NAME_LABEL: metadata["name"]}
         return {**document, "metadata": {**metadata, "labels": labels}}
 
     def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,12 +98,15 @@ class NamespaceKind(Untyped):
     def built_in_object(self, name: str, records: Records) -> Document:
         """See `Kind`."""
         from moorage.core.apimachinery.hashes import uid_of
+        from moorage.kinds.status.namespaces import begun
 
-        labels = {"kubernetes.io/metadata.name": name}
+        metadata = {"name": name, "uid": uid_of(self.kind, name), "labels": {_NAME_LABEL: name}}
+        if name in self.built_in and (since := begun(records)):
+            metadata["creationTimestamp"] = since
         return {
             "apiVersion": "v1",
             "kind": self.kind,
-            "metadata": {"name": name, "uid": uid_of(self.kind, name), "labels": labels},
+            "metadata": metadata,
             "spec": {"finalizers": list(FINALIZERS)},
             "status": {"phase": "Active"},
         }

@@ -119,6 +119,18 @@ class NodeKind(Target["Node"]):
 
         return validate_taints(resource.spec.taints or [])
 
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.nodes import validate_node
+
+        return validate_node(document)
+
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.nodes import validate_node_update
+
+        return validate_node_update(before, after)
+
     def created(self, document: dict[str, Any], gates: FeatureGates) -> dict[str, Any]:
         """See `Kind`."""
         from moorage.core.admission.defaults import declare_external_cloud

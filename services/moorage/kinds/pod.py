@@ -24,7 +24,6 @@ from moorage.kinds.printing.sections import (
 )
 
 if TYPE_CHECKING:
-    from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
     from moorage.kinds.status.index import Index
     from moorage.kinds.status.records import Document, ObjectId, Records
@@ -81,6 +80,7 @@ class PodKind(Kind["Pod"]):
     namespaced = True
     order = 30
     status_shown = True
+    deleted_is_returned = True
     in_all = True
     container_subresources = ("attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize")
     field_selectors: ClassVar[Mapping[str, str]] = {
@@ -134,15 +134,15 @@ class PodKind(Kind["Pod"]):
 
         return Pod
 
-    def validate(self, resource: Pod, gates: FeatureGates) -> list[FieldError]:
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
         """See `Kind`."""
-        from moorage.core.admission.validation.core import validate_tolerations
+        from moorage.core.admission.validation.pods import validate_new_pod, validate_pod
 
-        return validate_tolerations(resource.spec.tolerations or [])
+        return [*validate_pod(document), *(validate_new_pod(document) if is_new else ())]
 
     def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
         """See `Kind`."""
-        from moorage.core.admission.validation.workloads import validate_pod_update
+        from moorage.core.admission.validation.pod_updates import validate_pod_update
 
         return validate_pod_update(before, after)
 

@@ -10,6 +10,7 @@ from moorage.kinds.printing.columns import AGE, text
 from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, SELECTOR, number
 
 if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
     from moorage.kinds.status.records import Document, ObjectId, Records
     from moorage_schemas.resources.workloads import ReplicaSet
 
@@ -23,6 +24,7 @@ class ReplicaSetKind(ControllerKind["ReplicaSet"]):
     short_names = ("rs",)
     order = 50
     scaled = True
+    shown_zeros = frozenset({"replicas"})
     api_columns = (
         number("Desired", "spec", "replicas")._replace(cell=text("spec", "replicas", default="1")),
         number("Current", "status", "replicas"),
@@ -40,6 +42,12 @@ class ReplicaSetKind(ControllerKind["ReplicaSet"]):
 
         return ReplicaSet
 
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.workloads import validate_replica_set
+
+        return validate_replica_set(document)
+
     def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
         """See `Kind`. While a deployment has the set, its spec is the deployment's. Without one it is on its own."""
         from moorage.kinds.status.rollouts import made_by_deployment
@@ -53,7 +61,10 @@ class ReplicaSetKind(ControllerKind["ReplicaSet"]):
         from moorage.kinds.status.rollouts import made_by_deployment, shown_replica_set
 
         found = super().shown(object_id, records)
-        return shown_replica_set(found, records) if found is not None and made_by_deployment(found) else found
+        if found is None or not made_by_deployment(found):
+            return found
+        made = shown_replica_set(found, records)
+        return {**made, "status": self.without_zeros(made["status"])}
 
 
 KIND = ReplicaSetKind()

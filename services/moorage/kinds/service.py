@@ -19,6 +19,7 @@ class ServiceKind(Untyped):
     singular = "service"
     short_names = ("svc",)
     namespaced = True
+    deleted_is_returned = True
     order = 110
     categories = ("all",)
     has_generation = False

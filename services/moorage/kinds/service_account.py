@@ -14,6 +14,7 @@ class ServiceAccountKind(Untyped):
     singular = "serviceaccount"
     short_names = ("sa",)
     namespaced = True
+    deleted_is_returned = True
     order = 102
     columns = (TableColumn("SECRETS", count("secrets")), AGE)
     api_columns = (AGE,)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from moorage.kinds.families.controllers import ControllerKind
 from moorage.kinds.printing.columns import AGE, TableColumn
 from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, ready_of
 
 if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
     from moorage.kinds.status.controllers import Counts
     from moorage.kinds.status.records import Document, Records
     from moorage_schemas.resource import ResourceDeclared
@@ -24,6 +26,8 @@ class StatefulSetKind(ControllerKind["StatefulSet"]):
     short_names = ("sts",)
     order = 60
     scaled = True
+    shown_zeros = frozenset({"availableReplicas", "replicas"})
+    label_names = True
     api_columns = (TableColumn("Ready", ready_of("readyReplicas", "replicas")), AGE, CONTAINERS, IMAGES)
 
     @property
@@ -32,6 +36,12 @@ class StatefulSetKind(ControllerKind["StatefulSet"]):
         from moorage_schemas.resources.workloads import StatefulSet
 
         return StatefulSet
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.workloads import validate_stateful_set
+
+        return validate_stateful_set(document)
 
     def counted(self, counts: Counts, resource: ResourceDeclared, records: Records) -> Document:
         """See `ControllerKind`."""

@@ -171,7 +171,11 @@ def documents(host: str, patience: timedelta = PATIENCE) -> list[dict[str, Any]]
     exists: dict[str, Any] = {"key": "key1", "operator": "Exists", "effect": "NoExecute"}
 
     def pod(name: str, *tolerations: dict[str, Any]) -> dict[str, Any]:
-        spec = {"nodeSelector": {"host": host}, "containers": [{"name": "c"}], "tolerations": list(tolerations)}
+        spec = {
+            "nodeSelector": {"host": host},
+            "containers": [{"name": "c", "image": "c:1"}],
+            "tolerations": list(tolerations),
+        }
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{name}-{host}"}, "spec": spec}
 
     return [

@@ -54,7 +54,7 @@ def _pod_spec(chance: random.Random) -> Json:
     tolerations = [_toleration(NOT_READY, chance.choice([0, 1, 2]))] if chance.random() < 0.7 else []
     patience = chance.choice([(), (1,), (2,), (3,), (None,)])
     return {
-        "containers": [{"name": "c"}],
+        "containers": [{"name": "c", "image": "c:1"}],
         "tolerations": [*tolerations, *(_toleration(MAINTENANCE, seconds) for seconds in patience)],
     }
 

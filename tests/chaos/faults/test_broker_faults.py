@@ -221,7 +221,7 @@ def node(name: str, cpu: int) -> dict[str, Any]:
 
 
 def pod(name: str) -> dict[str, Any]:
-    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+    spec = {"containers": [{"name": "c", "image": "c:1", "resources": {"requests": {"cpu": "1"}}}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 

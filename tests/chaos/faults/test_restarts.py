@@ -185,7 +185,7 @@ def documents(node: str, tolerations: Sequence[dict[str, Any]], labels: dict[str
     """A node and its pods."""
     every = [*tolerations, *(tolerates(key, seconds) for key, seconds in LATER.items())]
     meta = {"name": node, "labels": {"host": node, **labels}}
-    spec = {"nodeSelector": {"host": node}, "containers": [{"name": "c"}], "tolerations": every}
+    spec = {"nodeSelector": {"host": node}, "containers": [{"name": "c", "image": "c:1"}], "tolerations": every}
     pods = [
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{n}-{node}"}, "spec": spec} for n in range(PODS)
     ]

@@ -540,7 +540,7 @@ async def test_a_resource_binding_shows_where_a_resource_belongs_and_how_it_fare
     await gateway.ok("PATCH", f"{PROPAGATION}/web", {"spec": {"placement": {"clusterAffinity": {"exclude": ["c"]}}}})
     assert (await gateway.ok("GET", path))["spec"]["placement"] == {"clusterAffinity": {"exclude": ["c"]}}
     gateway.reported(WORKLOAD, cluster_ref("b"), ConditionStatus.FALSE)
-    assert (await gateway.ok("GET", f"{DEPLOYMENTS}/web"))["status"]["readyReplicas"] == 0
+    assert "readyReplicas" not in (await gateway.ok("GET", f"{DEPLOYMENTS}/web"))["status"]
     assert (await gateway.call("POST", f"{BINDINGS}/namespaces/shop/resourcebindings", {})).status_code == 405
     await gateway.ok("DELETE", f"{DEPLOYMENTS}/web")
     gateway.log.append(PLACEMENTS, WORKLOAD.key, "Deployment/shop/web", None)

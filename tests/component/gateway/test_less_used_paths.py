@@ -180,7 +180,7 @@ async def test_an_applied_status_that_services_decide_is_answered_with_a_warning
     body = {"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 7}}
     answer = await applied(gateway, f"{DEPLOYMENTS}/web/status", body)
     assert answer.status_code == 200, answer.text
-    assert answer.json()["status"]["replicas"] == 0
+    assert "replicas" not in answer.json()["status"]
     assert "what was sent was not taken over" in answer.headers["warning"]
 
 

@@ -123,8 +123,14 @@ async def test_errors_are_status_objects(method: str, path: str, body: Any, code
         (PODS, pod() | {"metadata": {"name": "p", "labels": {"a b": "c"}}}, "metadata.labels", 'Invalid value: "a b"'),
         (
             "/apis/apps/v1/namespaces/default/deployments",
-            {"metadata": {"name": "d"}, "spec": {}},
-            "spec.selector",
+            {
+                "metadata": {"name": "d"},
+                "spec": {
+                    "selector": {"matchLabels": {"app": "d"}},
+                    "template": {"metadata": {"labels": {"app": "d"}}, "spec": {}},
+                },
+            },
+            "spec.template.spec.containers",
             "Required value",
         ),
         (
@@ -358,7 +364,7 @@ async def test_pods_of_a_controller_are_shown_with_its_counts_and_cannot_be_chan
         )
         gateway.log.append(PLACEMENTS, f"Pod/default/web-{index}", "Deployment/default/web", event)
     status = (await gateway.ok("GET", f"{path}/web"))["status"]
-    assert (status["replicas"], status["scheduledReplicas"], status["readyReplicas"]) == (2, 1, 0)
+    assert (status["replicas"], status["scheduledReplicas"], status.get("readyReplicas")) == (2, 1, None)
     pods = (await gateway.ok("GET", f"{PODS}?labelSelector=app=web"))["items"]
     assert [(item["metadata"]["name"], item["status"]["phase"]) for item in pods] == [
         ("web-0", "Pending"),

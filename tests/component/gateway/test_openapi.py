@@ -95,7 +95,10 @@ async def test_what_is_not_there_is_not_found(gateway: Fixture) -> None:
 
 SHOWN = [
     ("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node"}),
-    ("/api/v1/namespaces/shop/pods", {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c"}]}}),
+    (
+        "/api/v1/namespaces/shop/pods",
+        {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "c:1"}]}},
+    ),
     (
         "/apis/policy/v1/namespaces/shop/poddisruptionbudgets",
         {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": {"minAvailable": 1}},

@@ -170,17 +170,6 @@ async def test_a_repeated_field_is_refused() -> None:
     )
 
 
-async def test_what_moorage_shows_may_be_sent_back_strictly() -> None:
-    gateway = Fixture()
-    await gateway.ok("POST", DEPLOYMENTS, deployment())
-    shown = await gateway.ok("GET", f"{DEPLOYMENTS}/web")
-    assert "scheduledReplicas" in shown["status"]
-    again = await gateway.call("PUT", f"{DEPLOYMENTS}/web?fieldValidation=Strict", shown)
-    assert again.status_code == 200, again.text
-    labels = {"metadata": {"labels": {"a": "b"}}}
-    assert (await patch(gateway, f"{DEPLOYMENTS}/web?fieldValidation=Strict", STRATEGIC, labels)).status_code == 200
-
-
 async def test_protobuf_is_taken_and_sent() -> None:
     gateway = Fixture()
     headers = {"content-type": PROTOBUF, "accept": PROTOBUF}

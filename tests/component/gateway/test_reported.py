@@ -197,4 +197,21 @@ async def test_a_controller_counts_what_is_bound_and_what_is_reported_healthy(
     assert counts((await gateway.ok("GET", path))["status"]) == status
     gateway.log.append(BINDINGS, binding_key(pod_ref("web-0"), N1), N1.key, None)
     ready = "numberReady" if kind == "DaemonSet" else "readyReplicas"
-    assert (await gateway.ok("GET", path))["status"][ready] == 0
+    assert (await gateway.ok("GET", path))["status"].get(ready, 0) == 0
+
+
+async def test_what_moorage_adds_may_be_sent_back_strictly() -> None:
+    gateway = Fixture()
+    made = await gateway.ok("POST", f"{APPS}/deployments", deployment())
+    owner, one = WorkloadRef(kind="Deployment", namespace="default", name="web"), pod_ref("web-0")
+    place(gateway, one, made["metadata"]["uid"], owner=owner)
+    gateway.bound(one, N1, owner=owner)
+    path = f"{APPS}/deployments/web"
+    shown = await gateway.ok("GET", path)
+    assert shown["status"]["scheduledReplicas"] == 1
+    again = await gateway.call("PUT", f"{path}?fieldValidation=Strict", shown)
+    assert again.status_code == 200, again.text
+    headers = {"content-type": "application/strategic-merge-patch+json"}
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    patched = await gateway.call("PATCH", f"{path}?fieldValidation=Strict", labels, headers=headers)
+    assert patched.status_code == 200, patched.text

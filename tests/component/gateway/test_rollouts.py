@@ -99,7 +99,7 @@ async def test_a_deployment_has_a_replica_set_to_which_its_pods_belong() -> None
         assert one["spec"]["replicas"] == 3
         assert one["spec"]["selector"]["matchLabels"] == {"app": "web", "pod-template-hash": hashed(gateway)}
         assert one["spec"]["template"]["metadata"]["labels"]["pod-template-hash"] == hashed(gateway)
-        assert (one["status"]["replicas"], one["status"]["readyReplicas"]) == (1, 0)
+        assert (one["status"]["replicas"], one["status"].get("readyReplicas", 0)) == (1, 0)
         shown = await gateway.ok("GET", f"{PODS}/{name}-aaaaa")
         (owner,) = shown["metadata"]["ownerReferences"]
         assert (owner["apiVersion"], owner["kind"], owner["name"]) == ("apps/v1", "ReplicaSet", name)
@@ -257,7 +257,7 @@ async def test_a_deployment_is_available_when_enough_of_its_pods_are_ready() -> 
     shown = await gateway.ok("GET", f"{APPS}/deployments/web")
     assert conditions(shown)["Progressing"][:2] == ("True", "NewReplicaSetAvailable")
     status = shown["status"]
-    assert (status["updatedReplicas"], status["availableReplicas"], status["unavailableReplicas"]) == (4, 4, 0)
+    assert (status["updatedReplicas"], status["availableReplicas"], status.get("unavailableReplicas")) == (4, 4, None)
     ready(gateway, "web-0", ConditionStatus.FALSE, at=40)
     ready(gateway, "web-1", ConditionStatus.FALSE, at=50)
     shown = await gateway.ok("GET", f"{APPS}/deployments/web")
@@ -294,9 +294,9 @@ async def test_other_controllers_have_revisions(kind: str, plural: str) -> None:
         if kind == "StatefulSet":
             assert shown["currentRevision"] == f"web-{older}"
             assert shown["updateRevision"] == f"web-{hashed(gateway, kind)}"
-            assert (shown["updatedReplicas"], shown["currentReplicas"]) == (0, 1)
+            assert (shown.get("updatedReplicas", 0), shown["currentReplicas"]) == (0, 1)
         else:
-            assert shown["updatedNumberScheduled"] == 0
+            assert shown.get("updatedNumberScheduled", 0) == 0
         make(gateway, "web-0", kind=kind)
         await gateway.settled()
         found = (await gateway.ok("GET", f"{APPS}/controllerrevisions"))["items"]
@@ -310,3 +310,14 @@ async def test_other_controllers_have_revisions(kind: str, plural: str) -> None:
             assert shown["currentRevision"] == shown["updateRevision"]
         else:
             assert shown["updatedNumberScheduled"] == 1
+
+
+async def test_a_deployment_is_told_of_its_first_pods() -> None:
+    async with Fixture().running() as gateway:
+        await gateway.ok("POST", f"{APPS}/deployments", deployment(replicas=2))
+        make(gateway, "web-0")
+        await gateway.settled()
+        found = await gateway.ok("GET", "/api/v1/namespaces/default/events?fieldSelector=reason=ScalingReplicaSet")
+        (told,) = found["items"]
+        assert told["message"] == f"Scaled up replica set web-{hashed(gateway)} from 0 to 2"
+        assert (told["involvedObject"]["kind"], told["involvedObject"]["name"]) == ("Deployment", "web")

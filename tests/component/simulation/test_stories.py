@@ -193,7 +193,7 @@ def test_a_new_deployment_and_a_node_are_placed() -> None:
     new_node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "c1", "labels": {"disk": "ssd"}}}
     template = {
         "metadata": {"labels": {"app": "new"}},
-        "spec": {"containers": [{"name": "c"}], "nodeSelector": {"disk": "ssd"}},
+        "spec": {"containers": [{"name": "c", "image": "c:1"}], "nodeSelector": {"disk": "ssd"}},
     }
     deployment = {
         "apiVersion": "apps/v1",

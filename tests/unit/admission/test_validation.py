@@ -137,7 +137,7 @@ def test_good_names(name: str) -> None:
         ("A", 'metadata.name: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of'),
         ("a..b", "regex used for validation is"),
         ("a\n", r'metadata.name: Invalid value: "a\n": a lowercase'),
-        ("a" * 254, "must be no more than 253 bytes"),
+        ("a" * 254, "must be no more than 253 characters"),
     ],
 )
 def test_bad_names(name: str, part: str) -> None:

@@ -91,8 +91,13 @@ def _short(wanted: Any, stored: Any, shown: Any) -> Any:
     return wanted
 
 
-def _filled(value: Mapping[str, Any], defaults: Mapping[str, Any]) -> _Object:
-    missing = {key: one for key, one in defaults.items() if value.get(key) is None}
+def _filled(value: Mapping[str, Any], defaults: Mapping[str, Any], *, zero: bool = False) -> _Object:
+    """An object with the values of fields that it leaves out. An empty text counts as left out, and with `zero` a 0."""
+    missing = {
+        key: one
+        for key, one in defaults.items()
+        if (found := value.get(key)) is None or found == "" or (zero and found == 0)
+    }
     return {**value, **missing}
 
 
@@ -120,6 +125,9 @@ def _with_spec(fill: Callable[[_Object], _Object]) -> Callable[[_Object], _Objec
 
 def _pod(spec: _Object) -> _Object:
     found = _filled(_pod_spec(spec), _OWN_POD)
+    grace = found.get("terminationGracePeriodSeconds")
+    if isinstance(grace, int) and grace < 0:
+        found["terminationGracePeriodSeconds"] = 1  # as in Kubernetes, which had accepted negative ones once
     found = _each(found, "containers", _with_requests)
     found = _each(found, "initContainers", _with_requests)
     if found.get("hostNetwork") is True:
@@ -189,7 +197,7 @@ def _field(reference: _Object) -> _Object:
 
 
 def _probe(probe: _Object) -> _Object:
-    found = _http(_filled(probe, _PROBE))
+    found = _http(_filled(probe, _PROBE, zero=True))
     return _within(found, "grpc", lambda grpc: _filled(grpc, {"service": ""}))
 
 

@@ -13,6 +13,7 @@ class ErrorKind(StrEnum):
     """The kind of a field error. The value is the cause's `reason` in a Kubernetes Status."""
 
     REQUIRED = "FieldValueRequired"
+    NOT_FOUND = "FieldValueNotFound"
     INVALID = "FieldValueInvalid"
     NOT_SUPPORTED = "FieldValueNotSupported"
     DUPLICATE = "FieldValueDuplicate"
@@ -28,6 +29,7 @@ class ErrorKind(StrEnum):
 
 _TITLES = {
     ErrorKind.REQUIRED: "Required value",
+    ErrorKind.NOT_FOUND: "Not found",
     ErrorKind.INVALID: "Invalid value",
     ErrorKind.NOT_SUPPORTED: "Unsupported value",
     ErrorKind.DUPLICATE: "Duplicate value",
@@ -114,6 +116,11 @@ def not_supported(path: str, value: Any, supported: Iterable[str]) -> FieldError
     """The error for a value that is not one of the `supported` ones."""
     names = ", ".join(map(quote, supported))
     return FieldError(path, ErrorKind.NOT_SUPPORTED, value, f"supported values: {names}" if names else "")
+
+
+def not_found(path: str, value: Any, detail: str = "") -> FieldError:
+    """The error for a value that names nothing that is there."""
+    return FieldError(path, ErrorKind.NOT_FOUND, value, detail)
 
 
 def duplicate(path: str, value: Any, detail: str = "") -> FieldError:

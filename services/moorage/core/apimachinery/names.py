@@ -18,10 +18,20 @@ _LABEL_VALUE: Final = f"({_LABEL_NAME})?"
 _DNS_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_SUBDOMAIN: Final = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
 
+_CONFIG_KEY: Final = "[-._a-zA-Z0-9]+"
+_HEADER: Final = "[-A-Za-z0-9]+"
+_PERCENT: Final = "[0-9]+%"
+_LONGEST_PORT_NAME: Final = 15
+
 _LABEL_NAME_RE: Final = re.compile(_LABEL_NAME)
 _LABEL_VALUE_RE: Final = re.compile(_LABEL_VALUE)
 _DNS_LABEL_RE: Final = re.compile(_DNS_LABEL)
 _DNS_SUBDOMAIN_RE: Final = re.compile(_DNS_SUBDOMAIN)
+
+_CONFIG_KEY_RE: Final = re.compile(_CONFIG_KEY)
+_HEADER_RE: Final = re.compile(_HEADER)
+_PERCENT_RE: Final = re.compile(_PERCENT)
+_PORT_NAME_RE: Final = re.compile("[-a-z0-9]+")
 
 _EMPTY: Final = "must be non-empty"
 _NAME_RULE: Final = (
@@ -116,3 +126,53 @@ def check_label_value(value: str, wording: Wording = TODAY) -> list[str]:
 def check_key_length(value: str, wording: Wording = TODAY) -> list[str]:
     """Check that a taint key has at most 253 bytes, including the prefix (upstream's code allows 317)."""
     return [wording.too_long(MAX_SUBDOMAIN)] if _longer(value, MAX_SUBDOMAIN) else []
+
+
+def check_port_name(value: str) -> list[str]:
+    """Check the name of a port: at most 15 lower case letters, digits and hyphens, with a letter among them."""
+    errors = [OLDER.too_long(_LONGEST_PORT_NAME)] if _longer(value, _LONGEST_PORT_NAME) else []
+    if not _PORT_NAME_RE.fullmatch(value):
+        errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", value):
+        errors.append("must contain at least one letter (a-z)")
+    if "--" in value:
+        errors.append("must not contain consecutive hyphens")
+    if value.startswith("-") or value.endswith("-"):
+        errors.append("must not begin or end with a hyphen")
+    return errors
+
+
+def check_variable_name(value: str) -> list[str]:
+    """Check the name of an environment variable: printable ASCII characters without `=`."""
+    if all(char.isascii() and char.isprintable() and char != "=" for char in value):
+        return []
+    return ["a valid environment variable name must consist only of printable ASCII characters other than '='"]
+
+
+def check_config_key(value: str) -> list[str]:
+    """Check a key of a ConfigMap or a Secret: letters, digits, `-`, `_` and `.`, but no way out of a folder."""
+    errors = [OLDER.too_long(MAX_SUBDOMAIN)] if _longer(value, MAX_SUBDOMAIN) else []
+    if not _CONFIG_KEY_RE.fullmatch(value):
+        rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+        errors.append(_pattern(rule, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"))
+    if value in {".", ".."}:
+        errors.append(f"must not be '{value}'")
+    elif value.startswith(".."):
+        errors.append("must not start with '..'")
+    return errors
+
+
+def check_header_name(value: str) -> list[str]:
+    """Check the name of an HTTP header."""
+    if _HEADER_RE.fullmatch(value):
+        return []
+    rule = "a valid HTTP header must consist of alphanumeric characters or '-'"
+    return [_pattern(rule, _HEADER, "X-Header-Name")]
+
+
+def check_percent(value: str) -> list[str]:
+    """Check a percentage such as `25%`."""
+    if _PERCENT_RE.fullmatch(value):
+        return []
+    rule = "a valid percent string must be a numeric string followed by an ending '%'"
+    return [_pattern(rule, _PERCENT, "1%", "93%")]

@@ -24,6 +24,9 @@ _QUANTITY: Final = re.compile(
 )
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_KIBI: Final = 1024
+_SMALLEST: Final = min(_DECIMAL.values())
+_LARGEST: Final = max(_DECIMAL.values())
 _LONGEST: Final = 64
 _EXPONENT_LIMIT: Final = 40
 
@@ -100,6 +103,28 @@ def whole_amounts(amounts: Mapping[str, Any] | None, path: str) -> dict[str, int
         except TypeError:  # a list or an object cannot be hashed
             raise QuantityError(f"{path}[{resource}]", value, RULE) from None
     return result
+
+
+def canonical_text(value: str | float) -> str:
+    """Format a quantity as Kubernetes shows it: `200m` for `0.2`, `1Gi` for `1024Mi`, `2` for `2000m`.
+
+    Raises:
+        QuantityError: the value is not a quantity.
+    """
+    number, text = parse_quantity(value), str(value)
+    if text.endswith("i") and number.denominator == 1 and abs(number) >= _KIBI:
+        power = max(bits for bits in (0, *_BINARY.values()) if number % (1 << bits) == 0)
+        suffix = next((name for name, bits in _BINARY.items() if bits == power), "")
+        return f"{int(number) >> power}{suffix}"
+    if number == 0:
+        return "0"
+    number *= Fraction(10) ** -_SMALLEST
+    mantissa, power = -(-number.numerator // number.denominator), _SMALLEST
+    while mantissa % 1000 == 0 and power < _LARGEST:
+        mantissa, power = mantissa // 1000, power + 3
+    if re.search(r"[eE][+-]?[0-9]", text):
+        return f"{mantissa}e{power}" if power else str(mantissa)
+    return f"{mantissa}{next(suffix for suffix, exponent in _DECIMAL.items() if exponent == power)}"
 
 
 def amount_text(resource: str, amount: int) -> str:

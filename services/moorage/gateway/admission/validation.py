@@ -8,13 +8,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from moorage.core.admission.feature_gates import FeatureGates
+from moorage.core.admission.field_defaults import with_field_defaults
 from moorage.core.admission.validation.ties import validate_ties
 from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, invalid
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
 from moorage.gateway.admission.unknown_fields import unknown_fields
 from moorage.gateway.errors import Cause
-from moorage.kinds.kind import ServedKind, UnknownFields
+from moorage.kinds.kind import Kind, ServedKind, UnknownFields
 from moorage_schemas.resources.meta import Resource
 
 
@@ -39,17 +40,39 @@ def typed(document: Mapping[str, Any], kind: ServedKind) -> Resource:
     return resource
 
 
-def check(resource: Resource, kind: ServedKind, switches: FeatureGates) -> None:
-    """Check an object against the rules of its kind and the features that are turned on.
+def broken_rules(
+    resource: Resource,
+    document: Mapping[str, Any],
+    kind: ServedKind,
+    switches: FeatureGates,
+    *,
+    before: Mapping[str, Any] | None,
+) -> list[FieldError]:
+    """The rules of its kind that an object breaks.
 
-    Raises:
-        StatusError: 422, with a cause for each broken rule.
+    What an object is to be is looked at when it changes. So one that a program has written past the gateway, or that an
+    older release has accepted, may still get labels and finalizers, and lose them.
+
+    Args:
+        resource: the typed view of the object.
+        document: the object, with the defaults of its fields.
+        kind: of the object.
+        switches: the features that are turned on.
+        before: the object as it is shown. None if it is being created.
     """
     definition = kind.definition
     found = definition.validate_metadata(resource.metadata) + validate_ties(resource.metadata)
     if definition.unknown_fields is UnknownFields.REFUSED:
         found = found + unknown_fields(resource, definition)
-    refuse(kind, resource.metadata.name, found + definition.validate(resource, switches))
+    found = found + definition.validate(resource, switches)
+    if before is not None and not _is_changed(with_field_defaults({**before}), document, definition):
+        return found
+    return found + definition.validate_fields(document, is_new=before is None)
+
+
+def _is_changed(before: Mapping[str, Any], after: Mapping[str, Any], kind: Kind[Any]) -> bool:
+    fields = ("spec", "status") if kind.status_declared else ("spec",)
+    return any(before.get(field) != after.get(field) for field in fields)
 
 
 def refuse(kind: ServedKind, name: str, found: Sequence[FieldError]) -> None:
@@ -65,17 +88,3 @@ def refuse(kind: ServedKind, name: str, found: Sequence[FieldError]) -> None:
 def quantity_error(error: QuantityError, kind: ServedKind, name: str) -> errors.StatusError:
     """422 for an invalid quantity."""
     return errors.invalid(kind.group, kind.kind, name, [invalid(error.field, error.value, error.rule)])
-
-
-def check_update(before: Mapping[str, Any], after: Mapping[str, Any], kind: ServedKind) -> None:
-    """Check a change against the rules about immutable fields.
-
-    Args:
-        before: the object as it is shown.
-        after: the changed object, with what admission adds.
-        kind: the kind of both.
-
-    Raises:
-        StatusError: 422 if an immutable field changes.
-    """
-    refuse(kind, str(after["metadata"]["name"]), kind.definition.validate_update(before, after))

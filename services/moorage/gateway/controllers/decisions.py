@@ -11,9 +11,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from moorage.kinds.kind import named
+from moorage.kinds.status.rollouts import DESIRED, REPLICA_SET, controller_key, made_by_deployment
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.placement import PlacementState
-from moorage_schemas.topics import CONDITIONS, EVICTIONS, PLACEMENTS
+from moorage_schemas.times import parse_time
+from moorage_schemas.topics import CONDITIONS, EVICTIONS, PLACEMENTS, RESOURCES
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
@@ -24,6 +26,7 @@ _DECISION: Final = "PlacementDecision"
 _PLACEMENT: Final = "moorage-placement"
 _EVICTION: Final = "moorage-eviction"
 _CONDITIONS: Final = "moorage-conditions"
+_DEPLOYMENTS: Final = "deployment-controller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,23 @@ def _evicted(record: Any) -> Iterator[Occurrence]:
         yield Occurrence(about, NORMAL, _TAINT_EVICTION, message, _EVICTION, time, matter="cancelling")
 
 
+def _declared(record: Any) -> Iterator[Occurrence]:
+    """The first pods of a deployment's template, which the replica set that keeps it says the number of."""
+    document = record.object
+    if document["kind"] != REPLICA_SET or not made_by_deployment(document):
+        return
+    metadata = document["metadata"]
+    wanted = (metadata.get("annotations") or {}).get(DESIRED)
+    time = parse_time(metadata["creationTimestamp"]) if metadata.get("creationTimestamp") else None
+    if wanted is None or wanted == "0" or time is None:
+        return
+    key, uid = controller_key(document)
+    kind, namespace, name = key.split("/")
+    message = f"Scaled up replica set {metadata['name']} from 0 to {wanted}"
+    about = About(kind, namespace, name, uid)
+    yield Occurrence(about, NORMAL, "ScalingReplicaSet", message, _DEPLOYMENTS, time, matter=str(metadata["name"]))
+
+
 _TAINT_EVICTION: Final = "TaintManagerEviction"
 
 
@@ -158,7 +178,12 @@ _TOLD: Final[Mapping[str, Callable[[Any], Iterator[Occurrence]]]] = {
     PLACEMENTS.short: _placed,
     EVICTIONS.short: _evicted,
     CONDITIONS.short: _changed,
+    RESOURCES.short: _declared,
 }
 
 TOPICS: Final = (PLACEMENTS, EVICTIONS, CONDITIONS)
+"""The topics whose records are all told of."""
+
+DECLARED_PREFIX: Final = f"{REPLICA_SET}/"
+"""How the keys of those resources begin that are told of."""
 """The topics of the decisions that events are written about."""

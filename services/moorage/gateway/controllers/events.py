@@ -21,7 +21,7 @@ import orjson
 import structlog
 
 from moorage.core.apimachinery.unstructured import at
-from moorage.gateway.controllers.decisions import TOPICS, Occurrence, occurrences
+from moorage.gateway.controllers.decisions import DECLARED_PREFIX, TOPICS, Occurrence, occurrences
 from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.errors import StatusError
 from moorage.gateway.logged_objects import logged_write
@@ -129,6 +129,10 @@ class EventRecorder:
                 self._gone.add(object_id.namespace)
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
+        resources = self._store.tables.resources
+        for key in [key for key in resources if key.startswith(DECLARED_PREFIX)]:
+            if (declared := resources.get(key)) is not None:
+                self._note(RESOURCES, declared)
         for topic in TOPICS:
             for number, record in enumerate(self._store.tables.tables[topic.short].records()):
                 self._note(topic, record)
@@ -148,6 +152,8 @@ class EventRecorder:
         if topic is RESOURCES:
             if event is None and key.startswith(f"{NAMESPACE}/"):
                 self._gone.add(ObjectId.of(key).name)
+            elif event is not None and key.startswith(DECLARED_PREFIX):
+                self._note(topic, event)
         elif event is not None:
             self._note(topic, event)
 

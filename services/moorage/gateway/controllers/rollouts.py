@@ -52,7 +52,8 @@ class RolloutKeeper(Keeper):
 
     what = "controllers with templates"
     at_once = 32
-    passed_over = frozenset({"NotFound", "Conflict", "AlreadyExists", "Forbidden"})
+    # A template that was written past the gateway may be invalid. What keeps it has the annotations that it has.
+    passed_over = frozenset({"NotFound", "Conflict", "AlreadyExists", "Forbidden", "Invalid"})
 
     def __init__(self, store: Store, writer: Writer) -> None:
         self._index = store.tables.index(RolloutIndex)
@@ -80,7 +81,8 @@ class RolloutKeeper(Keeper):
         if present is None:
             if keeper.key not in resources and self._has_pods(owner, declared, hashed):
                 made = _kept(keeper, declared, hashed, highest + 1)
-                await self._writer.create(_SETS if keeper.kind == REPLICA_SET else _REVISIONS, made, _CALLER)
+                kind = _SETS if keeper.kind == REPLICA_SET else _REVISIONS
+                await self._writer.create(kind, made, _CALLER, is_accepted=True)
         else:
             await self._renew(keeper, declared, present, max(highest + 1, _number(present)))
         await self._forget(owner, declared, others)
@@ -174,7 +176,8 @@ def _kept(keeper: ObjectId, declared: ResourceDeclared, hashed: str, number: int
         }
     own = {TEMPLATE_HASH_LABEL: hashed}
     selector = at(document, "spec", "selector") or {}
-    metadata |= {"labels": labels | own, "annotations": _annotations(declared, number)}
+    annotations = {**_annotations(declared, number), DESIRED: str(wanted_replicas(document))}
+    metadata |= {"labels": labels | own, "annotations": annotations}
     return {
         "apiVersion": _SETS.api_version,
         "kind": _SETS.kind,

@@ -43,7 +43,7 @@ class DeleteVerbs:
         representation = self._backend.representation(request, path.kind)
         options = await self._options(request)
         deleted = await self._deleted(request, path, path.object_id, options)
-        if deleted.gone:
+        if deleted.gone and not path.kind.definition.deleted_is_returned:
             document = _status(path, deleted.document)
             return answers.answer(200, representation.document(document), representation.media_type)
         shown = unkept(int(deleted.document["metadata"].get("resourceVersion") or 0), deleted.document)

@@ -63,6 +63,8 @@ class ControllerKind(Kind[ResourceT]):
     status_shown: ClassVar[bool] = True
     columns: ClassVar[tuple[TableColumn, ...]] = controller_columns(_ready, _scheduled)
     counted_status: ClassVar[bool] = True
+    shown_zeros: ClassVar[frozenset[str]] = frozenset()
+    """The numbers of its status that are shown if they are 0. As in Kubernetes, others are left out then."""
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
@@ -73,12 +75,6 @@ class ControllerKind(Kind[ResourceT]):
 
         return (OwnerIndex, ReportIndex, RolloutIndex)
 
-    def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
-        """See `Kind`."""
-        from moorage.core.admission.validation.workloads import validate_controller
-
-        return validate_controller(self.kind, getattr(resource, "spec"))  # noqa: B009 - all of them have one
-
     def created(self, document: dict[str, Any], gates: FeatureGates) -> dict[str, Any]:
         """See `Kind`. The number of replicas is written out, because clients such as `kubectl describe` rely on it."""
         spec = document.get("spec")
@@ -88,9 +84,9 @@ class ControllerKind(Kind[ResourceT]):
 
     def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
         """See `Kind`."""
-        from moorage.core.admission.validation.workloads import validate_same
+        from moorage.core.admission.validation.workloads import validate_same_selector
 
-        return validate_same(before, after, "selector")
+        return validate_same_selector(before, after)
 
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
         """See `Kind`."""
@@ -117,7 +113,11 @@ class ControllerKind(Kind[ResourceT]):
         """See `Kind`."""
         from moorage.kinds.status.controllers import counts
 
-        return self.counted(counts(resource, records), resource, records)
+        return self.without_zeros(self.counted(counts(resource, records), resource, records))
+
+    def without_zeros(self, status: Document) -> Document:
+        """A status without those numbers that are not shown if they are 0."""
+        return {field: value for field, value in status.items() if value != 0 or field in self.shown_zeros}
 
     def same(self, document: dict[str, Any], stored: Mapping[str, Any], records: Records) -> dict[str, Any]:
         """See `Kind`. A template that means the same as one that is kept is that one."""

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from moorage.kinds.status import built_in
 from moorage.kinds.status.index import Index, Unsettled
 from moorage.kinds.status.records import ObjectId, Records
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.refs import TargetKind
-from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resource import ResourceDeclared, resource_key
+from moorage_schemas.resources.configuration import CONFIGURATION_KIND, CONFIGURATION_NAME
 
 NAMESPACE: Final = "Namespace"
 _CLUSTER: Final = TargetKind.MANAGED_CLUSTER.value
+_FIRST: Final = resource_key(CONFIGURATION_KIND, "", CONFIGURATION_NAME)
+"""The key of what the first gateway of a fleet declares, and nobody can delete."""
+
+
+def begun(records: Records) -> str:
+    """When a fleet began, which is the age of what is built in. Empty as long as nobody has begun it."""
+    first = records.resources.get(_FIRST)
+    return str(first.object["metadata"].get("creationTimestamp") or "") if first is not None else ""
 
 
 class NamespaceIndex(Index):
@@ -45,6 +55,8 @@ class NamespaceIndex(Index):
             self.unsettled.add(namespace)
         if (before is None) is (after is None):
             return ()
+        if key == _FIRST:
+            return [ObjectId(NAMESPACE, "", name) for name in built_in.NAMESPACES]
         if kind == _CLUSTER and not namespace:
             namespace = name
             (self._clusters.discard if after is None else self._clusters.add)(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from moorage.core.admission.machine_sets import CAPACITY
 from moorage.core.admission.validation.core import (
@@ -13,6 +13,7 @@ from moorage.core.admission.validation.core import (
     validate_name,
     validate_taints,
 )
+from moorage.core.admission.validation.fields import amount, not_more_than_all
 from moorage.core.apimachinery import names
 from moorage.core.apimachinery.field_errors import FieldError, invalid, not_supported, required
 from moorage.core.apimachinery.selectors import matches_labels
@@ -27,26 +28,14 @@ from moorage_schemas.resources.budgets import (
 )
 from moorage_schemas.resources.machines import MachineSet
 
-_PERCENT: Final = re.compile(r"[0-9]+%")
-_MOST: Final = 100
 _WHOLE: Final = re.compile(r"[0-9]{1,18}")
 _UNHEALTHY_POLICIES: Final = ("AlwaysAllow", "IfHealthyBudget")
 _NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 
 
-def validate_amount(amount: Amount | None, path: str) -> list[FieldError]:
+def validate_amount(value: Amount | None, path: str) -> list[FieldError]:
     """Validate a non-negative number, or a percentage of at most 100. An absent amount is valid."""
-    if isinstance(amount, str):
-        if not _PERCENT.fullmatch(amount):
-            rule = (
-                "a valid percent string must be a numeric string followed by an ending '%' "
-                "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
-            )
-            return [invalid(path, amount, rule)]
-        digits = amount.removesuffix("%").lstrip("0")
-        more = len(digits) > len(str(_MOST)) or int(digits or 0) > _MOST
-        return [invalid(path, amount, "must not be greater than 100%")] if more else []
-    return [invalid(path, amount, _NOT_NEGATIVE)] if amount is not None and amount < 0 else []
+    return [*amount(value, path), *not_more_than_all(value, path)]
 
 
 def validate_disruption_budget(spec: PodDisruptionBudgetSpec) -> list[FieldError]:
@@ -54,7 +43,7 @@ def validate_disruption_budget(spec: PodDisruptionBudgetSpec) -> list[FieldError
     errors: list[FieldError] = []
     if spec.min_available is not None and spec.max_unavailable is not None:
         rule = "minAvailable and maxUnavailable cannot be both set"
-        errors.append(invalid("spec.maxUnavailable", spec.max_unavailable, rule))
+        errors.append(invalid("spec", _internal(spec), rule))
     elif spec.min_available is None and spec.max_unavailable is None:
         errors.append(required("spec.minAvailable", "one of minAvailable and maxUnavailable must be set"))
     errors += validate_amount(spec.min_available, "spec.minAvailable")
@@ -64,6 +53,17 @@ def validate_disruption_budget(spec: PodDisruptionBudgetSpec) -> list[FieldError
     if policy is not None and policy not in _UNHEALTHY_POLICIES:
         errors.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, _UNHEALTHY_POLICIES))
     return errors
+
+
+def _internal(spec: PodDisruptionBudgetSpec) -> dict[str, Any]:
+    """The spec in the form in which an API server shows it in messages: with capitals, and all of its fields."""
+    selector = spec.selector
+    return {
+        "MinAvailable": spec.min_available,
+        "Selector": None if selector is None else selector.model_dump(by_alias=True, exclude_none=True),
+        "MaxUnavailable": spec.max_unavailable,
+        "UnhealthyPodEvictionPolicy": (spec.model_extra or {}).get("unhealthyPodEvictionPolicy"),
+    }
 
 
 def validate_eviction_budget(spec: EvictionBudgetSpec) -> list[FieldError]:

@@ -54,7 +54,7 @@ def validate_name(name: str, path: str = "metadata.name", *, dns_label: bool = F
     if not name:
         return [required(path, "name or generateName is required")]
     check = names.check_dns_label if dns_label else names.check_dns_subdomain
-    return [invalid(path, name, message) for message in check(name)]
+    return [invalid(path, name, message) for message in check(name, names.OLDER)]
 
 
 def validate_labels(labels: Mapping[str, str], path: str = "metadata.labels") -> list[FieldError]:
@@ -108,10 +108,25 @@ def validate_annotations(annotations: Mapping[str, str], path: str = "metadata.a
 
 
 def validate_metadata(
-    name: str, namespace: str, labels: Mapping[str, str], *, namespaced: bool, path: str = "metadata"
+    name: str,
+    namespace: str,
+    labels: Mapping[str, str],
+    *,
+    namespaced: bool,
+    dns_label: bool = False,
+    path: str = "metadata",
 ) -> list[FieldError]:
-    """Validate name, namespace and labels of an object. `namespaced` states whether its kind is namespaced."""
-    errors = validate_name(name, f"{path}.name")
+    """Validate name, namespace and labels of an object.
+
+    Args:
+        name: of the object.
+        namespace: of the object; empty if it has none.
+        labels: of the object.
+        namespaced: whether its kind is namespaced.
+        dns_label: whether the names of its kind are DNS labels. Otherwise, they are DNS subdomains.
+        path: of the metadata.
+    """
+    errors = validate_name(name, f"{path}.name", dns_label=dns_label)
     if namespaced and not namespace:
         errors.append(required(f"{path}.namespace"))
     elif namespaced:

@@ -1,0 +1,90 @@
+"""Validation of changes of a pod: what of its spec may change."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from moorage.core.admission.validation.fields import Fields, inner, listed, number, objects, text
+from moorage.core.apimachinery.field_errors import FieldError, forbidden, invalid
+
+_ONLY: Final = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_KEPT_TOLERATION: Final = "existing toleration can not be modified except its tolerationSeconds"
+_FREE: Final = frozenset({"activeDeadlineSeconds", "schedulingGates", "tolerations"})
+_GRACE: Final = "terminationGracePeriodSeconds"
+_DEADLINE: Final = "activeDeadlineSeconds"
+
+
+def validate_pod_update(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+    """Validate a change of a pod. Only images and deadlines may change, tolerations be added, and gates be removed.
+
+    Args:
+        before: the pod as it is shown.
+        after: the pod as it is wanted, with the defaults of admission.
+    """
+    old, new = inner(before, "spec"), inner(after, "spec")
+    for field in ("containers", "initContainers"):
+        if len(listed(old, field)) != len(listed(new, field)):
+            return [forbidden(f"spec.{field}", "pod updates may not add or remove containers")]
+    deadline = _deadline(number(old, _DEADLINE), number(new, _DEADLINE))
+    if deadline is not None and number(new, _DEADLINE) is not None:
+        return [deadline]
+    return [*([deadline] if deadline else []), *_tolerations(old, new), *_gates(old, new), *_others(old, new)]
+
+
+def _deadline(old: int | None, new: int | None) -> FieldError | None:
+    path = f"spec.{_DEADLINE}"
+    if new is None:
+        return None if old is None else invalid(path, None, "must not update from a positive integer to nil value")
+    if old is not None and old < new:
+        return invalid(path, new, "must be less than or equal to previous value")
+    return None
+
+
+def _tolerations(old: Fields, new: Fields) -> Iterator[FieldError]:
+    wanted = [_timeless(one) for one, _ in objects(new, "tolerations", "")]
+    if any(_timeless(one) not in wanted for one, _ in objects(old, "tolerations", "")):
+        yield forbidden("spec.tolerations", _KEPT_TOLERATION)
+
+
+def _timeless(toleration: Fields) -> dict[str, Any]:
+    said = {key: value for key, value in toleration.items() if value not in ("", None) and key != "tolerationSeconds"}
+    return {"operator": "Equal", **said}
+
+
+def _gates(old: Fields, new: Fields) -> Iterator[FieldError]:
+    known = {text(gate, "name") for gate, _ in objects(old, "schedulingGates", "")}
+    for gate, at in objects(new, "schedulingGates", "spec.schedulingGates"):
+        name = text(gate, "name")
+        if name not in known:
+            yield forbidden(f"{at}.name", f"only deletion is allowed, but found new scheduling gate '{name}'")
+
+
+def _others(old: Fields, new: Fields) -> Iterator[FieldError]:
+    kept, wanted = _fixed(old), _fixed(new)
+    if (number(old, _GRACE) or 0) < 0 and number(new, _GRACE) == 1:
+        wanted[_GRACE] = old[_GRACE]
+    if kept != wanted:
+        yield forbidden("spec", f"{_ONLY}\n{_difference(kept, wanted)}")
+
+
+def _fixed(spec: Fields) -> dict[str, Any]:
+    """What of a spec may not change. Empty values count as absent."""
+    fixed = {key: value for key, value in spec.items() if key not in _FREE and value not in ("", None, {}, [])}
+    for field in ("containers", "initContainers"):
+        if field in fixed:
+            fixed[field] = [{key: value for key, value in one.items() if key != "image"} for one in fixed[field]]
+    return fixed
+
+
+def _difference(old: Fields, new: Fields) -> str:
+    """The lines that differ, each with a few around it. They have the names of the API's fields."""
+    before, after = (json.dumps(one, indent=2, sort_keys=True, ensure_ascii=False) for one in (old, new))
+    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm=""))[2:]
+    return "\n".join([*lines, ""])

@@ -1,0 +1,107 @@
+"""What is refused when it is written, and what stays possible with objects that nobody would be allowed to write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.component.gateway.double import Fixture, Json, deployment, pod
+
+from moorage_schemas.resource import ResourceDeclared, resource_key
+from moorage_schemas.topics import RESOURCES
+
+PODS = "/api/v1/namespaces/default/pods"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+FORBIDDEN = "pod updates may not change fields other than"
+
+
+def causes(answer: Any) -> list[tuple[str, str]]:
+    assert answer.status_code == 422, answer.text
+    return [(one["field"], one["message"].partition("\n")[0]) for one in answer.json()["details"]["causes"]]
+
+
+async def made(gateway: Fixture, **spec: Any) -> Json:
+    return await gateway.ok("POST", PODS, {**pod(), "spec": {"containers": [{"name": "c", "image": "a:1"}], **spec}})
+
+
+@pytest.mark.parametrize("dry_run", ["", "?dryRun=All"])
+async def test_every_broken_rule_of_a_pod_is_a_cause(dry_run: str) -> None:
+    gateway = Fixture()
+    body = {**pod(), "spec": {"containers": [{"name": "A", "image": ""}], "restartPolicy": "Sometimes"}}
+    fields = [field for field, _ in causes(await gateway.call("POST", f"{PODS}{dry_run}", body))]
+    assert fields == ["spec.containers[0].name", "spec.containers[0].image", "spec.restartPolicy"]
+
+
+@pytest.mark.parametrize(
+    ("patch", "field"),
+    [
+        ({"nodeName": "n9"}, "spec"),
+        ({"containers": [{"name": "c", "image": "a:1", "command": ["b"]}]}, "spec"),
+        ({"containers": [{"name": "c", "image": "a:1"}, {"name": "d", "image": "a:1"}]}, "spec.containers"),
+        ({"terminationGracePeriodSeconds": 5}, "spec"),
+        ({"activeDeadlineSeconds": 70}, "spec.activeDeadlineSeconds"),
+        ({"activeDeadlineSeconds": None}, "spec.activeDeadlineSeconds"),
+        ({"tolerations": []}, "spec.tolerations"),
+        ({"schedulingGates": [{"name": "a"}]}, "spec.schedulingGates[0].name"),
+    ],
+)
+async def test_most_of_a_pod_is_immutable(patch: Json, field: str) -> None:
+    gateway = Fixture()
+    await made(gateway, activeDeadlineSeconds=60, tolerations=[{"key": "a", "operator": "Exists"}])
+    answer = await gateway.call("PATCH", f"{PODS}/p1", {"spec": patch})
+    assert [one for one, _ in causes(answer)] == [field]
+    if field == "spec":
+        assert FORBIDDEN in answer.json()["message"]
+        changed = next(iter(patch)) if "containers" not in patch else "command"
+        assert f'"{changed}"' in answer.json()["message"], "the difference is shown"
+
+
+async def test_an_image_a_deadline_and_more_tolerations_may_change() -> None:
+    gateway = Fixture()
+    spec = (await made(gateway, activeDeadlineSeconds=60))["spec"]
+    more = [*spec["tolerations"], {"key": "a", "operator": "Exists"}]
+    image = [{"name": "c", "image": "a:2"}]
+    patch = {"spec": {"containers": image, "activeDeadlineSeconds": 30, "tolerations": more}}
+    changed = (await gateway.ok("PATCH", f"{PODS}/p1", patch))["spec"]
+    assert (changed["containers"][0]["image"], changed["activeDeadlineSeconds"]) == ("a:2", 30)
+    assert len(changed["tolerations"]) == len(more)
+
+
+async def test_a_changed_selector_is_named_beside_the_rules_that_the_change_breaks() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", DEPLOYMENTS, deployment())
+    patch = {"spec": {"selector": {"matchLabels": {"app": "other"}}}}
+    assert causes(await gateway.call("PATCH", f"{DEPLOYMENTS}/web", patch)) == [
+        ("spec.template.metadata.labels", 'Invalid value: {"app":"web"}: `selector` does not match template `labels`'),
+        ("spec.selector", 'Invalid value: {"matchLabels":{"app":"other"}}: field is immutable'),
+    ]
+
+
+async def test_a_pod_that_was_written_past_the_gateway_gets_labels_and_goes() -> None:
+    gateway = Fixture()
+    metadata = {"name": "old", "namespace": "default", "uid": "u1", "generation": 1}
+    flawed = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": []}}
+    key = resource_key("Pod", "default", "old")
+    gateway.log.append(RESOURCES, key, key, ResourceDeclared(object=flawed, version=1))
+    assert (await gateway.ok("GET", f"{PODS}/old"))["spec"]["containers"] == []
+    labelled = await gateway.ok("PATCH", f"{PODS}/old", {"metadata": {"labels": {"a": "b"}}})
+    assert labelled["metadata"]["labels"] == {"a": "b"}
+    assert (await gateway.ok("DELETE", f"{PODS}/old"))["kind"] == "Pod"
+
+
+async def test_built_in_namespaces_are_as_old_as_the_fleet() -> None:
+    gateway = Fixture()
+    path = "/api/v1/namespaces/default"
+    assert "creationTimestamp" not in (await gateway.ok("GET", path))["metadata"]
+    first = {"metadata": {"name": "cluster"}, "spec": {}}
+    begun = await gateway.ok("POST", "/apis/moorage.io/v1alpha1/moorageconfigurations", first)
+    shown = await gateway.ok("GET", path)
+    assert shown["metadata"]["creationTimestamp"] == begun["metadata"]["creationTimestamp"]
+
+
+async def test_the_answer_to_a_deletion_is_the_object_where_it_is_in_kubernetes() -> None:
+    gateway = Fixture()
+    await made(gateway)
+    await gateway.ok("POST", DEPLOYMENTS, deployment())
+    assert (await gateway.ok("DELETE", f"{PODS}/p1"))["kind"] == "Pod"
+    assert (await gateway.ok("DELETE", f"{DEPLOYMENTS}/web"))["kind"] == "Status"

@@ -1,0 +1,51 @@
+"""Flawed objects are refused as a kube-apiserver refused them (vectors/apiserver/validating.jsonl.gz)."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.conformance import validating
+
+PAIRS = validating.read(Path(__file__).parent / "vectors" / "apiserver" / "validating.jsonl.gz")
+KINDS = sorted({body["kind"] for body, _ in PAIRS})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_status_and_causes_are_those_of_a_kube_apiserver(kind: str) -> None:
+    wrong = []
+    for body, theirs in PAIRS:
+        if body["kind"] == kind:
+            before = copy.deepcopy(body)
+            mine = validating.answered(body)
+            assert body == before, "no argument is changed"
+            if mine != theirs:
+                wrong.append((body["spec"], theirs, mine))
+    assert wrong == []
+
+
+def test_every_kind_and_many_rules_are_recorded() -> None:
+    counts = Counter(body["kind"] for body, _ in PAIRS)
+    assert min(counts.values()) >= 30, counts
+    assert len(counts) >= 9
+    rules = {
+        (reason, message.rpartition(": ")[2]) for _, answer in PAIRS for reason, message, _ in answer.get("causes", ())
+    }
+    assert len(rules) >= 80
+    assert sum(answer["code"] == 201 for _, answer in PAIRS) >= 10
+
+
+def test_the_comparison_says_that_there_is_no_control_plane(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.conformance.validating", "--plane", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).resolve().parents[2],
+    )
+    assert done.returncode == 2
+    assert f"no control plane is compared with: {tmp_path / 'kubeconfig'} is missing" in done.stderr
