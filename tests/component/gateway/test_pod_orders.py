@@ -348,3 +348,12 @@ async def test_an_order_that_is_not_meant_for_the_pod_evicts_nothing(
     answer = await gateway.call("POST", f"{PODS}/a/eviction", order)
     assert (answer.status_code, message in answer.json()["message"]) == (code, True), answer.text
     assert (await gateway.ok("GET", f"{PODS}/a"))["metadata"]["name"] == "a"
+
+
+@pytest.mark.parametrize("version", ["policy/v1", "policy/v1beta1"])
+async def test_both_versions_of_an_eviction_evict(version: str) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", PODS, pod("a"))
+    order = {"apiVersion": version, "kind": "Eviction", "metadata": {"name": "a"}}
+    assert (await gateway.call("POST", f"{PODS}/a/eviction", order)).status_code == 201
+    assert (await gateway.call("GET", f"{PODS}/a")).status_code == 404

@@ -91,15 +91,20 @@ async def read_object(
     return checked(found, expected, validation, problems_of(expected, known))
 
 
-def check_type(document: Mapping[str, Any], expected: Expected) -> None:
+def check_type(document: Mapping[str, Any], expected: Expected, *, older: str = "") -> None:
     """Check that an object is of the type that is expected, as far as it says its type.
+
+    Args:
+        document: the object.
+        expected: the type.
+        older: an older version of it that clients still send. Empty if there is none.
 
     Raises:
         StatusError: 400 if it is of another one.
     """
     wanted = f"{expected.group}/{expected.version}" if expected.group else expected.version
     said, kind = str(document.get("apiVersion") or wanted), str(document.get("kind") or expected.kind)
-    if (said, kind) == (wanted, expected.kind):
+    if kind == expected.kind and said in {wanted, f"{expected.group}/{older}" if older else wanted}:
         return
     why = f"no kind {quote(str(errors.shorten(kind)))} is registered for version {quote(str(errors.shorten(said)))}"
     version = quote(str(errors.shorten(said.rpartition("/")[2])))

@@ -113,7 +113,8 @@ def _named(path: ResourcePath, sent: Document) -> ResourcePath:
 
 def _check_names(path: ResourcePath, sent: Document) -> None:
     metadata, kind = sent.get("metadata") or {}, path.subresource.capitalize()
-    decoding.check_type(sent, _EXPECTED[path.subresource])
+    # kubectl before 1.22 drains with evictions of the older version.
+    decoding.check_type(sent, _EXPECTED[path.subresource], older="v1beta1" if path.subresource == EVICTION else "")
     if metadata.get("name", path.name) != path.name:
         raise bad_request(f"name in URL does not match name in {kind} object")
     if (metadata.get("namespace") or path.namespace) != path.namespace:
