@@ -60,6 +60,10 @@ check: $(READY) ## formatting, lints, types, layers
 kubectl: $(READY) ## get the kubectls that the tests use: Debian's package, and the newest, built with Go
 	@$(BIN)/python ops/kubectl-get
 
+.PHONY: karmadactl
+karmadactl: $(READY) ## get karmadactl, which Go builds in minutes, for its tests
+	@$(BIN)/python ops/kubectl-get --karmadactl
+
 .PHONY: test
 test: check ## every check and every test
 	@$(BIN)/python ops/kubectl-get --best-effort

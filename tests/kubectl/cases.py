@@ -34,6 +34,8 @@ from typing import Any
 import yaml
 
 ROOM = Path(__file__).parent
+KUBECTL = "kubectl"
+KARMADACTL = "karmadactl"
 _PARTS = frozenset({"code", "out", "err"})
 _STEP = frozenset(
     {
@@ -93,17 +95,24 @@ class Case:
     given: tuple[Any, ...]
     files: Mapping[str, str]
     steps: tuple[Step, ...]
+    program: str
+    """What runs its commands: `kubectl`, or `karmadactl` for those of the file of that name."""
+
     alone: bool
     """Whether it touches what other cases see, so that none may run at the same time."""
 
 
-@cache
-def table() -> tuple[Case, ...]:
-    """Every case, in the order of the files and their entries.
+def table(program: str = KUBECTL) -> tuple[Case, ...]:
+    """Every case of a program, in the order of the files and their entries.
 
     Raises:
         ValueError: a case has a field that is not known, or the name of another case.
     """
+    return tuple(case for case in _every() if case.program == program)
+
+
+@cache
+def _every() -> tuple[Case, ...]:
     cases = [case for path in sorted((ROOM / "cases").glob("*.yaml")) for case in _cases(path)]
     names = [case.name for case in cases]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -121,6 +130,7 @@ def _cases(path: Path) -> Iterator[Case]:
             given=tuple(entry.get("given", ())),
             files={name: _block(content) for name, content in entry.get("files", {}).items()},
             steps=tuple(_step(f"{path.name}: {entry['name']}", one) for one in entry["run"]),
+            program=path.stem if path.stem == KARMADACTL else KUBECTL,
             alone=entry.get("alone", False),
         )
 

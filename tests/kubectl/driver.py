@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import httpx
 from tests.kubectl import normal, objects
-from tests.kubectl.cases import Case, Step
+from tests.kubectl.cases import KUBECTL, Case, Step
 from tests.kubectl.programs import Kubectl
 from tests.kubectl.servers import Server
 from tests.support.waiting import until
@@ -148,6 +148,8 @@ class Driver:
 
     def _where(self, words: Sequence[str], places: Mapping[str, str]) -> list[str]:
         """The words of a command in the namespace of the case, unless it says another."""
+        if self.kubectl.program != KUBECTL:
+            return list(words)
         cache = ["--cache-dir", str(self.folder / "cache")]
         given = {"-n", "-A", "--namespace", "--all-namespaces"} & set(words)
         own = [] if given or words[:1] in (["completion"], ["kustomize"]) else ["-n", places["<ns>"]]

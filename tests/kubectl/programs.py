@@ -19,6 +19,9 @@ RECORDED: Final = ("1.20", "1.37")
 """The versions for which answers are recorded in `answers/`."""
 
 
+KARMADACTL: Final = Path(__file__).parent / "karmadactl"
+"""The module of karmadactl 1.16."""
+
 CLIENT: Final = Path(__file__).parent / "clientgo"
 """The module of the informer and the typed writers of client-go."""
 
@@ -31,6 +34,9 @@ class Kubectl:
     """Major and minor, such as `1.37`."""
 
     command: tuple[str, ...]
+
+    program: str = "kubectl"
+    """Which cases it runs. The commands of `karmadactl` are given as they are, without a namespace."""
 
 
 def cache_folder() -> Path:
@@ -50,11 +56,27 @@ def found() -> tuple[Kubectl, ...]:
 
 
 def clientgo() -> Path:
-    """Where the program of `CLIENT` is when it is built: its name says from which sources."""
+    """Where the program of `CLIENT` is when it is built."""
+    return _built(CLIENT)
+
+
+def karmadactl() -> tuple[Kubectl, ...]:
+    """The karmadactl that was built here, if there is one."""
+    program = karmadactl_place()
+    return (Kubectl("karmadactl-1.16", (str(program),), "karmadactl"),) if program.exists() else ()
+
+
+def karmadactl_place() -> Path:
+    """Where the program of `KARMADACTL` is when it is built."""
+    return _built(KARMADACTL)
+
+
+def _built(module: Path) -> Path:
+    """The name of what a module is built to says from which sources."""
     digest = hashlib.blake2b(digest_size=8)
     for name in ("main.go", "go.mod", "go.sum"):
-        digest.update((CLIENT / name).read_bytes())
-    return cache_folder() / f"clientgo-{digest.hexdigest()}"
+        digest.update((module / name).read_bytes())
+    return cache_folder() / f"{module.name}-{digest.hexdigest()}"
 
 
 def missing() -> list[str]:
@@ -66,14 +88,15 @@ def told() -> str:
     """What a run of tests says of them."""
     there = ", ".join(one.version for one in found()) or "none"
     lost = [f"kubectl {version}" for version in missing()] + ["client-go"] * (not clientgo().exists())
+    lost += ["karmadactl"] * (not karmadactl())
     if not lost:
-        return f"{there}, and client-go"
+        return f"{there}, client-go and karmadactl"
     return f"{there}; {' AND '.join(lost).upper()} MISSING, SO THEIR TESTS DID NOT RUN (`make kubectl` gets them)"
 
 
 def is_complete() -> bool:
     """Whether nothing is missing."""
-    return not missing() and clientgo().exists()
+    return not missing() and clientgo().exists() and bool(karmadactl())
 
 
 def version_of(program: str) -> str:

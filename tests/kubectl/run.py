@@ -23,12 +23,14 @@ from pathlib import Path
 
 import yaml
 from tests.kubectl import outcome, programs
-from tests.kubectl.cases import ROOM, Case, table
+from tests.kubectl.cases import KARMADACTL, KUBECTL, ROOM, Case, table
 from tests.kubectl.driver import Run, driven
 from tests.kubectl.fleet import machines
 from tests.kubectl.servers import Server, kubeconfig
 from tests.support.brokers import EmbeddedBroker
 from tests.support.live import running
+
+PROGRAMS = (KUBECTL, KARMADACTL)
 
 
 @asynccontextmanager
@@ -48,7 +50,7 @@ async def own_server(folder: Path) -> AsyncIterator[Server]:
 
 async def main(arguments: argparse.Namespace) -> int:
     """Run, and return the exit code."""
-    cases = [case for case in table() if re.search(arguments.only, case.name)]
+    cases = [case for program in PROGRAMS for case in table(program) if re.search(arguments.only, case.name)]
     with tempfile.TemporaryDirectory(prefix="table-") as folder:
         if arguments.kubeconfig:
             return await _on(Server(arguments.kubeconfig), cases, arguments)
@@ -56,11 +58,12 @@ async def main(arguments: argparse.Namespace) -> int:
             return await _on(server, cases, arguments)
 
 
-async def _on(server: Server, cases: Sequence[Case], arguments: argparse.Namespace) -> int:
+async def _on(server: Server, every: Sequence[Case], arguments: argparse.Namespace) -> int:
     counts: Counter[str] = Counter()
     failing: dict[str, set[str]] = {}
-    for kubectl in programs.found():
-        if arguments.kubectl not in {"", kubectl.version}:
+    for kubectl in (*programs.found(), *programs.karmadactl()):
+        cases = [case for case in every if case.program == kubectl.program]
+        if arguments.kubectl not in {"", kubectl.version} or not cases:
             continue
         began = time.monotonic()
         async with driven(server, kubectl) as driver:
@@ -74,7 +77,7 @@ async def _on(server: Server, cases: Sequence[Case], arguments: argparse.Namespa
             counts += _compare(kubectl.version, cases, runs, failing, show=not arguments.quiet)
     if arguments.renew:
         _renew(
-            failing, {case.name for case in cases}, {one for one in programs.RECORDED if arguments.kubectl in {"", one}}
+            failing, {case.name for case in every}, {one for one in programs.RECORDED if arguments.kubectl in {"", one}}
         )
     _say(" ".join(f"{name}={count}" for name, count in sorted(counts.items())))
     return 1 if counts["differs"] or counts["failed"] else 0

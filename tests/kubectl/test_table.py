@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from tests.conftest import RUN
 from tests.kubectl import outcome, programs
-from tests.kubectl.cases import Case, table
+from tests.kubectl.cases import KARMADACTL, KUBECTL, Case, table
 from tests.kubectl.driver import Run, driven
 from tests.kubectl.fleet import machines
 from tests.kubectl.programs import Kubectl
@@ -73,7 +73,7 @@ def test_the_table_is_long() -> None:
 
 @pytest.mark.parametrize("listed", [DIFFERS, NOT_YET], ids=["differs", "not_yet"])
 def test_what_is_listed_is_a_case_and_has_a_reason(listed: dict[str, str]) -> None:
-    names = {case.name for case in table()}
+    names = {case.name for program in (KUBECTL, KARMADACTL) for case in table(program)}
     assert [name for name in listed if name.partition("@")[0] not in names] == []
     assert [name for name in listed if name.partition("@")[2] not in {"", *programs.RECORDED}] == []
     assert [name for name, why in listed.items() if len(why.split()) < 3] == []

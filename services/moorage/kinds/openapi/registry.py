@@ -5,6 +5,7 @@ Files of data are read when one of their kinds is asked for, and a definition is
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
@@ -92,11 +93,27 @@ def definition(name: str) -> Schema:
     """
     if (found := _DEFINITIONS.get(name)) is not None:
         return found
+    with _LOCK:
+        return _built(name)
+
+
+def _built(name: str) -> Schema:
+    """Build a definition and those that it refers to. They are found by others when all of them are whole."""
+    for known in (_DEFINITIONS, _BEING_BUILT):
+        if (found := known.get(name)) is not None:
+            return found
     said = data.native()["definitions"].get(name)
     if said is None:
         raise LookupError(f"there is no definition {name}")
-    made = _DEFINITIONS[name] = Schema(Form(said["form"]), name=name)
-    _fill(made, said)
+    is_first = not _BEING_BUILT
+    made = _BEING_BUILT[name] = Schema(Form(said["form"]), name=name)
+    try:
+        _fill(made, said)
+        if is_first:
+            _DEFINITIONS.update(_BEING_BUILT)
+    finally:
+        if is_first:
+            _BEING_BUILT.clear()
     return made
 
 
@@ -106,7 +123,12 @@ def is_custom(name: str) -> bool:
 
 
 _DEFINITIONS: Final[dict[str, Schema]] = {}
-"""Definitions that are built, or are being built: they may refer to each other in a circle."""
+"""Definitions that are built."""
+
+_BEING_BUILT: Final[dict[str, Schema]] = {}
+"""Definitions that are being built, because they may refer to each other in a circle. Only one thread builds any."""
+
+_LOCK: Final = threading.RLock()
 
 
 @cache
