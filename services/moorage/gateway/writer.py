@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -189,11 +189,8 @@ class Writer:
                 raise errors.already_exists(kind.group, kind.plural, object_id.name)
             now = self._clock.now()
             uid = str(uuid.uuid4())
-            new = defaults.created(
-                self._prepared(document, kind, self._store.tables.index(DedicatedIndex).rules.values()),
-                uid=uid,
-                now=now,
-            )
+            prepared = self._prepared(document, kind, self._store.tables.index(DedicatedIndex).rules.values())
+            new = kind.definition.identified(defaults.created(prepared, uid=uid, now=now))
             wished = self._wishes(kind, None, resource, new, caller)
             by_default = kind.definition.taints_of_new(resource)
             wished = taint_edits.with_defaults(wished, by_default, now=now, actor=SYSTEM_ACTOR)
@@ -257,8 +254,9 @@ class Writer:
             goes = deletion.is_marked(new) and not deletion.is_held(new, kind.definition)
             if dry_run or goes:
                 last = self._as_if(kind, object_id, declared, shown)
-                if not dry_run:
-                    await self._remove(object_id, declared, verb, caller)
+                if dry_run:
+                    return _still_decided(kind, last, present, stored.object)
+                await self._remove(object_id, declared, verb, caller)
                 return last
             is_audited = not kind.definition.is_heartbeat(stored.object, new)
             return await self._write(kind, object_id, declared, verb, caller, is_audited=is_audited)
@@ -633,3 +631,29 @@ class Writer:
             outcome="committed",
             time=self._clock.now(),
         )
+
+
+def _still_decided(
+    kind: ServedKind, last: ShownObject, present: Mapping[str, Any], stored: Mapping[str, Any]
+) -> ShownObject:
+    """An object as a change would make it, before the services have decided anything about the change.
+
+    Args:
+        kind: of the object.
+        last: the object as it would be shown.
+        present: the object as it is shown now.
+        stored: the object as it was declared.
+    """
+    document = last.document
+    if not kind.definition.status_declared:
+        document.pop("status", None)
+        if "status" in present:
+            document["status"] = present["status"]
+    declared = stored["metadata"].get("annotations") or {}
+    decided = {
+        name: value for name, value in (present["metadata"].get("annotations") or {}).items() if name not in declared
+    }
+    if decided:
+        annotations = {**decided, **(document["metadata"].get("annotations") or {})}
+        document["metadata"] = {**document["metadata"], "annotations": annotations}
+    return unkept(last.version, document)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.controllers import ControllerKind, controller_columns
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from moorage.kinds.status.records import Document, Records
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.workloads import Job
+
+
+_CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
+_JOB_NAME: Final = "batch.kubernetes.io/job-name"
 
 
 def _ready(found: Object) -> str:
@@ -73,6 +77,28 @@ class JobKind(ControllerKind["Job"]):
         from moorage.core.admission.validation.jobs import validate_job_update
 
         return validate_job_update(before, after)
+
+    def identified(self, document: Document) -> Document:
+        """A job with labels that select its own pods, and the selector, unless the writer selects them by hand.
+
+        A job without labels has those of its pods.
+
+        See Kubernetes, "Job": `manualSelector`.
+        """
+        spec = document.get("spec") or {}
+        if spec.get("manualSelector") or spec.get("selector"):
+            return document
+        metadata, template = document["metadata"], spec.get("template") or {}
+        within = template.get("metadata") or {}
+        own = {
+            **dict.fromkeys((_CONTROLLER_UID, _CONTROLLER_UID.rpartition("/")[2]), metadata["uid"]),
+            **dict.fromkeys((_JOB_NAME, _JOB_NAME.rpartition("/")[2]), metadata["name"]),
+        }
+        labels = {**(within.get("labels") or {}), **own}
+        labelled = {**template, "metadata": {**within, "labels": labels}}
+        metadata = metadata if metadata.get("labels") else {**metadata, "labels": labels}
+        selector = {"matchLabels": {_CONTROLLER_UID: metadata["uid"]}}
+        return {**document, "metadata": metadata, "spec": {**spec, "selector": selector, "template": labelled}}
 
     def counted(self, counts: Counts, resource: ResourceDeclared, records: Records) -> Document:
         """See `ControllerKind`."""

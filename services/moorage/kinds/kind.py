@@ -238,6 +238,10 @@ class Kind(ABC, Generic[ResourceT]):
         """A new object with the defaults that only creation sets."""
         return document
 
+    def identified(self, document: Document) -> Document:
+        """A new object, which has its uid now, with the defaults that follow from it."""
+        return document
+
     def taints_of_new(self, resource: ResourceT) -> Sequence[Taint]:
         """The taints that a new target gets by default, beside those that it names."""
         return ()

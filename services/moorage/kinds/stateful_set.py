@@ -26,7 +26,7 @@ class StatefulSetKind(ControllerKind["StatefulSet"]):
     short_names = ("sts",)
     order = 60
     scaled = True
-    shown_zeros = frozenset({"availableReplicas", "replicas"})
+    shown_zeros = frozenset({"availableReplicas", "collisionCount", "replicas"})
     label_names = True
     api_columns = (TableColumn("Ready", ready_of("readyReplicas", "replicas")), AGE, CONTAINERS, IMAGES)
 
@@ -53,6 +53,7 @@ class StatefulSetKind(ControllerKind["StatefulSet"]):
             **super().counted(counts, resource, records),
             "updatedReplicas": new,
             "currentReplicas": new if current == update else counts.replicas - new,
+            "collisionCount": 0,
             "currentRevision": current,
             "updateRevision": update,
         }

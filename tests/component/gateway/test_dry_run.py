@@ -64,3 +64,13 @@ async def test_rules_and_conflicts_are_found_without_writing() -> None:
     assert (await gateway.call("PUT", f"{NODES}/n1?dryRun=All", stale)).status_code == 409
     assert (await gateway.call("DELETE", f"{NODES}/n2?dryRun=All")).status_code == 404
     assert len(gateway.declared) == 1
+
+
+async def test_a_change_keeps_the_present_status_and_what_the_services_have_noted() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", DEPLOYMENTS, deployment())
+    before = await gateway.ok("GET", f"{DEPLOYMENTS}/web")
+    would_be = await gateway.ok("PATCH", f"{DEPLOYMENTS}/web?dryRun=All", {"spec": {"replicas": 7}})
+    assert would_be["spec"]["replicas"] == 7
+    assert would_be["status"] == before["status"]
+    assert would_be["metadata"].get("annotations") == before["metadata"].get("annotations")

@@ -206,7 +206,7 @@ def test_the_command_line_describes_it(gateway: Fixture) -> None:
     asyncio.run(gateway.ok("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}}))
     told = run("describe", "berth/b1").stdout.splitlines()
     assert told[:2] == ["Name:           b1", "Namespace:      default"]
-    assert told[-2:] == ["Length:         12 m", "Nodes:          1"]
+    assert told[-3:] == ["Length:         12 m", "Nodes:          1", "Events:         <none>"]
 
 
 @pytest.mark.usefixtures("added")

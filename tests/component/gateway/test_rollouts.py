@@ -321,3 +321,47 @@ async def test_a_deployment_is_told_of_its_first_pods() -> None:
         (told,) = found["items"]
         assert told["message"] == f"Scaled up replica set web-{hashed(gateway)} from 0 to 2"
         assert (told["involvedObject"]["kind"], told["involvedObject"]["name"]) == ("Deployment", "web")
+
+
+async def test_pods_of_a_controller_say_how_their_names_are_made() -> None:
+    gateway = Fixture()
+    sets = deployment() | {"kind": "StatefulSet"}
+    sets["spec"] = {**sets["spec"], "serviceName": "peers", "template": template(), "replicas": 1}
+    await gateway.ok("POST", f"{APPS}/statefulsets", sets)
+    make(gateway, "web-0", kind="StatefulSet")
+    pod = await gateway.ok("GET", f"{PODS}/web-0")
+    assert pod["metadata"]["generateName"] == "web-"
+    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("web-0", "peers")
+
+
+async def test_a_job_selects_its_own_pods() -> None:
+    gateway = Fixture()
+    jobs = "/apis/batch/v1/namespaces/default/jobs"
+    job: Json = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "web"},
+        "spec": {
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "app:1"}]}},
+        },
+    }
+    made = await gateway.ok("POST", jobs, job)
+    uid = made["metadata"]["uid"]
+    assert made["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    assert made["spec"]["template"]["metadata"]["labels"] == {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": "web",
+        "controller-uid": uid,
+        "job-name": "web",
+    }
+    make(gateway, "web-x", kind="Job")
+    listed = await gateway.ok("GET", f"{PODS}?labelSelector=job-name=web")
+    assert [one["metadata"]["name"] for one in listed["items"]] == ["web-x"]
+    again = await gateway.ok("PATCH", f"{jobs}/web", {"spec": {"suspend": True}})
+    assert again["spec"]["selector"] == made["spec"]["selector"]
+    by_hand: Json = {**job, "metadata": {"name": "own"}, "spec": {**job["spec"], "manualSelector": True}}
+    by_hand["spec"]["selector"] = {"matchLabels": {"a": "b"}}
+    by_hand["spec"]["template"] = {**job["spec"]["template"], "metadata": {"labels": {"a": "b"}}}
+    own = await gateway.ok("POST", jobs, by_hand)
+    assert own["spec"]["selector"] == {"matchLabels": {"a": "b"}}
+    assert own["spec"]["template"]["metadata"]["labels"] == {"a": "b"}

@@ -149,7 +149,18 @@ def _from_template(
     if kept is not None:
         (reference,) = metadata["ownerReferences"]
         metadata["ownerReferences"] = [{**reference, "kind": kept.kind, "name": kept.name, "uid": kept.uid}]
-    return {**pod, "metadata": metadata}
+    metadata["generateName"] = f"{metadata['ownerReferences'][0]['name']}-"
+    return {**_with_identity(pod, owner), "metadata": metadata}
+
+
+def _with_identity(pod: Document, owner: ResourceDeclared) -> Document:
+    """A pod of a StatefulSet with the host name under which others of the set find it."""
+    if owner.kind != "StatefulSet":
+        return pod
+    spec = {**pod["spec"], "hostname": pod["metadata"]["name"]}
+    if service := (owner.object.get("spec") or {}).get("serviceName"):
+        spec["subdomain"] = service
+    return {**pod, "spec": spec}
 
 
 def with_reports(pod: Document, reports: Sequence[WorkloadConditionChanged]) -> Document:
