@@ -69,7 +69,7 @@ async def test_a_restarted_worker_goes_on_where_the_one_before_it_stopped(broker
 async def test_a_stop_in_the_middle_of_the_work_loses_and_doubles_nothing(broker: Broker, topic_prefix: str) -> None:
     settings = settings_for(broker.bootstrap, topic_prefix, batch_max_records=10)
     await make_toys(settings)
-    work = numbers(2000)
+    work = numbers(4000)  # more than four services process before they stop
     await write_numbers(settings, work)
     stops = 0
     for _ in range(4):
@@ -78,7 +78,7 @@ async def test_a_stop_in_the_middle_of_the_work_loses_and_doubles_nothing(broker
             await until(lambda service=service: len(service.batches) >= 8, message="no batches")  # type: ignore[misc]  # mypy cannot infer a lambda with a default
         stops += 1
     async with worker_for(Counter(), settings):
-        await all_counted(settings, 2000)
+        await all_counted(settings, len(work), 180.0)
     assert stops == 4
     assert_exactly_once(await counted(settings), work)
 
@@ -177,7 +177,7 @@ async def test_a_process_killed_at_any_moment_loses_and_doubles_nothing(
             await writing
         work += part
     async with counting(settings):
-        await all_counted(settings, len(work))
+        await all_counted(settings, len(work), 180.0)
     assert_exactly_once(await counted(settings), work)
 
 

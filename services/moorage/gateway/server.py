@@ -37,6 +37,10 @@ _log = structlog.get_logger(__name__)
 _FIRST = 5.0  # seconds in which the first configuration is usually written
 _LOOK = 1.0  # seconds between two checks of the age of the tables
 
+_IDLE = 90
+"""Seconds for which an idle connection stays open, as in Kubernetes. Go's clients close theirs then, so that few
+requests are sent just as the connection is closed."""
+
 Ready = Callable[[str], None]
 
 
@@ -196,6 +200,7 @@ async def http_server(app: object, sock: socket.socket) -> AsyncIterator[asyncio
         access_log=False,
         lifespan="on",
         server_header=False,
+        timeout_keep_alive=_IDLE,
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=65_536,
     )

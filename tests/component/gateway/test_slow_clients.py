@@ -14,11 +14,12 @@ import pytest
 from tests.component.gateway.double import Fixture, Json, node
 from tests.support.waiting import until
 
+from moorage.gateway import server
 from moorage.gateway.http import bodies, protocol
 from moorage.gateway.server import http_server, listen
 
 NODES = "/api/v1/nodes"
-PLENTY = 10.0  # seconds within which an answer comes on a busy machine
+PLENTY = 60.0  # seconds within which an answer comes on a busy machine
 
 
 class Served:
@@ -171,3 +172,11 @@ async def test_watches_that_nobody_reads_take_little_and_disturb_nobody() -> Non
             tracemalloc.stop()
         assert grown < 40_000_000, "one copy for each watch would be 100 MB"
         assert (await server.get(f"{NODES}/n1"))["metadata"]["annotations"]["number"] == "139"
+
+
+async def test_an_idle_connection_ends_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_IDLE", 0)
+    async with served(Fixture()) as gateway, gateway.connected() as (reader, writer), asyncio.timeout(PLENTY):
+        writer.write(b"GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        assert b" 200 " in await reader.readline()
+        await reader.read()  # until the connection ends, though the client wants to go on

@@ -51,8 +51,8 @@ _ANSWER_SECONDS: Final = 30.0
 _GRACE_SECONDS: Final = 1.0
 _UNKNOWN: Final = "it is not known whether the object was written"
 _IDLE_SECONDS: Final = 2.0
-"""For how long an idle connection is used again. The leader closes it after five seconds, and a request that is sent at
-that moment would fail."""
+"""For how long an idle connection is used again, well within the time for which the leader keeps it open. A request
+that is sent as the connection is closed would fail."""
 
 _AT_ONCE: Final = 100
 _NOT_FORWARDED: Final = frozenset(
