@@ -40,8 +40,9 @@ _SAME: Final = (
     (r"[ \t]+", " "),
     (r" +$", ""),
     (r"(Successfully assigned \S+ to )[\w.-]+", r"\1NODE"),
-    # Whether a diff shows the time of a field manager depends on the second in which it was made.
+    # In which order a diff shows the field managers, and so what moves, depends on the seconds in which they wrote.
     (r'^[-+] time: "TIME"\n', ""),
+    (r"^[-+] (- apiVersion|fieldsType|fieldsV1|manager|operation|f:|k:\{|v:|\.:).*\n", ""),
     # kubectl's own race at the end of its patience: it is cancelled, or sees that its watch was.
     (r"^[EWIF] LOG\] .*(very short watch|context deadline exceeded).*\n", ""),
 )
