@@ -177,7 +177,7 @@ async def test_a_process_killed_at_any_moment_loses_and_doubles_nothing(
             await writing
         work += part
     async with counting(settings):
-        await all_counted(settings, len(work), 180.0)
+        await all_counted(settings, len(work))
     assert_exactly_once(await counted(settings), work)
 
 

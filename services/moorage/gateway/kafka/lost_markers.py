@@ -3,24 +3,22 @@
 Kafka confirms a commit before it has written the markers of the transaction. A broker that ends in between may lose
 them: after its restart the coordinator takes a partition that has no leader yet as deleted, and skips its marker
 (docs/decisions/0013). Readers cannot get past such a record, and the next transaction of the same id decides what
-becomes of it. No gateway has answered that it is written (docs/decisions/0013), so it is aborted.
+becomes of it. No gateway has answered that it is written (docs/decisions/0041), so it is aborted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 import structlog
 from aiokafka import AIOKafkaProducer, TopicPartition
 
 from moorage.gateway.metrics import Metrics
+from moorage.runtime.kafka.fenced_producer import write_to_each
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.settings import Settings
 
 _log = structlog.get_logger(__name__)
-
-_SWEEP_KEY: Final = b"sweep"  # compacted topics accept no record without a key
 
 
 async def end_open_transactions(
@@ -52,8 +50,5 @@ async def end_open_transactions(
     metrics.lost_markers.inc()
     _log.warning("gateway.marker_lost", open=[f"{tp.topic}/{tp.partition}" for tp in still_open])
     await producer.begin_transaction()
-    sent = [await producer.send(tp.topic, key=_SWEEP_KEY, partition=tp.partition) for tp in still_open]
-    # A partition is part of the transaction, and gets its marker, only after it has accepted a record.
-    for delivered in sent:
-        await delivered
+    await write_to_each(producer, still_open)
     await producer.abort_transaction()

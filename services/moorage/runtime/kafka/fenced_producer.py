@@ -22,6 +22,19 @@ _ABORT_TIMEOUT = 3.0
 _SWEEP_KEY = b"sweep"  # compacted topics accept no record without a key
 
 
+async def write_to_each(producer: AIOKafkaProducer, partitions: Iterable[TopicPartition]) -> None:
+    """Write a record without effect to each partition, in a transaction that will be aborted.
+
+    A partition is part of the transaction, and gets its marker, only after it has accepted a record.
+
+    Raises:
+        KafkaError: a partition has not accepted it.
+    """
+    sent = [await producer.send(tp.topic, key=_SWEEP_KEY, partition=tp.partition) for tp in partitions]
+    for delivered in sent:
+        await delivered
+
+
 class PartitionProducer:
     """A transactional producer with the partition's own transactional id.
 
@@ -99,12 +112,9 @@ class PartitionProducer:
         async with asyncio.timeout(2 * self._settings.transaction_timeout_ms / 1000):
             await producer.begin_transaction()
             self._in_transaction = True
-            sent = [await producer.send(tp.topic, key=_SWEEP_KEY, partition=tp.partition) for tp in partitions]
+            await write_to_each(producer, partitions)
             if offsets:
                 await producer.send_offsets_to_transaction(dict(offsets), self._group)
-            # A partition is part of the transaction, and gets its marker, only after it has accepted a record.
-            for delivered in sent:
-                await delivered
             await producer.abort_transaction()
             self._in_transaction = False
 
