@@ -6,8 +6,9 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import kubernetes
@@ -22,6 +23,8 @@ from tests.support.brokers import Broker
 from tests.support.commands import program
 from tests.support.live import Live, running
 from tests.support.waiting import until
+
+Found = TypeVar("Found")
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
@@ -63,6 +66,17 @@ async def _in_a_thread(call: Callable[[], None]) -> None:
     await asyncio.to_thread(call)
 
 
+def _retried(change: Callable[[], Found], times: int = 10) -> Found:
+    """Read and write again on a conflict, as client-go's RetryOnConflict: a controller may write the status between."""
+    for _ in range(times - 1):
+        try:
+            return change()
+        except kubernetes.client.ApiException as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+    return change()
+
+
 def _until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
     asyncio.run(until(holds, seconds))
 
@@ -88,9 +102,12 @@ async def test_the_typed_client_reads_and_writes(server: Server) -> None:
             apps.create_namespaced_deployment("default", body)
             _until(lambda: apps.read_namespaced_deployment("typed", "default").status.ready_replicas == 2)
 
-            scale = apps.read_namespaced_deployment_scale("typed", "default")
-            scale.spec.replicas = 3
-            apps.replace_namespaced_deployment_scale("typed", "default", scale)
+            def scaled() -> None:
+                scale = apps.read_namespaced_deployment_scale("typed", "default")
+                scale.spec.replicas = 3
+                apps.replace_namespaced_deployment_scale("typed", "default", scale)
+
+            _retried(scaled)
             apps.patch_namespaced_deployment_scale("typed", "default", {"spec": {"replicas": 1}})
             _until(lambda: len(core.list_namespaced_pod("default", label_selector="app=typed").items) == 1)
 
@@ -108,9 +125,13 @@ async def test_the_typed_client_reads_and_writes(server: Server) -> None:
 
             _until(replaced)
 
-            node = core.read_node("one")
-            node.spec.taints = [kubernetes.client.V1Taint(key="typed", value="yes", effect="PreferNoSchedule")]
-            core.replace_node("one", node)
+            def tainted() -> kubernetes.client.V1Node:
+                node = core.read_node("one")
+                node.spec.taints = [kubernetes.client.V1Taint(key="typed", value="yes", effect="PreferNoSchedule")]
+                core.replace_node("one", node)
+                return node
+
+            node = _retried(tainted)
             assert [one.key for one in core.read_node("one").spec.taints] == ["typed"]
             core.patch_node("one", {"spec": {"taints": None}})
             assert core.read_node("one").spec.taints is None
