@@ -51,6 +51,27 @@ class PodOrder(Model):
     actor: str = ""
 
 
+class PodMetadata(Model):
+    """The metadata of one of the pods that a controller's template makes, as somebody has changed it.
+
+    Like an order, it is in the record of the controller, counts for the pod with this uid alone, and is left out of
+    later records when that pod has ended.
+    """
+
+    pod: str
+    """The key of the pod."""
+
+    uid: str
+    labels: dict[str, str] = Field(default_factory=dict)
+    """All of its labels, instead of those of the template. Budgets select by them too."""
+
+    annotations: dict[str, str] = Field(default_factory=dict)
+    """All of its annotations, instead of those of the template."""
+
+    managed_fields: tuple[dict[str, Any], ...] = ()
+    """Who has set which of them (`metadata.managedFields`)."""
+
+
 class ResourceDeclared(Model):
     """One resource as admitted. Topic `resources`, keyed by kind, namespace and name.
 
@@ -70,6 +91,13 @@ class ResourceDeclared(Model):
 
     pods: tuple[PodOrder, ...] = ()
     """For a controller: the orders about its pods that may not be carried out yet."""
+
+    pod_metadata: tuple[PodMetadata, ...] = ()
+    """For a controller: the metadata of those of its pods for which somebody has changed it."""
+
+    def metadata_of(self, uid: str) -> PodMetadata | None:
+        """The changed metadata of one of its pods. None if nobody has changed it."""
+        return next((one for one in self.pod_metadata if one.uid == uid), None)
 
     @property
     def kind(self) -> str:

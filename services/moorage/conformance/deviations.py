@@ -323,6 +323,13 @@ class Deviation(Enum):
         "The pods of a Deployment are decided on as a whole, in the partition of its key.",
         (),
     )
+    CONTROLLERS_RELEASE_NO_PODS = DeviationEntry(
+        "controllers-release-no-pods",
+        "Labels by which a controller selects its pods cannot be changed on one of them.",
+        "The controller releases the pod, which stays by itself, and makes another one.",
+        "A pod without a controller has no template that it could be shown from.",
+        (),
+    )
     NO_PROGRESS_DEADLINE = DeviationEntry(
         "no-progress-deadline",
         "A rollout that makes no progress stays `Progressing` with the reason `ReplicaSetUpdated`.",

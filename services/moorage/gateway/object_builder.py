@@ -6,6 +6,7 @@ from typing import Any
 
 from moorage.core.admission.field_defaults import with_field_defaults
 from moorage.kinds.kind import Kind, discovered
+from moorage.kinds.status.namespaces import names
 from moorage.kinds.status.records import Document, ObjectId, Records
 from moorage_schemas.resource import ResourceDeclared
 
@@ -26,10 +27,21 @@ class ObjectBuilder:
     @property
     def always(self) -> frozenset[ObjectId]:
         """Objects that exist now although nobody has declared them."""
+        kinds, namespaces = self._kinds.values(), names(self._records)
         return frozenset(
-            ObjectId(kind.kind, "", name)
-            for kind in self._kinds.values()
-            for name in (*kind.built_in, *kind.implied(self._records))
+            (
+                *(
+                    ObjectId(kind.kind, "", name)
+                    for kind in kinds
+                    for name in (*kind.built_in, *kind.implied(self._records))
+                ),
+                *(
+                    ObjectId(kind.kind, namespace, name)
+                    for kind in kinds
+                    for name in kind.in_each_namespace
+                    for namespace in namespaces
+                ),
+            )
         )
 
     def build(self, object_id: ObjectId) -> Document | None:
@@ -41,8 +53,11 @@ class ObjectBuilder:
         return self._built(object_id, self._records)
 
     def build_as_if(self, object_id: ObjectId, declared: ResourceDeclared) -> Document | None:
-        """Return an object as it would be if that were declared. None if it would not be there."""
-        return self._built(object_id, self._records.with_resource(object_id.key, declared))
+        """Return an object as it would be if that were declared: the object itself, or the controller of a pod.
+
+        None if it would not be there.
+        """
+        return self._built(object_id, self._records.with_resource(declared.key, declared))
 
     def _built(self, object_id: ObjectId, records: Records) -> Document | None:
         kind = self._kinds.get(object_id.kind)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from moorage.core.admission.field_defaults import in_stored_form, with_field_def
 from moorage.core.apimachinery.field_errors import FieldError
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
-from moorage.gateway.admission import defaults, deletion, pod_orders, taint_edits, validation
+from moorage.gateway.admission import defaults, deletion, made_pods, taint_edits, validation
 from moorage.gateway.admission.deletion import Deleted, DeleteOptions
 from moorage.gateway.admission.namespaces import check_namespace
 from moorage.gateway.durable_log import Log, Write
@@ -36,6 +36,7 @@ from moorage_schemas.condition import ConditionReported
 from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import PodOrder, ResourceDeclared, TaintWish, resource_partition_key
 from moorage_schemas.resources.configuration import CONFIGURATION_KIND, MoorageConfiguration
 from moorage_schemas.resources.dedicated import DedicatedNodes
@@ -228,8 +229,13 @@ class Writer:
             resource = validation.typed(wanted, kind)
             meta = resource.metadata
             self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
-            stored = self._declared(kind, object_id)
             broken = validation.broken_rules(resource, wanted, kind, self._switches(), before=present)
+            if made_pods.is_made(object_id, self._store.tables):
+                validation.refuse(kind, object_id.name, broken)
+                return await self._change_made(
+                    kind, object_id, shown, wanted, verb=verb, caller=caller, dry_run=dry_run
+                )
+            stored = self._declared(kind, object_id)
             prepared = self._prepared(wanted, kind, (), broken)  # rules for dedicated nodes apply only to new pods
             broken = [*deletion.validate_finalizers(stored.object, prepared), *broken]
             validation.refuse(kind, object_id.name, [*broken, *kind.definition.validate_update(present, prepared)])
@@ -249,7 +255,8 @@ class Writer:
                 object=new,
                 version=stored.version + 1,
                 wishes=taint_edits.merged(stored.wishes, wished, applied),
-                pods=pod_orders.standing(stored.pods, self._store.tables),
+                pods=made_pods.standing(stored.pods, self._store.tables),
+                pod_metadata=made_pods.standing_metadata(stored.pod_metadata, self._store.tables),
             )
             goes = deletion.is_marked(new) and not deletion.is_held(new, kind.definition)
             if dry_run or goes:
@@ -282,7 +289,7 @@ class Writer:
             shown = self._shown(kind, object_id)
             _check_may_delete(kind, object_id, shown, preconditions)
             _check_not_refused(kind, object_id, "deleted")
-            if pod_orders.is_made(object_id, self._store.tables):
+            if made_pods.is_made(object_id, self._store.tables):
                 return await self._end(object_id, shown, caller, dry_run=dry_run)
             stored = self._declared(kind, object_id)
             return await self._delete(kind, object_id, stored, options, caller, dry_run=dry_run)
@@ -343,8 +350,8 @@ class Writer:
         async with self._locks.held(object_id):
             self._ensure_writable()
             shown = self._shown(kind, object_id)
-            pod_orders.check_unbound(shown.document, uid)
-            if pod_orders.is_made(object_id, self._store.tables):
+            made_pods.check_unbound(shown.document, uid)
+            if made_pods.is_made(object_id, self._store.tables):
                 await self._order(object_id, "bind", caller, node=node, dry_run=dry_run)
             elif not dry_run:
                 stored = self._declared(kind, object_id)
@@ -359,10 +366,51 @@ class Writer:
             shown = self._store.get(object_id) or shown
         return Deleted(shown.document, gone=False)
 
+    async def _change_made(
+        self,
+        kind: ServedKind,
+        object_id: ObjectId,
+        shown: ShownObject,
+        wanted: Document,
+        *,
+        verb: str,
+        caller: Caller,
+        dry_run: bool,
+    ) -> ShownObject:
+        """Change the labels and annotations of a pod that a controller makes."""
+        present = shown.document
+        async with self._controller_of(object_id) as (placed, stored):
+            made_pods.check_metadata_alone(present, wanted, stored.key)
+            made_pods.check_selected(wanted, present, stored)
+            changed = made_pods.changed_metadata(object_id.key, placed.uid, wanted)
+            if changed == made_pods.changed_metadata(object_id.key, placed.uid, present):
+                return shown
+            others = made_pods.standing_metadata(stored.pod_metadata, self._store.tables)
+            metadata = (*(one for one in others if one.uid != placed.uid), changed)
+            declared = stored.model_copy(update={"pod_metadata": metadata, "version": stored.version + 1})
+            if dry_run:
+                return self._as_if(kind, object_id, declared, shown)
+            await self._write_controller(object_id, placed, declared, verb, caller)
+        return self._shown(kind, object_id)
+
     async def _order(
         self, object_id: ObjectId, verb: str, caller: Caller, *, node: str = "", dry_run: bool = False
     ) -> None:
-        """Write an order about a pod that a controller makes into the record of the controller."""
+        """Write an order about a pod that a controller makes."""
+        async with self._controller_of(object_id) as (placed, stored):
+            order = PodOrder(pod=object_id.key, uid=placed.uid, node=node, time=self._clock.now(), actor=caller.actor)
+            others = (one for one in made_pods.standing(stored.pods, self._store.tables) if one.uid != placed.uid)
+            declared = stored.model_copy(update={"pods": (*others, order), "version": stored.version + 1})
+            if not dry_run:
+                await self._write_controller(object_id, placed, declared, verb, caller)
+
+    @asynccontextmanager
+    async def _controller_of(self, object_id: ObjectId) -> AsyncIterator[tuple[WorkloadPlaced, ResourceDeclared]]:
+        """The decision about a pod that a controller makes, and its controller, which nobody else changes meanwhile.
+
+        Raises:
+            StatusError: 404 if there is no such pod any more.
+        """
         tables = self._store.tables
         placed = tables.placements.get(object_id.key)
         owner_id = ObjectId.of(placed.owner.key) if placed is not None else object_id
@@ -370,13 +418,16 @@ class Writer:
             stored, placed = tables.resources.get(owner_id.key), tables.placements.get(object_id.key)
             if stored is None or placed is None or placed.owner_uid != stored.uid:
                 raise errors.not_found("", POD_KIND.plural, object_id.name)
-            order = PodOrder(pod=object_id.key, uid=placed.uid, node=node, time=self._clock.now(), actor=caller.actor)
-            others = (one for one in pod_orders.standing(stored.pods, tables) if one.uid != placed.uid)
-            declared = stored.model_copy(update={"pods": (*others, order), "version": stored.version + 1})
-            if not dry_run:
-                meta = self._meta(owner_id, event_id(owner_id.key, declared.uid, declared.version), caller)
-                audited = self._audit(object_id, declared, verb, caller).model_copy(update={"uid": placed.uid})
-                await self._commit(owner_id, declared, meta, audited)
+            yield placed, stored
+
+    async def _write_controller(
+        self, object_id: ObjectId, placed: WorkloadPlaced, declared: ResourceDeclared, verb: str, caller: Caller
+    ) -> None:
+        """Write the record of a controller because of one of its pods."""
+        owner_id = ObjectId.of(declared.key)
+        meta = self._meta(owner_id, event_id(owner_id.key, declared.uid, declared.version), caller)
+        audited = self._audit(object_id, declared, verb, caller).model_copy(update={"uid": placed.uid})
+        await self._commit(owner_id, declared, meta, audited)
 
     async def report(self, reports: Iterable[ConditionReported], caller: Caller) -> None:
         """Write condition reports. They count when condition-ingest has accepted them.
@@ -499,14 +550,15 @@ class Writer:
 
     def _may_be_declared(self, kind: ServedKind, object_id: ObjectId) -> bool:
         """Whether an object that is shown may be created, because it is only there while others imply it."""
-        return object_id.name not in kind.definition.built_in and self._implied(kind, object_id) is not None
+        is_built_in = kind.definition.is_built_in(object_id, self._store.tables)
+        return not is_built_in and self._implied(kind, object_id) is not None
 
     def _implied(self, kind: ServedKind, object_id: ObjectId) -> Document | None:
         """An object that exists although nobody has declared it, and that may be declared. None for any other."""
         definition, name, tables = kind.definition, object_id.name, self._store.tables
         if object_id.key in tables.resources or definition.refusal(name, "changed"):
             return None
-        if name not in definition.built_in and name not in definition.implied(tables):
+        if not definition.is_built_in(object_id, tables) and name not in definition.implied(tables):
             return None
         shown = self._store.get(object_id)
         return shown.document if shown is not None else None

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from moorage.core.admission.field_defaults import with_field_defaults
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.controllers import ControllerKind, controller_columns
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, of
 from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, SELECTOR, labels_text, number
 
 if TYPE_CHECKING:
+    from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
     from moorage.kinds.status.controllers import Counts
     from moorage.kinds.status.records import Document, Records
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.workloads import DaemonSet
+
+
+_TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+"""The annotation by which Kubernetes counts the templates of a daemon set."""
+
+
+def _with_template_generation(document: dict[str, Any], number: int) -> dict[str, Any]:
+    metadata = document["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), _TEMPLATE_GENERATION: str(number)}
+    return {**document, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _ready(found: Object) -> str:
@@ -63,6 +75,18 @@ class DaemonSetKind(ControllerKind["DaemonSet"]):
         from moorage.core.admission.validation.workloads import validate_daemon_set
 
         return validate_daemon_set(document)
+
+    def created(self, document: dict[str, Any], gates: FeatureGates) -> dict[str, Any]:
+        """See `Kind`."""
+        return _with_template_generation(super().created(document, gates), 1)
+
+    def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Kind`. Only a changed template changes the number of the template."""
+        known = str((at(shown, "metadata", "annotations") or {}).get(_TEMPLATE_GENERATION, ""))
+        before = int(known) if known.isdecimal() else 0
+        wanted = with_field_defaults(wanted)
+        is_other = at(wanted, "spec", "template") != at(with_field_defaults({**shown}), "spec", "template")
+        return _with_template_generation(wanted, before + is_other or 1)
 
     def counted(self, counts: Counts, resource: ResourceDeclared, records: Records) -> Document:
         """See `ControllerKind`."""

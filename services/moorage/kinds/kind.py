@@ -134,7 +134,10 @@ class Kind(ABC, Generic[ResourceT]):
     """Whether its status counts other objects. It is counted once after many records."""
 
     built_in: ClassVar[tuple[str, ...]] = ()
-    """The names of objects that exist although nobody has declared them."""
+    """The names of objects without a namespace that exist although nobody has declared them."""
+
+    in_each_namespace: ClassVar[tuple[str, ...]] = ()
+    """The names of objects that every namespace has although nobody has declared them."""
 
     deleted_is_returned: ClassVar[bool] = False
     """Whether the answer to a deletion is the object, as in Kubernetes. Otherwise, it is a status."""
@@ -338,7 +341,7 @@ class Kind(ABC, Generic[ResourceT]):
         """An object as the API shows it, without a resource version. None if there is none."""
         resource = records.resources.get(object_id.key)
         if resource is None:
-            return self.built_in_object(object_id.name, records) if object_id.name in self.built_in else None
+            return self.built_in_object(object_id, records) if self.is_built_in(object_id, records) else None
         status = self.status(resource, records)
         return {**resource.object, **({"status": status} if status is not None else {})}
 
@@ -350,9 +353,19 @@ class Kind(ABC, Generic[ResourceT]):
         """The names of objects without a namespace that exist because of others, apart from those of `built_in`."""
         return ()
 
-    def built_in_object(self, name: str, records: Records) -> Document:
-        """An object of `built_in`, as long as nobody has declared it. Every kind that has one says what it is."""
-        raise NotImplementedError(f"{self.kind} has no built-in object {name}")
+    def is_built_in(self, object_id: ObjectId, records: Records) -> bool:
+        """Whether an object need not be declared: one of `built_in`, or of `in_each_namespace` in one that exists."""
+        if object_id.name in self.built_in:
+            return True
+        if object_id.name not in self.in_each_namespace:
+            return False
+        from moorage.kinds.status.namespaces import exists
+
+        return exists(object_id.namespace, records)
+
+    def built_in_object(self, object_id: ObjectId, records: Records) -> Document:
+        """An object of `is_built_in`, as long as nobody has declared it. Every kind that has one says what it is."""
+        raise NotImplementedError(f"{self.kind} has no built-in object {object_id.name}")
 
     def converted(self, document: Mapping[str, Any], version: str) -> Mapping[str, Any]:
         """A stored object in the words of one of the kind's versions."""
@@ -395,8 +408,9 @@ class Kind(ABC, Generic[ResourceT]):
         yield from (f"it says no {name}" for name in missing)
         if not self.versions:
             yield "it has no version"
-        if self.built_in and type(self).built_in_object is Kind.built_in_object:
-            yield f"it names the built-in object {self.built_in[0]} and has no built_in_object"
+        built_in = (*self.built_in, *self.in_each_namespace)
+        if built_in and type(self).built_in_object is Kind.built_in_object:
+            yield f"it names the built-in object {built_in[0]} and has no built_in_object"
         if self.other_groups and type(self).in_group is Kind.in_group:
             yield f"it names the group {self.other_groups[0][0]} and has no in_group"
 

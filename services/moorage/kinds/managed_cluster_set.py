@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
     from moorage.kinds.status.index import Index
-    from moorage.kinds.status.records import Document, Records
+    from moorage.kinds.status.records import Document, ObjectId, Records
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.managed import ManagedClusterSet
 
@@ -116,11 +116,12 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
 
         return set_status(resource.name, records.index(ManagedIndex))
 
-    def built_in_object(self, name: str, records: Records) -> Document:
+    def built_in_object(self, object_id: ObjectId, records: Records) -> Document:
         """See `Kind`."""
         from moorage.kinds.status.managed_index import ManagedIndex
         from moorage.kinds.status.ocm import built_in_set, set_status
 
+        name = object_id.name
         return {**built_in_set(name), "status": set_status(name, records.index(ManagedIndex))}
 
     def refusal(self, name: str, change: str) -> str:

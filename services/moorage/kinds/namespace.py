@@ -85,7 +85,7 @@ class NamespaceKind(Untyped):
 
         name = object_id.name
         if object_id.key not in records.resources and records.index(NamespaceIndex).implies(name):
-            return self.built_in_object(name, records)
+            return self.built_in_object(object_id, records)
         found = super().shown(object_id, records)
         return {**found, "spec": {"finalizers": list(FINALIZERS), **(found.get("spec") or {})}} if found else None
 
@@ -95,18 +95,15 @@ class NamespaceKind(Untyped):
 
         return records.index(NamespaceIndex).implied()
 
-    def built_in_object(self, name: str, records: Records) -> Document:
+    def built_in_object(self, object_id: ObjectId, records: Records) -> Document:
         """See `Kind`."""
-        from moorage.core.apimachinery.hashes import uid_of
-        from moorage.kinds.status.namespaces import begun
+        from moorage.kinds.status.namespaces import identity
 
-        metadata = {"name": name, "uid": uid_of(self.kind, name), "labels": {_NAME_LABEL: name}}
-        if name in self.built_in and (since := begun(records)):
-            metadata["creationTimestamp"] = since
+        name = object_id.name
         return {
             "apiVersion": "v1",
             "kind": self.kind,
-            "metadata": metadata,
+            "metadata": {"name": name, **identity(name, records), "labels": {_NAME_LABEL: name}},
             "spec": {"finalizers": list(FINALIZERS)},
             "status": {"phase": "Active"},
         }

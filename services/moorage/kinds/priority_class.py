@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
 from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, TableColumn, of, text
 from moorage.kinds.printing.kubernetes import number
+from moorage.kinds.status import built_in
+
+if TYPE_CHECKING:
+    from moorage.kinds.status.records import Document, ObjectId, Records
+
+_SYSTEM: Final[Mapping[str, tuple[int, str]]] = {
+    built_in.CLUSTER_CRITICAL: (2_000_000_000, "Pods without which the cluster does not work, on whichever node."),
+    built_in.NODE_CRITICAL: (2_000_001_000, "Pods without which their node does not work."),
+}
+"""The value and the description of the classes that Kubernetes has by itself."""
 
 
 class PriorityClassKind(StoredKind):
     """A name of a priority."""
 
     group = "scheduling.k8s.io"
-    kind = "PriorityClass"
+    kind = built_in.PRIORITY_CLASS
     plural = "priorityclasses"
     singular = "priorityclass"
     short_names = ("pc",)
     namespaced = False
     order = 330
+    built_in = built_in.PRIORITY_CLASSES
     without = "pods get no priority by it"
     api_columns = (
         number("VALUE", "value"),
@@ -24,6 +38,29 @@ class PriorityClassKind(StoredKind):
         AGE,
         TableColumn("PreemptionPolicy", text("preemptionPolicy", default="PreemptLowerPriority")),
     )
+
+    def built_in_object(self, object_id: ObjectId, records: Records) -> Document:
+        """See `Kind`."""
+        from moorage.core.apimachinery.hashes import uid_of
+        from moorage.kinds.status.namespaces import begun
+
+        name, since = object_id.name, begun(records)
+        value, description = _SYSTEM[name]
+        metadata = {"name": name, "uid": uid_of(self.kind, name), "generation": 1}
+        return {
+            "apiVersion": self.api_versions[0],
+            "kind": self.kind,
+            "metadata": {**metadata, **({"creationTimestamp": since} if since else {})},
+            "value": value,
+            "description": description,
+            "preemptionPolicy": "PreemptLowerPriority",
+        }
+
+    def refusal(self, name: str, change: str) -> str:
+        """See `Kind`."""
+        return (
+            "this is a system priority class and cannot be deleted" if name in _SYSTEM and change == "deleted" else ""
+        )
 
 
 KIND = PriorityClassKind()

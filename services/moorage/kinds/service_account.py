@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from moorage.kinds.kind import Untyped
 from moorage.kinds.printing.columns import AGE, TableColumn, count
+from moorage.kinds.status import built_in
+
+if TYPE_CHECKING:
+    from moorage.kinds.status.records import Document, ObjectId, Records
 
 
 class ServiceAccountKind(Untyped):
     """A service account. It is stored, and means nothing: Moorage has no identities yet."""
 
-    kind = "ServiceAccount"
+    kind = built_in.SERVICE_ACCOUNT
     plural = "serviceaccounts"
     singular = "serviceaccount"
     short_names = ("sa",)
@@ -18,6 +24,22 @@ class ServiceAccountKind(Untyped):
     order = 102
     columns = (TableColumn("SECRETS", count("secrets")), AGE)
     api_columns = (AGE,)
+    in_each_namespace = (built_in.DEFAULT_ACCOUNT,)
+
+    def built_in_object(self, object_id: ObjectId, records: Records) -> Document:
+        """See `Kind`. It is as old as its namespace, and another one in another namespace of the same name."""
+        from moorage.core.apimachinery.hashes import uid_of
+        from moorage.kinds.status.namespaces import identity
+
+        of = identity(object_id.namespace, records)
+        metadata = {**of, "name": object_id.name, "namespace": object_id.namespace, "uid": uid_of(self.kind, of["uid"])}
+        return {"apiVersion": "v1", "kind": self.kind, "metadata": metadata}
+
+    def refusal(self, name: str, change: str) -> str:
+        """See `Kind`."""
+        return (
+            "every namespace has this service account" if name in self.in_each_namespace and change == "deleted" else ""
+        )
 
 
 KIND = ServiceAccountKind()

@@ -78,7 +78,7 @@ def bytes_each(place: scale.Place, unit: scale_fleet.Unit, count: int = 300) -> 
         ("workload", 2_450),  # 1,827
         ("eviction", 1_320),  # 993
         ("cluster", 2_260),  # 1,698
-        ("managed cluster", 3_220),  # 2,419
+        ("managed cluster", 4_500),  # 3,382
         ("OCM placement", 1_960),  # 1,467
     ],
 )

@@ -205,3 +205,37 @@ async def test_a_managed_cluster_has_one() -> None:
 async def test_kinds_without_namespaces_need_none() -> None:
     gateway = Fixture(namespaces=())
     await gateway.ok("POST", "/api/v1/nodes", node())
+
+
+async def test_every_namespace_has_a_service_account() -> None:
+    gateway = Fixture()
+    path = "/api/v1/namespaces/{}/serviceaccounts"
+    accounts = await gateway.ok("GET", "/api/v1/serviceaccounts")
+    assert {one["metadata"]["namespace"] for one in accounts["items"]} >= {"default", "kube-system"}
+    assert await gateway.status(f"{path.format('mine')}/default") == 404
+    made = await gateway.ok("POST", NAMESPACES, named("mine"))
+    found = await gateway.ok("GET", f"{path.format('mine')}/default")
+    assert found["metadata"]["creationTimestamp"] == made["metadata"]["creationTimestamp"]
+    assert (await gateway.call("POST", path.format("mine"), {"metadata": {"name": "default"}})).status_code == 409
+    refused = await gateway.call("DELETE", f"{path.format('mine')}/default")
+    assert (refused.status_code, refused.json()["reason"]) == (403, "Forbidden")
+
+    labelled = await gateway.ok("PATCH", f"{path.format('mine')}/default", {"metadata": {"labels": {"a": "b"}}})
+    assert (labelled["metadata"]["labels"], labelled["metadata"]["uid"]) == ({"a": "b"}, found["metadata"]["uid"])
+
+
+async def test_its_service_account_goes_with_a_namespace() -> None:
+    gateway = Fixture()
+    path = "/api/v1/namespaces/mine/serviceaccounts/default"
+    async with gateway.running():
+        await gateway.ok("POST", NAMESPACES, named("mine"))
+        first = await gateway.ok("GET", path)
+        await gateway.ok("PATCH", path, {"metadata": {"labels": {"a": "b"}}})
+        await gateway.ok("DELETE", f"{NAMESPACES}/mine")
+        await gateway.settled()
+        assert await gateway.status(f"{NAMESPACES}/mine") == 404
+        assert await gateway.status(path) == 404
+        await gateway.ok("POST", NAMESPACES, named("mine"))
+        again = await gateway.ok("GET", path)
+    assert again["metadata"]["uid"] != first["metadata"]["uid"]
+    assert "labels" not in again["metadata"]

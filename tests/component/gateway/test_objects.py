@@ -372,7 +372,7 @@ async def test_pods_of_a_controller_are_shown_with_its_counts_and_cannot_be_chan
     ]
     assert [item["spec"].get("nodeName") for item in pods] == ["n1", None]
     assert pods[0]["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
-    refused = await gateway.call("PATCH", f"{PODS}/web-0", {"metadata": {"labels": {"a": "b"}}})
+    refused = await gateway.call("PATCH", f"{PODS}/web-0", {"spec": {"activeDeadlineSeconds": 5}})
     assert (refused.status_code, "Deployment/default/web" in refused.json()["message"]) == (405, True)
     views = await gateway.ok("GET", "/apis/moorage.io/v1alpha1/workloadplacements")
     assert [item["metadata"]["name"] for item in views["items"]] == ["web-0", "web-1"]

@@ -365,3 +365,20 @@ async def test_a_job_selects_its_own_pods() -> None:
     own = await gateway.ok("POST", jobs, by_hand)
     assert own["spec"]["selector"] == {"matchLabels": {"a": "b"}}
     assert own["spec"]["template"]["metadata"]["labels"] == {"a": "b"}
+
+
+async def test_a_daemon_set_counts_its_templates() -> None:
+    gateway = Fixture()
+    path, note = f"{APPS}/daemonsets", "deprecated.daemonset.template.generation"
+    template = {"metadata": {"labels": {"app": "ds"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}
+    body = {"metadata": {"name": "ds"}, "spec": {"selector": {"matchLabels": {"app": "ds"}}, "template": template}}
+    made = await gateway.ok("POST", path, body)
+    patches: list[Json] = [
+        {"metadata": {"labels": {"a": "b"}}},
+        {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}},
+        {"metadata": {"annotations": {note: "7"}}},
+        {"spec": {"template": {"metadata": {"labels": {"b": "c"}}}}},
+        {"metadata": {"annotations": None}},
+    ]
+    found = [made, *[await gateway.ok("PATCH", f"{path}/ds", patch) for patch in patches]]
+    assert [one["metadata"]["annotations"][note] for one in found] == ["1", "1", "2", "2", "3", "3"]

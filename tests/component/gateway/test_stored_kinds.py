@@ -153,3 +153,15 @@ async def test_a_description_has_the_sizes_of_secrets_and_not_their_content() ->
     assert "6 bytes" in told
     assert "hidden" not in told
     assert found["data"]["a"] not in told
+
+
+async def test_the_priority_classes_of_every_kubernetes_api_are_there() -> None:
+    gateway = Fixture()
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    found = (await gateway.ok("GET", path))["items"]
+    assert {one["metadata"]["name"]: one["value"] for one in found} == {
+        "system-cluster-critical": 2_000_000_000,
+        "system-node-critical": 2_000_001_000,
+    }
+    refused = await gateway.call("DELETE", f"{path}/system-node-critical")
+    assert (refused.status_code, refused.json()["reason"]) == (403, "Forbidden")

@@ -1,4 +1,4 @@
-"""Orders about single pods of a controller: to end one, and to bind one that another scheduler places."""
+"""What is said of single pods of a controller: to end one, to bind one that another scheduler places, other labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tests.support.worlds.nodes import NodeWorld, pod_spec
 from tests.support.worlds.world import TEMPLATE
 
 from moorage_schemas.placement import PlacementState
-from moorage_schemas.resource import PodOrder
+from moorage_schemas.resource import PodMetadata, PodOrder
+from moorage_schemas.topics import BINDINGS
 
 ELSEWHERE: dict[str, Any] = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "schedulerName": "mine"}}
 
@@ -114,3 +115,31 @@ def test_a_controllers_pod_of_another_scheduler_is_bound_by_order() -> None:
     world.flow.run()
     assert world.where() == ["-", "-", "n2"]
     world.check()
+
+
+def test_a_binding_follows_the_labels_of_its_pod() -> None:
+    world = NodeWorld("n1", "n2")
+    web(world)
+    before, bound = world.pods(), world.flow.table(BINDINGS)
+    name = min(before)
+    pod = before[name]
+    front = PodMetadata(pod=pod.workload.key, uid=pod.uid, labels={"app": "web", "tier": "front"})
+    stale = PodMetadata(pod=max(before.values(), key=lambda one: one.workload.name).workload.key, uid="of-another")
+    world.change_pods("Deployment/default/web", front, stale)
+    world.flow.run()
+    world.check()
+    assert world.pods() == before, "nothing is decided again"
+    after = world.flow.table(BINDINGS)
+    changed = {key for key in bound if after[key] != bound[key]}
+    assert {after[key].workload.name for key in changed} == {name}
+    (key,) = changed
+    assert after[key].labels == {"app": "web", "tier": "front"}
+    assert after[key].model_copy(update={"labels": bound[key].labels, "revision": bound[key].revision}) == bound[key]
+    world.flow.crash_process("placement")
+    world.flow.run()
+    world.flow.reconcile()
+    assert world.flow.table(BINDINGS) == after
+
+    world.change_pods("Deployment/default/web", PodMetadata(pod=pod.workload.key, uid=pod.uid, labels={"app": "web"}))
+    world.flow.run()
+    assert world.flow.table(BINDINGS)[key].labels == {"app": "web"}

@@ -21,7 +21,7 @@ from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.resource import PodOrder, resource_key, resource_partition_key
+from moorage_schemas.resource import PodMetadata, PodOrder, resource_key, resource_partition_key
 from moorage_schemas.resources.configuration import CONFIGURATION_NAME
 from moorage_schemas.taint import Toleration
 from moorage_schemas.times import format_time
@@ -194,6 +194,11 @@ class World:
     def order(self, key: str, *orders: PodOrder) -> Record:
         """Write a declared controller again, with orders about its pods."""
         event = self._declared.next(key).model_copy(update={"pods": orders})
+        return self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
+
+    def change_pods(self, key: str, *metadata: PodMetadata) -> Record:
+        """Write a declared controller again, with changed metadata of its pods."""
+        event = self._declared.next(key).model_copy(update={"pod_metadata": metadata})
         return self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
 
     # Targets. Each is given by its name, or by `Kind/name` if it is not of the world's own kind.

@@ -7,8 +7,8 @@ from typing import Final
 from moorage.gateway import errors
 from moorage.gateway.errors import Cause
 from moorage.gateway.tables import Tables
-from moorage.kinds.kind import ServedKind, named
-from moorage.kinds.status.namespaces import NAMESPACE, NamespaceIndex
+from moorage.kinds.kind import ServedKind
+from moorage.kinds.status.namespaces import NAMESPACE, exists
 from moorage_schemas.resource import resource_key
 
 TERMINATING: Final = "NamespaceTerminating"
@@ -29,11 +29,9 @@ def check_namespace(kind: ServedKind, namespace: str, name: str, tables: Tables)
     """
     if not kind.namespaced or not namespace:
         return
-    definition = named(NAMESPACE)
     declared = tables.resources.get(resource_key(NAMESPACE, "", namespace))
     if declared is None:
-        built_in = definition is not None and namespace in definition.built_in
-        if not built_in and not tables.index(NamespaceIndex).implies(namespace):
+        if not exists(namespace, tables):
             raise errors.not_found("", "namespaces", namespace)
     elif declared.object["metadata"].get("deletionTimestamp"):
         raise errors.StatusError(

@@ -6,3 +6,15 @@ from typing import Final
 
 NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 """The namespaces that every Kubernetes API has."""
+
+PRIORITY_CLASS: Final = "PriorityClass"
+CLUSTER_CRITICAL: Final = "system-cluster-critical"
+NODE_CRITICAL: Final = "system-node-critical"
+PRIORITY_CLASSES: Final = (CLUSTER_CRITICAL, NODE_CRITICAL)
+"""The priority classes that every Kubernetes API has."""
+
+SERVICE_ACCOUNT: Final = "ServiceAccount"
+DEFAULT_ACCOUNT: Final = "default"
+
+IN_EACH_NAMESPACE: Final = ((SERVICE_ACCOUNT, DEFAULT_ACCOUNT),)
+"""The kinds and names of the objects that every namespace has."""

@@ -98,8 +98,10 @@ class OwnerIndex(Index):
             return map(ObjectId.of, made)
         ordered = {order.pod for order in {*before.pods} ^ {*after.pods}} & made.keys()
         made.update(dict.fromkeys(ordered))
-        same = before.object == after.object and before.pods != after.pods
-        return map(ObjectId.of, ordered if same else made)
+        told = (before.pods, before.pod_metadata) != (after.pods, after.pod_metadata)
+        if told and before.object == after.object:  # a write about some pods, so no others look different
+            return map(ObjectId.of, ordered | (_with_other_metadata(before, after) & made.keys()))
+        return map(ObjectId.of, made)
 
     def _placed(self, key: str, before: WorkloadPlaced | None, after: WorkloadPlaced | None) -> Iterable[ObjectId]:
         old, new = (
@@ -121,6 +123,17 @@ class OwnerIndex(Index):
         made = self.made_by.get(placed.owner.key, {}) if placed is not None else {}
         if workload in made:
             made[workload] = None
+
+
+def _with_other_metadata(before: ResourceDeclared, after: ResourceDeclared) -> set[str]:
+    """The keys of the pods whose changed metadata is not the same in two records of their controller."""
+    earlier, later = ({one.uid: one for one in record.pod_metadata} for record in (before, after))
+    return {
+        one.pod
+        for known, other in ((earlier, later), (later, earlier))
+        for uid, one in known.items()
+        if other.get(uid) != one
+    }
 
 
 def counts(resource: ResourceDeclared, records: Records) -> Counts:

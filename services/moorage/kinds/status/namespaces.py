@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from moorage.core.apimachinery.hashes import uid_of
 from moorage.kinds.status import built_in
 from moorage.kinds.status.index import Index, Unsettled
 from moorage.kinds.status.records import ObjectId, Records
@@ -25,6 +26,28 @@ def begun(records: Records) -> str:
     return str(first.object["metadata"].get("creationTimestamp") or "") if first is not None else ""
 
 
+def exists(name: str, records: Records) -> bool:
+    """Whether there is a namespace."""
+    index = records.index(NamespaceIndex)
+    return name in index.declared or name in built_in.NAMESPACES or index.implies(name)
+
+
+def names(records: Records) -> set[str]:
+    """The names of all namespaces."""
+    index = records.index(NamespaceIndex)
+    return {*index.declared, *built_in.NAMESPACES, *index.implied()}
+
+
+def identity(name: str, records: Records) -> dict[str, str]:
+    """The uid of a namespace, and when it was created. If nobody has declared it, both follow from what is known."""
+    if name in records.index(NamespaceIndex).declared:
+        metadata = records.resources[resource_key(NAMESPACE, "", name)].object["metadata"]
+        uid, since = str(metadata.get("uid", "")), str(metadata.get("creationTimestamp") or "")
+    else:
+        uid, since = uid_of(NAMESPACE, name), begun(records) if name in built_in.NAMESPACES else ""
+    return {"uid": uid, **({"creationTimestamp": since} if since else {})}
+
+
 class NamespaceIndex(Index):
     """How many declared objects each namespace has.
 
@@ -38,6 +61,9 @@ class NamespaceIndex(Index):
         self.sizes: dict[str, int] = {}
         """The number of declared objects of each namespace that has any."""
 
+        self.declared: set[str] = set()
+        """The namespaces that somebody has declared."""
+
         self.ending: dict[str, str] = {}
         """The uid of each namespace that is being deleted, by name."""
 
@@ -50,27 +76,32 @@ class NamespaceIndex(Index):
         """See `Index`."""
         kind, namespace, name, _ = ResourceKey.parse(key)
         if kind == NAMESPACE:
-            self._ending(name, after)
-        elif namespace in self.ending:
+            self._declared(name, after)
+            is_other = (before.uid if before is not None else "") != (after.uid if after is not None else "")
+            return _of(name) if is_other else ()
+        if namespace in self.ending:
             self.unsettled.add(namespace)
         if (before is None) is (after is None):
             return ()
         if key == _FIRST:
-            return [ObjectId(NAMESPACE, "", name) for name in built_in.NAMESPACES]
+            classes = [ObjectId(built_in.PRIORITY_CLASS, "", name) for name in built_in.PRIORITY_CLASSES]
+            return [*classes, *(found for name in built_in.NAMESPACES for found in _of(name))]
         if kind == _CLUSTER and not namespace:
-            namespace = name
             (self._clusters.discard if after is None else self._clusters.add)(name)
-        elif namespace:
-            size = self.sizes.get(namespace, 0) + (-1 if after is None else 1)
-            if size > 0:
-                self.sizes[namespace] = size
-            else:
-                self.sizes.pop(namespace, None)
-        else:
-            return ()
-        return (ObjectId(NAMESPACE, "", namespace),)
+            return _of(name)
+        return _of(namespace) if namespace and self._sized(namespace, -1 if after is None else 1) else ()
 
-    def _ending(self, name: str, after: ResourceDeclared | None) -> None:
+    def _sized(self, namespace: str, change: int) -> bool:
+        """Count an object more or less. Returns whether the namespace has its first or has lost its last one."""
+        before = self.sizes.get(namespace, 0)
+        if (now := max(before + change, 0)) > 0:
+            self.sizes[namespace] = now
+        else:
+            self.sizes.pop(namespace, None)
+        return not before or not now
+
+    def _declared(self, name: str, after: ResourceDeclared | None) -> None:
+        (self.declared.discard if after is None else self.declared.add)(name)
         if after is not None and after.object["metadata"].get("deletionTimestamp"):
             self.ending[name] = after.uid
             self.unsettled.add(name)
@@ -85,3 +116,11 @@ class NamespaceIndex(Index):
         """The namespaces that exist although they need not be declared."""
         yield from self.sizes
         yield from self._clusters - self.sizes.keys()
+
+
+def _of(namespace: str) -> list[ObjectId]:
+    """A namespace and what every namespace has."""
+    return [
+        ObjectId(NAMESPACE, "", namespace),
+        *(ObjectId(kind, namespace, name) for kind, name in built_in.IN_EACH_NAMESPACE),
+    ]

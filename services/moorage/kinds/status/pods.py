@@ -16,7 +16,7 @@ from moorage.kinds.status.rollouts import keeper_of, plain_template
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind
-from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resource import PodMetadata, ResourceDeclared
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.workload_kinds import POD
 from moorage_schemas.times import format_time
@@ -150,7 +150,22 @@ def _from_template(
         (reference,) = metadata["ownerReferences"]
         metadata["ownerReferences"] = [{**reference, "kind": kept.kind, "name": kept.name, "uid": kept.uid}]
     metadata["generateName"] = f"{metadata['ownerReferences'][0]['name']}-"
+    if (changed := owner.metadata_of(placed.uid)) is not None:
+        metadata = _with_changes(metadata, changed)
     return {**_with_identity(pod, owner), "metadata": metadata}
+
+
+def _with_changes(metadata: Document, changed: PodMetadata) -> Document:
+    """The metadata of a pod as somebody has changed it."""
+    fields = {
+        "labels": changed.labels,
+        "annotations": changed.annotations,
+        "managedFields": list(changed.managed_fields),
+    }
+    return {
+        **{key: value for key, value in metadata.items() if key not in fields},
+        **{key: value for key, value in fields.items() if value},
+    }
 
 
 def _with_identity(pod: Document, owner: ResourceDeclared) -> Document:

@@ -56,6 +56,9 @@ class Owner:
         self.orders: Mapping[str, PodOrder] = {order.uid: order for order in event.pods}
         """The orders about its pods, by their uids."""
 
+        self.changed_labels: Mapping[str, dict[str, str]] = {one.uid: one.labels for one in event.pod_metadata}
+        """The labels of those of its pods for which somebody has changed them, by their uids."""
+
         self._shape: tuple[int, PodShape] | None = None
         self._labels: tuple[str, dict[str, str]] = ("", {})
         metadata: Mapping[str, Any] = event.object.get("metadata") or {}
@@ -86,10 +89,12 @@ class Owner:
             raise WorkloadError("spec", self.key, self.error or "has no pods")
         return self._shape[1]
 
-    def labels(self, name: str, index: int, made_from: str) -> dict[str, str]:
+    def labels(self, name: str, uid: str, index: int, made_from: str) -> dict[str, str]:
         """Return the labels of one of its pods. Pods with equal labels share one object."""
         if self.controller is None:
             return self._labels[1]
+        if (changed := self.changed_labels.get(uid)) is not None:
+            return changed
         if self.controller.keeps_names:
             return pod_labels(self.controller, name=name, index=index)
         if self._labels[0] != made_from:

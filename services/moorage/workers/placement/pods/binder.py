@@ -198,16 +198,21 @@ class Binder:
             time=reservation.bound_time,
         )
 
-    def add_labels(self, owner: Owner, last: PodDecision) -> bool:
-        """Write the binding of a controller's pod again if it is from a version in which bindings had no labels.
+    def follow_labels(self, owner: Owner, last: PodDecision) -> None:
+        """Write the binding of a controller's pod again if somebody has changed the pod's labels.
 
-        Everything else in it is unchanged. If its template no longer exists, the labels are not known either.
+        So it is too if it is from a version in which bindings had no labels. Then, if its template no longer exists,
+        the labels are not known either. Everything else in the binding is unchanged.
         """
         reservation = self.view.reservation(binding_key(last.workload, node_ref(last.node)))
-        if reservation is None or reservation.labels or owner.controller is None:
-            return False
-        if last.template_hash != owner.controller.template_hash or not _labels(owner, last):
-            return False
+        if reservation is None or owner.controller is None:
+            return
+        if last.uid not in owner.changed_labels and (
+            reservation.labels or last.template_hash != owner.controller.template_hash
+        ):
+            return
+        if reservation.labels == tuple(sorted(_labels(owner, last).items())):
+            return
         self._write_binding(
             last,
             owner,
@@ -216,7 +221,6 @@ class Binder:
             bypassed=reservation.bypassed,
             time=reservation.bound_time,
         )
-        return True
 
     def restore_binding(self, owner: Owner, last: PodDecision) -> None:
         """Write a missing binding again."""
@@ -366,4 +370,4 @@ class Binder:
 
 def _labels(owner: Owner, last: PodDecision) -> dict[str, str]:
     """Return the labels of a pod."""
-    return owner.labels(ResourceKey.parse(last.workload).name, last.index, last.template_hash)
+    return owner.labels(ResourceKey.parse(last.workload).name, last.uid, last.index, last.template_hash)

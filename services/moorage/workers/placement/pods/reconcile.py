@@ -110,7 +110,9 @@ def _controller_steps(binder: Binder, owner: Owner, controller: WorkloadControll
         elif work.cause is None:
             if work.repair:
                 binder.restore_binding(owner, one)
-            binder.add_labels(owner, one)
+            binder.follow_labels(owner, one)
+        elif owner.changed_labels:
+            binder.follow_labels(owner, one)
         yield
     yield from _end_all(binder, [one for one in mine.values() if one.pending and binder.ordered_away(one)])
     binder.begin(work)

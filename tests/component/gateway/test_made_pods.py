@@ -128,13 +128,110 @@ async def test_preconditions_and_dry_runs_hold() -> None:
     assert orders(gateway) == []
 
 
+async def test_its_labels_and_annotations_can_be_changed() -> None:
+    gateway = await serving("a", "b")
+    before = {name: await gateway.ok("GET", f"{PODS}/{name}") for name in "ab"}
+    written = await gateway.ok("GET", f"{DEPLOYMENTS}/web")
+    tier = {"metadata": {"labels": {"tier": "front"}, "annotations": {"why": "tried"}}}
+    changed = await gateway.ok("PATCH", f"{PODS}/a", tier)
+    assert changed["metadata"]["labels"] == {**before["a"]["metadata"]["labels"], "tier": "front"}
+    assert changed["metadata"]["annotations"] == {"why": "tried"}
+    assert int(changed["metadata"]["resourceVersion"]) > int(before["a"]["metadata"]["resourceVersion"])
+    assert (changed["spec"], changed["status"]) == (before["a"]["spec"], before["a"]["status"])
+    selected = await gateway.ok("GET", f"{PODS}?labelSelector=tier%3Dfront")
+    assert selected["items"] == [changed]
+    assert await gateway.ok("GET", f"{PODS}/b") == before["b"], "no other pod is another one by it"
+    after = await gateway.ok("GET", f"{DEPLOYMENTS}/web")
+    assert after["metadata"] == written["metadata"]
+
+    await gateway.ok("PATCH", f"{PODS}/a", {"metadata": {"labels": {"tier": None}, "annotations": {"why": None}}})
+    back = await gateway.ok("GET", f"{PODS}/a")
+    assert (back["metadata"]["labels"], "annotations" in back["metadata"]) == (before["a"]["metadata"]["labels"], False)
+
+
+async def test_a_watch_tells_of_its_labels() -> None:
+    gateway = await serving("a")
+    since = (await gateway.ok("GET", PODS))["metadata"]["resourceVersion"]
+    await gateway.ok("PATCH", f"{PODS}/a", {"metadata": {"labels": {"tier": "front"}}})
+    answer = await gateway.call("GET", f"{PODS}?watch=1&timeoutSeconds=1&resourceVersion={since}")
+    assert [line.split('"')[3] for line in answer.text.splitlines()] == ["MODIFIED"]
+
+
+async def test_its_metadata_is_its_own() -> None:
+    """It is kept through changes of the controller and orders, and ends with the pod."""
+    gateway = await serving("a", "b")
+    await gateway.ok("PATCH", f"{PODS}/a", {"metadata": {"labels": {"tier": "front"}}})
+    await gateway.ok("PATCH", f"{PODS}/b", {"metadata": {"labels": {"tier": "back"}}})
+    await gateway.ok("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 5}})
+    await gateway.ok("DELETE", f"{PODS}/a")
+    assert (await gateway.ok("GET", f"{PODS}/a"))["metadata"]["labels"]["tier"] == "front"
+    end(gateway, "a")
+    await gateway.ok("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 4}})
+    assert [one.uid for one in gateway.store.tables.resources[WEB.key].pod_metadata] == ["uid-of-b"]
+
+
+async def test_the_same_metadata_is_not_written_again() -> None:
+    gateway = await serving("a")
+    tier = {"metadata": {"labels": {"tier": "front"}}}
+    first = await gateway.ok("PATCH", f"{PODS}/a", tier)
+    assert await gateway.ok("PATCH", f"{PODS}/a", tier) == first
+    assert gateway.store.tables.resources[WEB.key].version == 2
+
+
+async def test_a_dry_run_shows_its_metadata() -> None:
+    gateway = await serving("a")
+    before = await gateway.ok("GET", f"{PODS}/a")
+    shown = await gateway.ok("PATCH", f"{PODS}/a?dryRun=All", {"metadata": {"labels": {"tier": "front"}}})
+    assert shown["metadata"]["labels"] == {**before["metadata"]["labels"], "tier": "front"}
+    assert shown["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    assert await gateway.ok("GET", f"{PODS}/a") == before
+
+
+async def test_an_apply_owns_its_label() -> None:
+    gateway = await serving("a")
+    tier = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"tier": "front"}}}
+    options = {"headers": {"content-type": "application/apply-patch+yaml"}}
+    applied = await gateway.ok("PATCH", f"{PODS}/a?fieldManager=ann", tier, **options)
+    assert applied["metadata"]["labels"]["tier"] == "front"
+    owned = {one["manager"]: one["fieldsV1"] for one in applied["metadata"]["managedFields"]}
+    assert owned["ann"] == {"f:metadata": {"f:labels": {"f:tier": {}}}}
+    del tier["metadata"]["labels"]  # type: ignore[attr-defined]  # the literal's type is that of all its values
+    again = await gateway.ok("PATCH", f"{PODS}/a?fieldManager=ann", tier, **options)
+    assert "tier" not in again["metadata"]["labels"]
+
+
+async def test_a_replaced_pod_has_its_labels() -> None:
+    gateway = await serving("a")
+    pod = await gateway.ok("GET", f"{PODS}/a")
+    stale = {**pod, "metadata": {**pod["metadata"], "labels": {**pod["metadata"]["labels"], "tier": "front"}}}
+    assert (await gateway.ok("PUT", f"{PODS}/a", stale))["metadata"]["labels"]["tier"] == "front"
+    assert (await gateway.call("PUT", f"{PODS}/a", stale)).status_code == 409
+
+
 async def test_the_rest_of_it_cannot_be_changed() -> None:
     gateway = await serving("a")
-    answer = await gateway.call("PATCH", f"{PODS}/a", {"metadata": {"labels": {"a": "b"}}})
-    assert answer.status_code == 405
-    assert answer.json()["message"] == (
-        'pods "a" is made from the template of Deployment/default/web: change that instead'
-    )
+    for patch in ({"metadata": {"finalizers": ["a/b"]}}, {"spec": {"activeDeadlineSeconds": 5}}):
+        answer = await gateway.call("PATCH", f"{PODS}/a", patch)
+        assert answer.status_code == 405
+        assert answer.json()["message"] == (
+            'pods "a" is made from the template of Deployment/default/web: change that instead. '
+            "Only its labels and annotations may differ"
+        )
+
+
+@pytest.mark.parametrize("label", ["app", "pod-template-hash"])
+async def test_its_controller_does_not_release_it(label: str) -> None:
+    gateway = await serving("a")
+    answer = await gateway.call("PATCH", f"{PODS}/a", {"metadata": {"labels": {label: "another"}}})
+    assert answer.status_code == 422
+    assert answer.json()["details"]["causes"][0]["field"] == "metadata.labels"
+    assert "cannot release one of them" in answer.json()["message"]
+
+
+async def test_its_labels_are_validated() -> None:
+    gateway = await serving("a")
+    answer = await gateway.call("PATCH", f"{PODS}/a", {"metadata": {"labels": {"a": "-b"}}})
+    assert (answer.status_code, answer.json()["details"]["causes"][0]["field"]) == (422, "metadata.labels")
 
 
 async def test_a_pod_without_a_budget_is_evicted() -> None:
