@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -32,56 +32,39 @@ _Version = Annotated[
 ]
 
 
-def label(
-    ctx: typer.Context,
-    what: _What = None,
-    *,
-    files: options.Files = None,
-    recursive: options.Recursive = False,
-    namespace: options.Namespace = "default",
-    all_namespaces: options.AllNamespaces = False,
-    selector: options.Selector = "",
-    fields: options.FieldSelector = "",
-    every: options.Every = False,
-    overwrite: _Overwrite = False,
-    listing: _List = False,
-    version: _Version = "",
-    dry_run: options.DryRun = options.NONE,
-    field_manager: options.FieldManager = "",
-    form: options.FormOption = printing.TABLE,
-) -> None:
-    """Set, change or remove labels."""
-    words, changes = split(what or [], files)
-    place = None if all_namespaces else namespace
-    choice = options.Choice(words, files, place, selector, fields, every, recursive)
-    edit = _Edit("labels", changes, overwrite, version, listing)
-    _run(ctx, choice, edit, options.Writing(form, dry_run, field_manager))
+def _command(field: str) -> Callable[..., None]:
+    """The command that changes one of the two maps of an object's metadata."""
+
+    def command(
+        ctx: typer.Context,
+        what: _What = None,
+        *,
+        files: options.Files = None,
+        recursive: options.Recursive = False,
+        namespace: options.Namespace = "default",
+        all_namespaces: options.AllNamespaces = False,
+        selector: options.Selector = "",
+        fields: options.FieldSelector = "",
+        every: options.Every = False,
+        overwrite: _Overwrite = False,
+        listing: _List = False,
+        version: _Version = "",
+        dry_run: options.DryRun = options.NONE,
+        field_manager: options.FieldManager = "",
+        form: options.FormOption = printing.TABLE,
+    ) -> None:
+        words, changes = split(what or [], files)
+        place = None if all_namespaces else namespace
+        choice = options.Choice(words, files, place, selector, fields, every, recursive)
+        edit = _Edit(field, changes, overwrite, version, listing)
+        _run(ctx, choice, edit, options.Writing(form, dry_run, field_manager))
+
+    command.__doc__ = f"Set, change or remove {field}."
+    return command
 
 
-def annotate(
-    ctx: typer.Context,
-    what: _What = None,
-    *,
-    files: options.Files = None,
-    recursive: options.Recursive = False,
-    namespace: options.Namespace = "default",
-    all_namespaces: options.AllNamespaces = False,
-    selector: options.Selector = "",
-    fields: options.FieldSelector = "",
-    every: options.Every = False,
-    overwrite: _Overwrite = False,
-    listing: _List = False,
-    version: _Version = "",
-    dry_run: options.DryRun = options.NONE,
-    field_manager: options.FieldManager = "",
-    form: options.FormOption = printing.TABLE,
-) -> None:
-    """Set, change or remove annotations."""
-    words, changes = split(what or [], files)
-    place = None if all_namespaces else namespace
-    choice = options.Choice(words, files, place, selector, fields, every, recursive)
-    edit = _Edit("annotations", changes, overwrite, version, listing)
-    _run(ctx, choice, edit, options.Writing(form, dry_run, field_manager))
+label = _command("labels")
+annotate = _command("annotations")
 
 
 @dataclass(frozen=True, slots=True)

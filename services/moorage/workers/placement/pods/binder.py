@@ -189,14 +189,7 @@ class Binder:
             labels,
         ):
             return
-        self._write_binding(
-            last,
-            owner,
-            shape,
-            revision=reservation.revision + 1,
-            bypassed=reservation.bypassed,
-            time=reservation.bound_time,
-        )
+        self._rewrite_binding(last, owner, shape, reservation)
 
     def follow_labels(self, owner: Owner, last: PodDecision) -> None:
         """Write the binding of a controller's pod again if somebody has changed the pod's labels.
@@ -213,13 +206,14 @@ class Binder:
             return
         if reservation.labels == tuple(sorted(_labels(owner, last).items())):
             return
+        self._rewrite_binding(last, owner, reservation, reservation)
+
+    def _rewrite_binding(
+        self, last: PodDecision, owner: Owner, shape: PodShape | Reservation, known: Reservation
+    ) -> None:
+        """Write a binding again that has changed since it was `known`. It is the same binding."""
         self._write_binding(
-            last,
-            owner,
-            reservation,
-            revision=reservation.revision + 1,
-            bypassed=reservation.bypassed,
-            time=reservation.bound_time,
+            last, owner, shape, revision=known.revision + 1, bypassed=known.bypassed, time=known.bound_time
         )
 
     def restore_binding(self, owner: Owner, last: PodDecision) -> None:
