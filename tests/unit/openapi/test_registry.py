@@ -169,3 +169,13 @@ def test_what_moorage_shows_and_reads_in_addition_is_known(served: tuple[str, st
 
 def test_the_shared_condition_has_no_heartbeat() -> None:
     assert "lastHeartbeatTime" not in registry.definition(f"{registry.META}.Condition").fields
+
+
+def test_no_definition_has_two_structures() -> None:
+    found: dict[str, set[object]] = {}
+    for group, version, kind in SERVED:
+        for schema in reached(schema_of(group, version, kind)):
+            if schema.name:
+                fields = frozenset((name, one.required, one.schema.form) for name, one in schema.fields.items())
+                found.setdefault(schema.name, set()).add((schema.form, fields))
+    assert {name for name, structures in found.items() if len(structures) > 1} == set()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from moorage.core.apimachinery.schema import Field, Form, Schema
-from moorage.kinds.kind import Kind, View
+from moorage.kinds.kind import Kind, View, named
 from moorage.kinds.openapi import registry
 from moorage_schemas.base import Model
 from moorage_schemas.described import DescribedJsonSchema
@@ -130,7 +130,10 @@ class _Reader:
         if name in _UPSTREAM:
             return registry.definition(_UPSTREAM[name])
         if name not in self._made:
-            self._made[name] = made = Schema(Form.STRUCT, name=f"{self._prefix}.{name}")
+            full = f"{self._prefix}.{name}"
+            # A part may be of a model that has the name of a kind: the taints of an eviction are no objects.
+            made = Schema(Form.STRUCT, name=f"{full}Value" if named(name) is not None else full)
+            self._made[name] = made
             found = self.read(self._said[name])
             for one in dataclasses.fields(Schema):
                 if one.name != "name":
