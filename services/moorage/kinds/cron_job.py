@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, TableColumn, count, of, text
+
+if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
 
 
 class CronJobKind(StoredKind):
@@ -27,6 +33,12 @@ class CronJobKind(StoredKind):
         TableColumn("LAST SCHEDULE", text("status", "lastScheduleTime")),
         AGE,
     )
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.cron_jobs import validate_cron_job
+
+        return validate_cron_job(document)
 
 
 KIND = CronJobKind()

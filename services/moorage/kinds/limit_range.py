@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.kubernetes import CREATED
+
+if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
 
 
 class LimitRangeKind(StoredKind):
@@ -17,6 +23,12 @@ class LimitRangeKind(StoredKind):
     has_generation = False
     without = "nothing is limited by it"
     api_columns = (CREATED,)
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.quotas import validate_limit_range
+
+        return validate_limit_range(document)
 
 
 KIND = LimitRangeKind()

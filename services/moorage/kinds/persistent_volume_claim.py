@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, of, text
+
+if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
 
 _SHORT = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
@@ -35,6 +41,18 @@ class PersistentVolumeClaimKind(StoredKind):
         AGE,
         TableColumn("VolumeMode", text("spec", "volumeMode", default="Filesystem"), wide=True),
     )
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.storage import validate_claim
+
+        return validate_claim(document)
+
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.storage import validate_claim_update
+
+        return validate_claim_update(before, after)
 
 
 KIND = PersistentVolumeClaimKind()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, TableColumn, of, text
@@ -11,6 +11,7 @@ from moorage.kinds.printing.kubernetes import number
 from moorage.kinds.status import built_in
 
 if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
     from moorage.kinds.status.records import Document, ObjectId, Records
 
 _SYSTEM: Final[Mapping[str, tuple[int, str]]] = {
@@ -61,6 +62,18 @@ class PriorityClassKind(StoredKind):
         return (
             "this is a system priority class and cannot be deleted" if name in _SYSTEM and change == "deleted" else ""
         )
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.priorities import validate_priority_class
+
+        return validate_priority_class(document) if is_new else []
+
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.priorities import validate_priority_class_update
+
+        return validate_priority_class_update(before, after)
 
 
 KIND = PriorityClassKind()

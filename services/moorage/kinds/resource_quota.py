@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, of
+
+if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
 
 
 def _limits(found: Object, *, limits: bool) -> str:
@@ -31,6 +37,18 @@ class ResourceQuotaKind(StoredKind):
         TableColumn("LIMIT", of(lambda found: _limits(found, limits=True))),
         AGE,
     )
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.quotas import validate_quota
+
+        return validate_quota(document)
+
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.quotas import validate_quota_update
+
+        return validate_quota_update(before, after)
 
 
 KIND = ResourceQuotaKind()

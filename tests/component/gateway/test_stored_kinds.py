@@ -165,3 +165,41 @@ async def test_the_priority_classes_of_every_kubernetes_api_are_there() -> None:
     }
     refused = await gateway.call("DELETE", f"{path}/system-node-critical")
     assert (refused.status_code, refused.json()["reason"]) == (403, "Forbidden")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "patch", "field"),
+    [
+        (
+            "/api/v1/namespaces/default/configmaps",
+            {"data": {"a": "b"}, "immutable": True},
+            {"data": {"a": "c"}},
+            "data",
+        ),
+        (
+            "/apis/storage.k8s.io/v1/storageclasses",
+            {"provisioner": "a/b"},
+            {"reclaimPolicy": "Retain"},
+            "reclaimPolicy",
+        ),
+        ("/apis/scheduling.k8s.io/v1/priorityclasses", {"value": 5}, {"value": 6}, "value"),
+        (
+            "/api/v1/namespaces/default/resourcequotas",
+            {"spec": {"hard": {"pods": "1"}, "scopes": ["BestEffort"]}},
+            {"spec": {"scopes": None}},
+            "spec.scopes",
+        ),
+        (
+            "/api/v1/namespaces/default/persistentvolumeclaims",
+            {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}},
+            {"spec": {"volumeMode": "Block"}},
+            "spec",
+        ),
+    ],
+)
+async def test_what_was_decided_at_its_creation_stays(path: str, body: Json, patch: Json, field: str) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", path, {"metadata": {"name": "x"}, **body})
+    refused = await gateway.call("PATCH", f"{path}/x", patch)
+    assert (refused.status_code, [one["field"] for one in refused.json()["details"]["causes"]]) == (422, [field])
+    await gateway.ok("PATCH", f"{path}/x", {"metadata": {"labels": {"a": "b"}}})

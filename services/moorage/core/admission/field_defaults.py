@@ -318,6 +318,20 @@ def _cron_job(spec: _Object) -> _Object:
     return _within(_filled(spec, _CRON_JOB), "jobTemplate", lambda one: _within(one, "spec", _template))
 
 
+def _limit_range(spec: _Object) -> _Object:
+    return _each(spec, "limits", _limit)
+
+
+def _limit(limit: _Object) -> _Object:
+    """A limit. What a container may have at most is what it gets by default, and it requests that, or what it needs."""
+    if limit.get("type") != "Container":
+        return limit
+    most, least, default, request = (limit.get(field) or {} for field in ("max", "min", "default", "defaultRequest"))
+    default = {**most, **default}
+    found = {"default": default, "defaultRequest": {**least, **default, **request}}
+    return {**limit, **{field: one for field, one in found.items() if one}}
+
+
 def _network_policy(spec: _Object) -> _Object:
     types = ["Ingress", *(["Egress"] if spec.get("egress") else [])]
     return _filled(spec, {"podSelector": {}, "policyTypes": types})
@@ -336,6 +350,7 @@ _CRON_JOB: Final = {
 _KINDS: Final[Mapping[str, Callable[[_Object], _Object]]] = {
     "CronJob": _with_spec(_cron_job),
     "HorizontalPodAutoscaler": _with_spec(lambda spec: _filled(spec, {"minReplicas": 1})),
+    "LimitRange": _with_spec(_limit_range),
     "NetworkPolicy": _with_spec(_network_policy),
     "PersistentVolumeClaim": _with_spec(lambda spec: _filled(spec, {"volumeMode": "Filesystem"})),
     "PriorityClass": _of_top({"preemptionPolicy": "PreemptLowerPriority"}),

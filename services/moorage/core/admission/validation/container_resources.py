@@ -46,12 +46,13 @@ _COUNTED: Final = frozenset(
 )
 """Resources of which there are only whole ones."""
 
-_STANDARD: Final = (
+_OF_QUOTAS: Final = (
     _CONTAINER
     | _COUNTED
-    | {"storage", "requests.storage"}
+    | {"requests.storage"}
     | {f"{kind}.{name}" for kind in ("limits", "requests") for name in _CONTAINER}
 )
+_STANDARD: Final = _OF_QUOTAS | {"storage"}
 _LIMITS: Final = "limits"
 _REQUESTS: Final = "requests"
 
@@ -76,7 +77,7 @@ def pod_resources(spec: Fields, path: str, claims: frozenset[str]) -> Iterator[F
 def amounts(values: Fields, path: str) -> Iterator[FieldError]:
     """The errors of amounts of resources, such as a node's capacity. Each is at `path.<its name>`."""
     for name, value in sorted(values.items()):
-        yield from _amount(name, value, f"{path}.{name}")
+        yield from amount(name, value, f"{path}.{name}")
 
 
 def _requirements(resources: Fields, path: str, claims: frozenset[str], *, of_pod: bool) -> Iterator[FieldError]:
@@ -110,44 +111,63 @@ def _claims(resources: Fields, path: str, known: frozenset[str]) -> Iterator[Fie
 
 
 def _named(name: str, value: Any, path: str, *, of_pod: bool) -> Iterator[FieldError]:
-    wrong = list(_name(name, path))
+    wrong = list(resource_name(name, path))
     yield from wrong
     if of_pod:
         if not wrong and name not in {CPU, MEMORY} and not name.startswith(_HUGE):
             yield not_supported(path, name, sorted((CPU, _HUGE, MEMORY)))
-    elif "/" not in name:
+    else:
+        yield from _of_containers(name, path)
+    yield from amount(name, value, path)
+
+
+def container_resource_name(name: str, path: str) -> Iterator[FieldError]:
+    """The errors of the name of a resource that containers may use."""
+    yield from resource_name(name, path)
+    yield from _of_containers(name, path)
+
+
+def _of_containers(name: str, path: str) -> Iterator[FieldError]:
+    if "/" not in name:
         if name not in _CONTAINER and not name.startswith(_HUGE):
             yield invalid(path, name, "must be a standard resource for containers")
     elif _NATIVE not in name and not _is_extended(name):
         yield invalid(path, name, "doesn't follow extended resource name standard")
-    yield from _amount(name, value, path)
 
 
-def _name(name: str, path: str) -> Iterator[FieldError]:
+def resource_name(name: str, path: str) -> Iterator[FieldError]:
+    """The errors of the name of a resource."""
     wrong = list(qualified_name(name, path))
     yield from wrong
     if not wrong and "/" not in name and name not in _STANDARD and not name.removeprefix(_QUOTA).startswith(_HUGE):
         yield invalid(path, name, "must be a standard resource type or fully qualified")
 
 
+def is_of_quotas(name: str) -> bool:
+    """Whether Kubernetes has a resource that quotas may limit by itself."""
+    return name in _OF_QUOTAS or name.removeprefix(_QUOTA).startswith(_HUGE)
+
+
 def _is_extended(name: str) -> bool:
     return not name.startswith(_QUOTA) and not names.check_qualified_name(f"{_QUOTA}{name}")
 
 
-def _is_overcommitted(name: str) -> bool:
+def is_overcommitted(name: str) -> bool:
     """Whether a limit may be higher than the request."""
     return ("/" not in name or _NATIVE in name) and not name.startswith(_HUGE)
 
 
-def _quantity(value: Any) -> Fraction | None:
+def quantity(value: Any) -> Fraction | None:
+    """A quantity. None if it is none, or absent."""
     try:
         return parse_quantity(value)
     except QuantityError:  # decoding refuses it
         return None
 
 
-def _amount(name: str, value: Any, path: str) -> Iterator[FieldError]:
-    found = _quantity(value)
+def amount(name: str, value: Any, path: str) -> Iterator[FieldError]:
+    """The errors of an amount of a resource."""
+    found = quantity(value)
     if found is None:
         return
     if found < 0:
@@ -161,13 +181,13 @@ def _is_extended_resource(name: str) -> bool:
 
 
 def _within_limit(name: str, value: Any, limits: Fields, path: str) -> Iterator[FieldError]:
-    request, limit = _quantity(value), _quantity(limits.get(name))
+    request, limit = quantity(value), quantity(limits.get(name))
     if limit is None:
-        if not _is_overcommitted(name):
+        if not is_overcommitted(name):
             yield required(f"{path}.{_LIMITS}", "Limit must be set for non overcommitable resources")
     elif request is None:
         return
-    elif request != limit and not _is_overcommitted(name):
+    elif request != limit and not is_overcommitted(name):
         rule = f"must be equal to {name} limit of {canonical_text(limits[name])}"
         yield invalid(f"{path}.{_REQUESTS}", canonical_text(value), rule)
     elif request > limit:
@@ -178,7 +198,7 @@ def _within_limit(name: str, value: Any, limits: Fields, path: str) -> Iterator[
 def _whole_pages(name: str, value: Any, path: str) -> Iterator[FieldError]:
     if not name.startswith(_HUGE):
         return
-    size, found = _quantity(name.removeprefix(_HUGE)), _quantity(value)
+    size, found = quantity(name.removeprefix(_HUGE)), quantity(value)
     if found is not None and (size is None or size <= 0 or found % size):
         shown = canonical_text(value)
         yield invalid(path, shown, f"{shown} is not positive integer multiple of {name}")

@@ -32,13 +32,22 @@ _FIXED: Final = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "
 
 def validate_job(document: Mapping[str, Any]) -> list[FieldError]:
     """Validate the spec of a job. Its selector is not looked at: nobody has to give one."""
-    spec = inner(document, "spec")
+    return validate_job_spec(inner(document, "spec"), "spec")
+
+
+def validate_job_spec(spec: Fields, path: str) -> list[FieldError]:
+    """Validate the spec of a job, or of the jobs that are made from a template.
+
+    Args:
+        spec: the spec.
+        path: of it.
+    """
     return [
-        *not_negative(spec, "spec", *_NUMBERS),
-        *_indexes(spec),
-        *_mode(spec),
-        *validate_pod_template(inner(spec, "template"), "spec.template"),
-        *_restart_policy(spec),
+        *not_negative(spec, path, *_NUMBERS),
+        *_indexes(spec, path),
+        *_mode(spec, path),
+        *validate_pod_template(inner(spec, "template"), f"{path}.template"),
+        *_restart_policy(spec, path),
     ]
 
 
@@ -58,33 +67,33 @@ def validate_job_update(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
     ]
 
 
-def _indexes(spec: Fields) -> Iterator[FieldError]:
+def _indexes(spec: Fields, path: str) -> Iterator[FieldError]:
     if number(spec, "maxFailedIndexes") is not None and number(spec, "backoffLimitPerIndex") is None:
-        yield required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
 
 
-def _mode(spec: Fields) -> Iterator[FieldError]:
+def _mode(spec: Fields, path: str) -> Iterator[FieldError]:
     mode = text(spec, "completionMode")
     if mode and mode not in _MODES:
-        yield not_supported("spec.completionMode", mode, _MODES)
+        yield not_supported(f"{path}.completionMode", mode, _MODES)
     if mode == _INDEXED:
         if number(spec, "completions") is None:
-            yield required("spec.completions", f"when completion mode is {_INDEXED}")
+            yield required(f"{path}.completions", f"when completion mode is {_INDEXED}")
         at_once = number(spec, "parallelism") or 0
         if at_once > _ENTRIES_OF_INDEXED:
             rule = f"must be less than or equal to {_ENTRIES_OF_INDEXED} when completion mode is {_INDEXED}"
-            yield invalid("spec.parallelism", at_once, rule)
+            yield invalid(f"{path}.parallelism", at_once, rule)
     elif mode in {"", _MODES[0]}:
         for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
             if (found := number(spec, field)) is not None:
-                yield invalid(f"spec.{field}", found, "requires indexed completion mode")
+                yield invalid(f"{path}.{field}", found, "requires indexed completion mode")
 
 
-def _restart_policy(spec: Fields) -> Iterator[FieldError]:
-    path, policy = "spec.template.spec.restartPolicy", text(inner(inner(spec, "template"), "spec"), "restartPolicy")
+def _restart_policy(spec: Fields, path: str) -> Iterator[FieldError]:
+    at, policy = f"{path}.template.spec.restartPolicy", text(inner(inner(spec, "template"), "spec"), "restartPolicy")
     if policy in {"", _ALWAYS}:
-        yield required(path, 'valid values: "OnFailure", "Never"')
+        yield required(at, 'valid values: "OnFailure", "Never"')
     elif policy not in _POLICIES:
-        yield not_supported(path, policy, _POLICIES)
+        yield not_supported(at, policy, _POLICIES)
     elif spec.get("podFailurePolicy") is not None and policy != "Never":
-        yield invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
+        yield invalid(at, policy, 'only "Never" is supported when podFailurePolicy is specified')

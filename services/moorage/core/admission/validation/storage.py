@@ -1,0 +1,126 @@
+"""Validation of PersistentVolumeClaims and StorageClasses, and of changes to them, as Kubernetes 1.37 has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from moorage.core.admission.validation.container_resources import quantity
+from moorage.core.admission.validation.fields import (
+    Fields,
+    dns_subdomain,
+    inner,
+    label_selector,
+    listed,
+    object_in,
+    objects,
+    qualified_name,
+    text,
+)
+from moorage.core.apimachinery.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from moorage.core.apimachinery.quantities import canonical_text
+
+_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_ALONE: Final = "ReadWriteOncePod"
+_VOLUME_MODES: Final = ("Block", "Filesystem")
+_RECLAIM: Final = ("Delete", "Retain")
+_BINDING: Final = ("Immediate", "WaitForFirstConsumer")
+_FIXED: Final = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode", "allowedTopologies")
+_LEFT_OPEN: Final = ("storageClassName", "volumeName")
+
+
+def validate_claim(document: Mapping[str, Any]) -> list[FieldError]:
+    """Validate the spec of a persistent volume claim."""
+    spec = inner(document, "spec")
+    name, mode = text(spec, "storageClassName"), text(spec, "volumeMode")
+    return [
+        *label_selector(object_in(spec, "selector"), "spec.selector"),
+        *_access_modes(spec),
+        *_storage(inner(inner(spec, "resources"), "requests")),
+        *(dns_subdomain(name, "spec.storageClassName") if name else ()),
+        *([not_supported("spec.volumeMode", mode, _VOLUME_MODES)] if mode and mode not in _VOLUME_MODES else ()),
+    ]
+
+
+def validate_storage_class(document: Mapping[str, Any]) -> list[FieldError]:
+    """Validate a storage class."""
+    provisioner = text(document, "provisioner")
+    reclaim, binding = text(document, "reclaimPolicy"), text(document, "volumeBindingMode")
+    return [
+        *(qualified_name(provisioner.lower(), "provisioner") if provisioner else [required("provisioner")]),
+        *([invalid("parameters", "", "field can not be empty.")] if "" in inner(document, "parameters") else ()),
+        *([not_supported("reclaimPolicy", reclaim, _RECLAIM)] if reclaim and reclaim not in _RECLAIM else ()),
+        *([not_supported("volumeBindingMode", binding, _BINDING)] if binding and binding not in _BINDING else ()),
+        *_topologies(document),
+    ]
+
+
+def validate_storage_class_update(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+    """Validate a change of a storage class: nothing that volumes are made by may change.
+
+    Args:
+        before: the class as it is shown.
+        after: the class as it is wanted.
+    """
+    changed = (field for field in _FIXED if (before.get(field) or None) != (after.get(field) or None))
+    return [invalid(field, None, "field is immutable") for field in changed]
+
+
+def validate_claim_update(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+    """Validate a change of a claim. Moorage binds no claims, so their spec stays, but for what was left open.
+
+    Args:
+        before: the claim as it is shown.
+        after: the claim as it is wanted.
+    """
+    earlier, later = inner(before, "spec"), inner(after, "spec")
+    filled = {field: later[field] for field in _LEFT_OPEN if later.get(field) and not earlier.get(field)}
+    if {**earlier, **filled} == later:
+        return []
+    what = "resources.requests and volumeAttributesClassName for bound claims"
+    return [forbidden("spec", f"spec is immutable after creation except {what}")]
+
+
+def _access_modes(spec: Fields) -> Iterator[FieldError]:
+    path, modes = "spec.accessModes", listed(spec, "accessModes")
+    if not modes:
+        yield required(path, "at least 1 access mode is required")
+    yield from (not_supported(path, mode, _MODES) for mode in modes if mode not in _MODES)
+    if _ALONE in modes and len(modes) > 1:
+        yield forbidden(path, f"may not use {_ALONE} with other access modes")
+
+
+def _storage(requests: Fields) -> Iterator[FieldError]:
+    path, wanted = "spec.resources[storage]", requests.get("storage")
+    found = quantity(wanted) if wanted is not None else None
+    if wanted is None:
+        yield required(path)
+    elif found is not None and found <= 0:
+        yield invalid(path, canonical_text(wanted), "must be greater than zero")
+
+
+def _topologies(document: Mapping[str, Any]) -> Iterator[FieldError]:
+    seen: list[dict[str, frozenset[str]]] = [{}]  # a term without requirements counts as one that is there twice
+    for term, at in objects(document, "allowedTopologies", "allowedTopologies"):
+        path, found = f"{at}.matchLabelExpressions", dict[str, frozenset[str]]()
+        for requirement, where in objects(term, "matchLabelExpressions", path):
+            key, values = text(requirement, "key"), [str(one) for one in listed(requirement, "values")]
+            if not values:
+                yield required(f"{where}.values")
+            for number, value in enumerate(values):
+                if value in values[:number]:
+                    yield duplicate(f"{where}.values[{number}]", value)
+            yield from qualified_name(key, f"{where}.key")
+            if key in found:
+                yield duplicate(f"{where}.key", key)
+            found[key] = frozenset(values)
+        if found in seen:
+            yield duplicate(path, "")
+        seen.append(found)
