@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, of, text
+
+if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
 
 
 def _reference(found: Object) -> str:
@@ -50,6 +56,18 @@ class HorizontalPodAutoscalerKind(StoredKind):
         TableColumn("REPLICAS", text("status", "currentReplicas", default="0")),
         AGE,
     )
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.autoscaling import validate_autoscaler
+
+        return validate_autoscaler(document) if is_new else []
+
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.autoscaling import validate_autoscaler_update
+
+        return validate_autoscaler_update(before, after)
 
 
 KIND = HorizontalPodAutoscalerKind()

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, of, text
+
+if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
 
 _MOST = 3  # hosts that are shown
 
@@ -47,6 +53,18 @@ class IngressKind(StoredKind):
         TableColumn("PORTS", of(lambda found: "80, 443" if at(found, "spec", "tls") else "80")),
         AGE,
     )
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.networking import validate_ingress
+
+        return validate_ingress(document) if is_new else []
+
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.networking import validate_ingress_update
+
+        return validate_ingress_update(before, after)
 
 
 KIND = IngressKind()

@@ -39,6 +39,7 @@ _CHECKS: Final = [
 _TOLD_OTHERWISE: Final = (
     "null is not of type",  # Upstream's encoder writes times that are not set as null, and so do answers here.
     '"lastTransitionTime" is a required property',  # Derived conditions have none (kinds/status/ocm.py).
+    '"limits" is a required property',  # Of a LimitRange without any. Upstream's encoder writes null.
     '"key" is a required property',  # A review is answered with what was asked.
 )
 """How answers depart from their schemas on purpose."""

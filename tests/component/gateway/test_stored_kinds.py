@@ -203,3 +203,11 @@ async def test_what_was_decided_at_its_creation_stays(path: str, body: Json, pat
     refused = await gateway.call("PATCH", f"{path}/x", patch)
     assert (refused.status_code, [one["field"] for one in refused.json()["details"]["causes"]]) == (422, [field])
     await gateway.ok("PATCH", f"{path}/x", {"metadata": {"labels": {"a": "b"}}})
+
+
+async def test_what_it_contains_is_looked_at_when_it_changes() -> None:
+    gateway = Fixture()
+    path = "/api/v1/namespaces/default/configmaps"
+    await gateway.ok("POST", path, {"metadata": {"name": "x"}, "data": {"a": "b"}})
+    refused = await gateway.call("PATCH", f"{path}/x", {"data": {"a b": "c"}})
+    assert (refused.status_code, refused.json()["details"]["causes"][0]["field"]) == (422, "data[a b]")

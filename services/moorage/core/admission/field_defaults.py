@@ -318,6 +318,20 @@ def _cron_job(spec: _Object) -> _Object:
     return _within(_filled(spec, _CRON_JOB), "jobTemplate", lambda one: _within(one, "spec", _template))
 
 
+def _autoscaler(spec: _Object) -> _Object:
+    found = _filled(spec, {"minReplicas": 1})
+    if not found.get("metrics"):
+        found["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": dict(_TARGET)}}]
+    if isinstance(behavior := found.get("behavior"), dict):
+        for field, defaults in _SCALING.items():
+            rules = behavior.get(field)
+            if rules is None or isinstance(rules, dict):
+                said = {name: one for name, one in (rules or {}).items() if one is not None}
+                behavior = {**behavior, field: {**defaults, **said}}  # an empty text is a wrong value here
+        found["behavior"] = behavior
+    return found
+
+
 def _limit_range(spec: _Object) -> _Object:
     return _each(spec, "limits", _limit)
 
@@ -341,6 +355,16 @@ def _of_top(defaults: Mapping[str, Any]) -> Callable[[_Object], _Object]:
     return lambda document: _filled(document, defaults)
 
 
+_TARGET: Final = {"type": "Utilization", "averageUtilization": 80}
+_PERCENT: Final = {"type": "Percent", "value": 100, "periodSeconds": 15}
+_SCALING: Final[Mapping[str, _Object]] = {
+    "scaleUp": {
+        "stabilizationWindowSeconds": 0,
+        "selectPolicy": "Max",
+        "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, _PERCENT],
+    },
+    "scaleDown": {"selectPolicy": "Max", "policies": [_PERCENT]},
+}
 _CRON_JOB: Final = {
     "concurrencyPolicy": "Allow",
     "failedJobsHistoryLimit": 1,
@@ -349,7 +373,7 @@ _CRON_JOB: Final = {
 }
 _KINDS: Final[Mapping[str, Callable[[_Object], _Object]]] = {
     "CronJob": _with_spec(_cron_job),
-    "HorizontalPodAutoscaler": _with_spec(lambda spec: _filled(spec, {"minReplicas": 1})),
+    "HorizontalPodAutoscaler": _with_spec(_autoscaler),
     "LimitRange": _with_spec(_limit_range),
     "NetworkPolicy": _with_spec(_network_policy),
     "PersistentVolumeClaim": _with_spec(lambda spec: _filled(spec, {"volumeMode": "Filesystem"})),

@@ -27,6 +27,8 @@ _LABEL_NAME_RE: Final = re.compile(_LABEL_NAME)
 _LABEL_VALUE_RE: Final = re.compile(_LABEL_VALUE)
 _DNS_LABEL_RE: Final = re.compile(_DNS_LABEL)
 _DNS_SUBDOMAIN_RE: Final = re.compile(_DNS_SUBDOMAIN)
+_WILDCARD: Final = rf"\*\.{_DNS_SUBDOMAIN}"
+_WILDCARD_RE: Final = re.compile(_WILDCARD)
 
 _CONFIG_KEY_RE: Final = re.compile(_CONFIG_KEY)
 _HEADER_RE: Final = re.compile(_HEADER)
@@ -44,6 +46,10 @@ _DNS_LABEL_RULE: Final = (
 _DNS_SUBDOMAIN_RULE: Final = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
     "and must start and end with an alphanumeric character"
+)
+_WILDCARD_RULE: Final = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, "
+    "which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character"
 )
 
 
@@ -92,6 +98,21 @@ def check_dns_subdomain(value: str, wording: Wording = TODAY) -> list[str]:
     if not _DNS_SUBDOMAIN_RE.fullmatch(value):
         errors.append(_pattern(_DNS_SUBDOMAIN_RULE, _DNS_SUBDOMAIN, "example.com"))
     return errors
+
+
+def check_wildcard_subdomain(value: str) -> list[str]:
+    """Check a DNS subdomain whose first label is `*`."""
+    errors = [OLDER.too_long(MAX_SUBDOMAIN)] if _longer(value, MAX_SUBDOMAIN) else []
+    if not _WILDCARD_RE.fullmatch(value):
+        errors.append(_pattern(_WILDCARD_RULE, _WILDCARD, "*.example.com"))
+    return errors
+
+
+def check_path_segment(value: str) -> list[str]:
+    """Check a name that is to be one segment of a path. An empty one is valid here."""
+    if value in {".", ".."}:
+        return [f"may not be '{value}'"]
+    return [f"may not contain '{char}'" for char in "/%" if char in value]
 
 
 def check_qualified_name(value: str, wording: Wording = TODAY) -> list[str]:

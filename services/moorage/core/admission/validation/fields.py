@@ -54,6 +54,11 @@ def text(value: Fields, field: str) -> str:
     return found if isinstance(found, str) else ""
 
 
+def texts(value: Fields, field: str) -> list[str]:
+    """The texts of a list in a field. Empty if there is none."""
+    return [one for one in listed(value, field) if isinstance(one, str)]
+
+
 def number(value: Fields, field: str) -> int | None:
     """The whole number in a field. None if there is none."""
     found = value.get(field)
@@ -89,6 +94,13 @@ def dns_subdomain(value: str, path: str) -> Iterator[FieldError]:
 def qualified_name(value: str, path: str) -> Iterator[FieldError]:
     """The errors of a text that is to be the key of a label."""
     yield from (invalid(path, value, rule) for rule in names.check_qualified_name(value))
+
+
+def path_segment(value: str, path: str) -> Iterator[FieldError]:
+    """The errors of a text that is to be one segment of a path, or is missing."""
+    if not value:
+        yield required(path)
+    yield from (invalid(path, value, rule) for rule in names.check_path_segment(value))
 
 
 def port_number(value: int, path: str) -> Iterator[FieldError]:

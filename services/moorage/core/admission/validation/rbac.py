@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from moorage.core.apimachinery import names
 from moorage.core.apimachinery.field_errors import FieldError, forbidden, invalid, not_supported, required
 from moorage_schemas.resources.meta import Resource
 
@@ -16,9 +17,7 @@ def validate_path_name(name: str, path: str = "metadata.name") -> list[FieldErro
     """Validate the name of a role or a binding, which must be a valid path segment."""
     if not name:
         return [required(path, "name or generateName is required")]
-    if name in {".", ".."}:
-        return [invalid(path, name, f"may not be '{name}'")]
-    return [invalid(path, name, f"may not contain '{char}'") for char in "/%" if char in name]
+    return [invalid(path, name, rule) for rule in names.check_path_segment(name)]
 
 
 def validate_role(role: Resource, *, whole: bool) -> list[FieldError]:
