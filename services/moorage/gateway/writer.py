@@ -238,7 +238,8 @@ class Writer:
             stored = self._declared(kind, object_id)
             prepared = self._prepared(wanted, kind, (), broken)  # rules for dedicated nodes apply only to new pods
             broken = [*deletion.validate_finalizers(stored.object, prepared), *broken]
-            validation.refuse(kind, object_id.name, [*broken, *kind.definition.validate_update(present, prepared)])
+            broken += validation.broken_by_change(present, prepared, kind)
+            validation.refuse(kind, object_id.name, broken)
             prepared = in_stored_form(kind.definition.without_decided(prepared, stored.object), stored.object)
             prepared = kind.definition.same(prepared, stored.object, self._store.tables)
             wished = self._wishes(kind, stored, resource, prepared, caller)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import Fixture, Json, deployment, pod
 
+from moorage.kinds.kind import named
 from moorage_schemas.resource import ResourceDeclared, resource_key
 from moorage_schemas.topics import RESOURCES
 
@@ -87,6 +88,29 @@ async def test_a_pod_that_was_written_past_the_gateway_gets_labels_and_goes() ->
     labelled = await gateway.ok("PATCH", f"{PODS}/old", {"metadata": {"labels": {"a": "b"}}})
     assert labelled["metadata"]["labels"] == {"a": "b"}
     assert (await gateway.ok("DELETE", f"{PODS}/old"))["kind"] == "Pod"
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "spec"),
+    [
+        ("networking.k8s.io/v1", "Ingress", {"rules": [{"host": "A"}]}),
+        ("networking.k8s.io/v1", "NetworkPolicy", {"policyTypes": ["Foo"]}),
+        ("autoscaling/v2", "HorizontalPodAutoscaler", {"maxReplicas": -1}),
+    ],
+)
+async def test_what_was_accepted_once_gets_labels_and_loses_its_finalizers(group: str, kind: str, spec: Json) -> None:
+    gateway = Fixture()
+    definition = named(kind)
+    assert definition is not None
+    path = f"/apis/{group}/namespaces/default/{definition.plural}/old"
+    metadata = {"name": "old", "namespace": "default", "uid": "u1", "finalizers": ["a.b/c"]}
+    flawed = {"apiVersion": group, "kind": kind, "metadata": metadata, "spec": spec}
+    key = resource_key(kind, "default", "old")
+    gateway.log.append(RESOURCES, key, key, ResourceDeclared(object=flawed, version=1))
+    await gateway.ok("PATCH", path, {"metadata": {"labels": {"a": "b"}}})
+    await gateway.ok("DELETE", path)
+    await gateway.ok("PATCH", path, {"metadata": {"finalizers": None}})
+    assert await gateway.status(path) == 404
 
 
 async def test_built_in_namespaces_are_as_old_as_the_fleet() -> None:

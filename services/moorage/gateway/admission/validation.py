@@ -72,6 +72,19 @@ def broken_rules(
     return found + definition.validate_fields(document, is_new=before is None)
 
 
+def broken_by_change(before: Mapping[str, Any], after: Mapping[str, Any], kind: ServedKind) -> list[FieldError]:
+    """The rules of its kind that a change of an object breaks. Like the object, it is looked at if there is one.
+
+    Args:
+        before: the object as it is shown.
+        after: the object as it is wanted, with the defaults of admission.
+        kind: of the object.
+    """
+    definition = kind.definition
+    is_changed = _is_changed(with_field_defaults({**before}), after, definition)
+    return definition.validate_update(before, after) if is_changed else []
+
+
 def _is_changed(before: Mapping[str, Any], after: Mapping[str, Any], kind: Kind[Any]) -> bool:
     others = _OF_EVERY_OBJECT if kind.status_declared else {*_OF_EVERY_OBJECT, "status"}
     return any(before.get(field) != after.get(field) for field in (before.keys() | after.keys()) - others)
