@@ -188,17 +188,18 @@ class World:
 
     def write(self, key: str) -> Record:
         """Write a declared object again, with its taint edits."""
-        event = self._declared.next(key)
-        return self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
+        return self._write_with(key)
 
     def order(self, key: str, *orders: PodOrder) -> Record:
         """Write a declared controller again, with orders about its pods."""
-        event = self._declared.next(key).model_copy(update={"pods": orders})
-        return self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
+        return self._write_with(key, pods=orders)
 
     def change_pods(self, key: str, *metadata: PodMetadata) -> Record:
         """Write a declared controller again, with changed metadata of its pods."""
-        event = self._declared.next(key).model_copy(update={"pod_metadata": metadata})
+        return self._write_with(key, pod_metadata=metadata)
+
+    def _write_with(self, key: str, **fields: Any) -> Record:
+        event = self._declared.next(key).model_copy(update=fields)
         return self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
 
     # Targets. Each is given by its name, or by `Kind/name` if it is not of the world's own kind.

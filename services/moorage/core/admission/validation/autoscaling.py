@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from moorage.core.admission.validation.container_resources import container_resource_name
+from moorage.core.admission.validation.container_resources import container_resource_name, quantity
 from moorage.core.admission.validation.fields import (
     Fields,
     dns_label,
@@ -18,7 +18,7 @@ from moorage.core.admission.validation.fields import (
 )
 from moorage.core.apimachinery import names
 from moorage.core.apimachinery.field_errors import FieldError, forbidden, invalid, not_supported, required
-from moorage.core.apimachinery.quantities import QuantityError, canonical_text, parse_quantity
+from moorage.core.apimachinery.quantities import canonical_text
 
 _CORE_SCALABLE: Final = "ReplicationController"
 """The only kind of the core group that can be scaled."""
@@ -155,9 +155,8 @@ def _amounts(field: str, target: Fields, at: str) -> Iterator[FieldError]:
         if average is None:
             yield required(f"{at}.averageValue", "must specify a positive target averageValue")
     elif value is None and average is None:
-        other = "averageValue" if field == "object" else "for metric or a per-pod target"
-        rule = "must set either a target value " + (f"or {other}" if field == "object" else other)
-        yield required(f"{at}.averageValue", rule)
+        either = "or averageValue" if field == "object" else "for metric or a per-pod target"
+        yield required(f"{at}.averageValue", f"must set either a target value {either}")
     elif field == "external" and value is not None and average is not None:
         yield forbidden(f"{at}.value", "may not set both a target value for metric and a per-pod target")
 
@@ -190,20 +189,11 @@ def _target(target: Fields, path: str) -> Iterator[FieldError]:
     if kind not in _TARGETS:
         yield invalid(f"{path}.type", kind, "must be either Utilization, Value, or AverageValue")
     for field in ("value", "averageValue"):
-        if (found := target.get(field)) is not None and _sign(found) < 1:
-            yield invalid(f"{path}.{field}", canonical_text(found), "must be positive")
+        if (found := quantity(target.get(field))) is not None and found <= 0:
+            yield invalid(f"{path}.{field}", canonical_text(target[field]), "must be positive")
     share = number(target, "averageUtilization")
     if share is not None and share < 1:
         yield invalid(f"{path}.averageUtilization", share, "must be greater than 0")
-
-
-def _sign(value: Any) -> int:
-    """-1, 0 or 1. What is no quantity is refused when it is decoded, and counts as positive here."""
-    try:
-        found = parse_quantity(value)
-    except QuantityError:
-        return 1
-    return (found > 0) - (found < 0)
 
 
 def _rules(rules: Fields, path: str) -> Iterator[FieldError]:
@@ -220,9 +210,9 @@ def _rules(rules: Fields, path: str) -> Iterator[FieldError]:
         yield required(f"{path}.policies", "must specify at least one Policy")
     for policy, at in policies:
         yield from _policy(policy, at)
-    tolerance = rules.get("tolerance")
-    if tolerance is not None and _sign(tolerance) < 0:
-        yield invalid(f"{path}.tolerance", canonical_text(tolerance), "must be greater than or equal to 0")
+    if (tolerance := quantity(rules.get("tolerance"))) is not None and tolerance < 0:
+        shown = canonical_text(rules["tolerance"])
+        yield invalid(f"{path}.tolerance", shown, "must be greater than or equal to 0")
 
 
 def _policy(policy: Fields, path: str) -> Iterator[FieldError]:

@@ -12,8 +12,6 @@ from moorage.core.admission.validation.fields import Fields, inner, text
 from moorage.core.apimachinery import names
 from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, forbidden, invalid, required
 
-OPAQUE: Final = "Opaque"
-
 _MOST: Final = 1 << 20  # bytes of all values
 _PREFIX: Final = "kubernetes.io/"
 _ACCOUNT: Final = "kubernetes.io/service-account.name"

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Final
 
 from moorage.core.admission.field_defaults import with_field_defaults
-from moorage.core.admission.validation.fields import Fields, inner, not_negative, object_in, text
+from moorage.core.admission.validation.fields import Fields, inner, known, not_negative, object_in, text
 from moorage.core.admission.validation.jobs import validate_job_spec
 from moorage.core.apimachinery.field_errors import FieldError, invalid, not_supported, required
 
@@ -47,7 +47,6 @@ class _ScheduleError(ValueError):
 def validate_cron_job(document: Mapping[str, Any]) -> list[FieldError]:
     """Validate the name and the spec of a cron job."""
     spec, name = inner(document, "spec"), text(inner(document, "metadata"), "name")
-    policy = text(spec, "concurrencyPolicy")
     too_long = [invalid("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters")]
     return [
         *(too_long if len(name) > _LONGEST_NAME else ()),
@@ -55,7 +54,7 @@ def validate_cron_job(document: Mapping[str, Any]) -> list[FieldError]:
         *_schedule(text(spec, "schedule"), "spec.schedule"),
         *_time_zone(spec, "spec.timeZone"),
         *not_negative(spec, "spec", "startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"),
-        *([not_supported("spec.concurrencyPolicy", policy, _POLICIES)] if policy and policy not in _POLICIES else ()),
+        *known(text(spec, "concurrencyPolicy"), "spec.concurrencyPolicy", _POLICIES),
     ]
 
 

@@ -81,6 +81,12 @@ def one_of(value: str, path: str, supported: Sequence[str]) -> Iterator[FieldErr
         yield not_supported(path, value, supported)
 
 
+def known(value: str, path: str, supported: Sequence[str]) -> Iterator[FieldError]:
+    """The error of a text that is not one of the supported ones. An absent one is valid."""
+    if value:
+        yield from one_of(value, path, supported)
+
+
 def dns_label(value: str, path: str) -> Iterator[FieldError]:
     """The errors of a text that is to be a DNS label."""
     yield from (invalid(path, value, rule) for rule in names.check_dns_label(value, names.OLDER))

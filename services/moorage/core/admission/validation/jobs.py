@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from moorage.core.admission.validation.fields import Fields, inner, not_negative, number, text
+from moorage.core.admission.validation.fields import Fields, inner, known, not_negative, number, text
 from moorage.core.admission.validation.pods import validate_pod_template
 from moorage.core.admission.validation.workloads import validate_same
 from moorage.core.apimachinery.field_errors import FieldError, invalid, not_supported, required
@@ -74,8 +74,7 @@ def _indexes(spec: Fields, path: str) -> Iterator[FieldError]:
 
 def _mode(spec: Fields, path: str) -> Iterator[FieldError]:
     mode = text(spec, "completionMode")
-    if mode and mode not in _MODES:
-        yield not_supported(f"{path}.completionMode", mode, _MODES)
+    yield from known(mode, f"{path}.completionMode", _MODES)
     if mode == _INDEXED:
         if number(spec, "completions") is None:
             yield required(f"{path}.completions", f"when completion mode is {_INDEXED}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from moorage.core.admission.validation.fields import inner, number, text
-from moorage.core.apimachinery.field_errors import FieldError, forbidden, invalid, not_supported
+from moorage.core.admission.validation.fields import inner, known, number, text
+from moorage.core.apimachinery.field_errors import FieldError, forbidden, invalid
 
 _SYSTEM: Final = "system-"
 _MOST: Final = 1_000_000_000
@@ -15,16 +15,14 @@ _POLICIES: Final = ("PreemptLowerPriority", "Never")
 
 def validate_priority_class(document: Mapping[str, Any]) -> list[FieldError]:
     """Validate a priority class of a person: its name and its value must not be those of a class of the system."""
-    name, policy = text(inner(document, "metadata"), "name"), text(document, "preemptionPolicy")
+    name = text(inner(document, "metadata"), "name")
     found = []
     if name.startswith(_SYSTEM):
         rule = f"priority class names with '{_SYSTEM}' prefix are reserved for system use only. "
         found.append(forbidden("metadata.name", f"{rule}error: {name} is not a known system priority class"))
     elif (number(document, "value") or 0) > _MOST:
         found.append(forbidden("value", f"maximum allowed value of a user defined priority is {_MOST}"))
-    if policy and policy not in _POLICIES:
-        found.append(not_supported("preemptionPolicy", policy, _POLICIES))
-    return found
+    return [*found, *known(text(document, "preemptionPolicy"), "preemptionPolicy", _POLICIES)]
 
 
 def validate_priority_class_update(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:

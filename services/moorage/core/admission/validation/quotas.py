@@ -199,8 +199,8 @@ def _in_order(name: str, values: Fields, path: str) -> Iterator[FieldError]:
             yield invalid(at, shown[_RATIO], rule)
     if (
         not is_overcommitted(name)
-        and found.get(_DEFAULT) != found.get(_DEFAULT_REQUEST)
-        and len({_DEFAULT, _DEFAULT_REQUEST} & found.keys()) == len({_DEFAULT, _DEFAULT_REQUEST})
+        and found.keys() >= {_DEFAULT, _DEFAULT_REQUEST}
+        and found[_DEFAULT] != found[_DEFAULT_REQUEST]
     ):
         rule = f"default value {shown[_DEFAULT]} must equal to defaultRequest value {shown[_DEFAULT_REQUEST]} in {name}"
         yield invalid(f"{path}.{_DEFAULT_REQUEST}[{name}]", shown[_DEFAULT_REQUEST], rule)

@@ -10,6 +10,7 @@ from moorage.core.admission.validation.fields import (
     Fields,
     dns_subdomain,
     inner,
+    known,
     label_selector,
     listed,
     object_in,
@@ -39,25 +40,24 @@ _LEFT_OPEN: Final = ("storageClassName", "volumeName")
 def validate_claim(document: Mapping[str, Any]) -> list[FieldError]:
     """Validate the spec of a persistent volume claim."""
     spec = inner(document, "spec")
-    name, mode = text(spec, "storageClassName"), text(spec, "volumeMode")
+    name = text(spec, "storageClassName")
     return [
         *label_selector(object_in(spec, "selector"), "spec.selector"),
         *_access_modes(spec),
         *_storage(inner(inner(spec, "resources"), "requests")),
         *(dns_subdomain(name, "spec.storageClassName") if name else ()),
-        *([not_supported("spec.volumeMode", mode, _VOLUME_MODES)] if mode and mode not in _VOLUME_MODES else ()),
+        *known(text(spec, "volumeMode"), "spec.volumeMode", _VOLUME_MODES),
     ]
 
 
 def validate_storage_class(document: Mapping[str, Any]) -> list[FieldError]:
     """Validate a storage class."""
     provisioner = text(document, "provisioner")
-    reclaim, binding = text(document, "reclaimPolicy"), text(document, "volumeBindingMode")
     return [
         *(qualified_name(provisioner.lower(), "provisioner") if provisioner else [required("provisioner")]),
         *([invalid("parameters", "", "field can not be empty.")] if "" in inner(document, "parameters") else ()),
-        *([not_supported("reclaimPolicy", reclaim, _RECLAIM)] if reclaim and reclaim not in _RECLAIM else ()),
-        *([not_supported("volumeBindingMode", binding, _BINDING)] if binding and binding not in _BINDING else ()),
+        *known(text(document, "reclaimPolicy"), "reclaimPolicy", _RECLAIM),
+        *known(text(document, "volumeBindingMode"), "volumeBindingMode", _BINDING),
         *_topologies(document),
     ]
 
