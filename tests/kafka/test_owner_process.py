@@ -169,7 +169,8 @@ async def test_services_given_by_their_maker_get_the_fleets_own_partition_count(
     assert await run_services([make], wrong, ready=ready, stop=stop, http=False) == 0
     assert seen == [3]
     assert running == [ServiceRun(services=("counter",), http_host="127.0.0.1", http_port=0)]
-    assert await run_services([Counter()], wrong, stop=stop, http=False) == EXIT_FAILED
+    async with asyncio.timeout(30):  # without `stop`, which is set: it must fail by itself
+        assert await run_services([Counter()], wrong, http=False) == EXIT_FAILED
 
 
 async def _toys_only(settings: Settings) -> dict[str, int]:
