@@ -9,6 +9,7 @@ from moorage.core.admission.validation.container_resources import container_reso
 from moorage.core.admission.validation.fields import (
     Fields,
     dns_label,
+    has_same_spec,
     inner,
     number,
     object_in,
@@ -50,6 +51,8 @@ def validate_autoscaler_update(before: Mapping[str, Any], after: Mapping[str, An
         before: the autoscaler as it is shown.
         after: the autoscaler as it is wanted.
     """
+    if has_same_spec(before, after):
+        return []
     old, new = inner(before, "spec"), inner(after, "spec")
     target, wanted = inner(old, "scaleTargetRef"), inner(new, "scaleTargetRef")
     described = [

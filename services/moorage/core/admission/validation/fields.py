@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from moorage.core.admission.field_defaults import with_field_defaults
 from moorage.core.apimachinery import names
 from moorage.core.apimachinery.field_errors import FieldError, forbidden, invalid, not_supported, required
 from moorage.core.apimachinery.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
@@ -52,6 +53,16 @@ def text(value: Fields, field: str) -> str:
     """The text in a field. Empty if there is none."""
     found = value.get(field)
     return found if isinstance(found, str) else ""
+
+
+def has_same_spec(before: Fields, after: Fields) -> bool:
+    """Whether a change leaves the spec as it is. Then nobody looks at it: it may have been accepted once.
+
+    Args:
+        before: the object as it is shown.
+        after: the object as it is wanted, with the defaults of its fields.
+    """
+    return inner(with_field_defaults({**before}), "spec") == inner(after, "spec")
 
 
 def texts(value: Fields, field: str) -> list[str]:

@@ -13,6 +13,7 @@ from moorage.core.admission.validation.fields import (
     Fields,
     dns_label,
     dns_subdomain,
+    has_same_spec,
     inner,
     label_selector,
     number,
@@ -51,6 +52,8 @@ def validate_ingress_update(before: Mapping[str, Any], after: Mapping[str, Any])
         before: the ingress as it is shown.
         after: the ingress as it is wanted.
     """
+    if has_same_spec(before, after):
+        return []
     old, new = inner(before, "spec"), inner(after, "spec")
     secrets = [text(one, "secretName") for one, _ in objects(old, "tls", "")]
     wildcards = [one for one, _ in objects(old, "rules", "") if "*" in text(one, "host")]
@@ -176,6 +179,8 @@ def validate_network_policy_update(before: Mapping[str, Any], after: Mapping[str
         before: the policy as it is shown.
         after: the policy as it is wanted.
     """
+    if has_same_spec(before, after):
+        return []
     spec = inner(before, "spec")
     peers = [
         peer for rules, field in _RULES for rule, _ in objects(spec, rules, "") for peer, _ in objects(rule, field, "")
