@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Untyped
 from moorage.kinds.printing.columns import AGE, TableColumn, of, text
 from moorage.kinds.printing.kubernetes import external_ip, labels_text, service_ports
+
+if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
+
+Document = dict[str, Any]
 
 
 class ServiceKind(Untyped):
@@ -24,6 +29,7 @@ class ServiceKind(Untyped):
     categories = ("all",)
     has_generation = False
     status_shown = True
+    label_names = True
     container_subresources = ("proxy",)
     field_selectors: ClassVar[Mapping[str, str]] = {"spec.clusterIP": "", "spec.type": "ClusterIP"}
     columns = (TableColumn("TYPE", text("spec", "type", default="ClusterIP")), AGE)
@@ -35,6 +41,27 @@ class ServiceKind(Untyped):
         AGE,
         TableColumn("Selector", of(lambda found: labels_text(at(found, "spec", "selector"))), wide=True),
     )
+
+    def changed(self, wanted: Document, shown: Mapping[str, Any]) -> Document:
+        """See `Kind`. Addresses stay, and what only another type of service has goes."""
+        from moorage.core.admission.services import kept_in_change
+
+        spec, present = wanted.get("spec"), shown.get("spec")
+        if not isinstance(spec, dict) or not isinstance(present, Mapping):
+            return wanted
+        return {**wanted, "spec": kept_in_change(spec, present)}
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.services import validate_service
+
+        return validate_service(document) if is_new else []
+
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.services import validate_service_update
+
+        return validate_service_update(before, after)
 
 
 KIND = ServiceKind()

@@ -127,8 +127,9 @@ async def test_rows_show_the_objects() -> None:
     await gateway.ok("POST", f"{APPS}/namespaces/default/deployments", deployment())
     config = {"metadata": {"name": "c"}, "data": {"a": "b", "c": "d"}}
     await gateway.ok("POST", "/api/v1/namespaces/default/configmaps", config)
-    ports = [{"port": 80, "nodePort": 30080}, {"port": 53, "protocol": "UDP"}]
-    service = {"metadata": {"name": "s"}, "spec": {"ports": ports, "selector": {"app": "web"}, "clusterIP": "10.0.0.1"}}
+    ports = [{"name": "web", "port": 80, "nodePort": 30080}, {"name": "dns", "port": 53, "protocol": "UDP"}]
+    spec = {"type": "NodePort", "ports": ports, "selector": {"app": "web"}, "clusterIP": "10.0.0.1"}
+    service = {"metadata": {"name": "s"}, "spec": spec}
     await gateway.ok("POST", "/api/v1/namespaces/default/services", service)
     rows = {}
     for path in ("/api/v1/nodes", "/api/v1/pods", f"{APPS}/deployments", "/api/v1/configmaps", "/api/v1/services"):
@@ -138,7 +139,7 @@ async def test_rows_show_the_objects() -> None:
     assert rows["pods"][:5] == ["p1", "0/1", "Pending", "0", "0s"]
     assert rows["deployments"] == ["web", "0/2", "0", "0", "0s", "main", "app:1", "app=web"]
     assert rows["configmaps"] == ["c", 2, "0s"]
-    assert rows["services"] == ["s", "ClusterIP", "10.0.0.1", "<none>", "80:30080/TCP,53/UDP", "0s", "app=web"]
+    assert rows["services"] == ["s", "NodePort", "10.0.0.1", "<none>", "80:30080/TCP,53/UDP", "0s", "app=web"]
 
 
 @pytest.mark.parametrize(("path", "types"), TYPES.items())

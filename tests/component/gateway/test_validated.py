@@ -91,26 +91,42 @@ async def test_a_pod_that_was_written_past_the_gateway_gets_labels_and_goes() ->
 
 
 @pytest.mark.parametrize(
-    ("group", "kind", "spec"),
+    ("prefix", "kind", "name", "spec"),
     [
-        ("networking.k8s.io/v1", "Ingress", {"rules": [{"host": "A"}]}),
-        ("networking.k8s.io/v1", "NetworkPolicy", {"policyTypes": ["Foo"]}),
-        ("autoscaling/v2", "HorizontalPodAutoscaler", {"maxReplicas": -1}),
+        ("/api/v1", "Service", "a.b", {"ports": [{"port": 0}]}),
+        ("/apis/networking.k8s.io/v1", "Ingress", "old", {"rules": [{"host": "A"}]}),
+        ("/apis/networking.k8s.io/v1", "NetworkPolicy", "old", {"policyTypes": ["Foo"]}),
+        ("/apis/autoscaling/v2", "HorizontalPodAutoscaler", "old", {"maxReplicas": -1}),
     ],
 )
-async def test_what_was_accepted_once_gets_labels_and_loses_its_finalizers(group: str, kind: str, spec: Json) -> None:
+async def test_what_was_accepted_once_gets_labels_and_loses_its_finalizers(
+    prefix: str, kind: str, name: str, spec: Json
+) -> None:
     gateway = Fixture()
     definition = named(kind)
     assert definition is not None
-    path = f"/apis/{group}/namespaces/default/{definition.plural}/old"
-    metadata = {"name": "old", "namespace": "default", "uid": "u1", "finalizers": ["a.b/c"]}
-    flawed = {"apiVersion": group, "kind": kind, "metadata": metadata, "spec": spec}
-    key = resource_key(kind, "default", "old")
+    path = f"{prefix}/namespaces/default/{definition.plural}/{name}"
+    metadata = {"name": name, "namespace": "default", "uid": "u1", "finalizers": ["a.b/c"]}
+    flawed = {"apiVersion": definition.api_versions[0], "kind": kind, "metadata": metadata, "spec": spec}
+    key = resource_key(kind, "default", name)
     gateway.log.append(RESOURCES, key, key, ResourceDeclared(object=flawed, version=1))
     await gateway.ok("PATCH", path, {"metadata": {"labels": {"a": "b"}}})
     await gateway.ok("DELETE", path)
     await gateway.ok("PATCH", path, {"metadata": {"finalizers": None}})
     assert await gateway.status(path) == 404
+
+
+async def test_addresses_and_blocks_that_were_accepted_once_may_stay() -> None:
+    gateway = Fixture()
+    path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies/old"
+    metadata = {"name": "old", "namespace": "default", "uid": "u1"}
+    spec = {"ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.1/8"}}]}]}
+    flawed = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": spec}
+    key = resource_key("NetworkPolicy", "default", "old")
+    gateway.log.append(RESOURCES, key, key, ResourceDeclared(object=flawed, version=1))
+    await gateway.ok("PATCH", path, {"spec": {"egress": [{"ports": [{"port": 80}]}]}})
+    answer = await gateway.call("PATCH", path, {"spec": {"ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.2/8"}}]}]}})
+    assert [field for field, _ in causes(answer)] == ["spec.ingress[0].from[0].ipBlock.cidr"]
 
 
 async def test_built_in_namespaces_are_as_old_as_the_fleet() -> None:

@@ -75,6 +75,7 @@ _SERVICE: Flaws = {
         [{"name": "a", "port": 80, "targetPort": 1}, {"name": "b", "port": 80, "targetPort": 2}],
         [{"name": "a", "port": 80}, {"name": "b", "port": 80, "protocol": "UDP"}],
         *([{"port": one, "targetPort": other}] for one in _PORTS for other in (*_PORTS, *_PORT_NAMES)),
+        [{"port": 80, "nodePort": 30_080}],
         *([{"port": 80, "name": one}] for one in (*NAMES, "1", "a-very-long-name-of-a-port")),
         *([{"port": 80, "protocol": one}] for one in ("", "http", "SCTP")),
         *([{"port": 80, "appProtocol": one}] for one in ("", "http", "a b", "kubernetes.io/h2c", "a/b/c", "/b")),
@@ -98,9 +99,10 @@ _SERVICE: Flaws = {
     "spec.healthCheckNodePort": (-1, 70_000),
     "spec.publishNotReadyAddresses": (True,),
 }
-_HEADLESS: Flaws = {
-    **_SERVICE,
-    "spec.type": ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName", "Foo", ""),
+# As long as an address is wrong, a kube-apiserver tells nothing else.
+
+_ADDRESSED: Flaws = {
+    "spec.type": ("ClusterIP", "NodePort", "ExternalName", "Foo", ""),
     "spec.clusterIP": ("None", "x", "1.2.3", "01.2.3.4"),
     "spec.clusterIPs": (
         ["None"],
@@ -110,12 +112,20 @@ _HEADLESS: Flaws = {
         ["1.2.3.4"],
         ["1.2.3.4", "None"],
         ["None", "1.2.3.4", "::1"],
+        ["1.2.3.4", "1.2.3.5"],
+        ["1.2.3.4", "::1"],
+        ["::1", "1.2.3.4"],
     ),
     "spec.ipFamilies": (["IPv4"], ["IPv4", "IPv4"], ["Foo"], ["IPv4", "Foo"], ["IPv4", "IPv6"], []),
     "spec.ipFamilyPolicy": ("SingleStack", "Foo", ""),
 }
 _EXTERNAL_NAME: Flaws = {
     **_SERVICE,
+    "spec.ports": (
+        [],
+        [{"port": 80}, {"port": 80}],
+        [{"name": one, "port": port, "nodePort": 30_080} for one, port in (("a", 80), ("b", 81))],
+    ),
     "spec.type": ("ExternalName",),
     "spec.clusterIP": ("None", "x", "1.2.3.4", ""),
     "spec.clusterIPs": (["None"], ["x"], []),
@@ -311,6 +321,43 @@ _AUTOSCALER: Flaws = {
 }
 
 STARTS: Starts = {
+    "services": (
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "spec": {"clusterIP": "None", "selector": {"a": "b"}, "ports": [{"port": 80}]},
+        },
+        {**_SERVICE, "spec.type": ("ClusterIP", "NodePort", "Foo", "")},
+    ),
+    "services that get an address": (
+        {"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 80}]}},
+        {**_SERVICE, "spec.type": ("ClusterIP", "NodePort", "Foo", "")},
+    ),
+    "addresses of services": (
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "spec": {"clusterIP": "None", "selector": {"a": "b"}, "ports": [{"port": 80}]},
+        },
+        _ADDRESSED,
+    ),
+    "services of type ExternalName": (
+        {"apiVersion": "v1", "kind": "Service", "spec": {"type": "ExternalName", "externalName": "a.b"}},
+        _EXTERNAL_NAME,
+    ),
+    "services of type LoadBalancer": (
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "spec": {
+                "type": "LoadBalancer",
+                "clusterIP": "None",
+                "allocateLoadBalancerNodePorts": False,
+                "ports": [{"port": 80}],
+            },
+        },
+        {**_SERVICE, "spec.externalTrafficPolicy": ("Cluster", "Foo", "")},
+    ),
     "ingresses": (
         {
             "apiVersion": "networking.k8s.io/v1",

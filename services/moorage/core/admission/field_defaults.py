@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from moorage.core.admission.services import with_service_defaults
+
 _Object = dict[str, Any]
 
 _MODE: Final = 0o644
@@ -288,23 +290,6 @@ def _failure_rule(rule: _Object) -> _Object:
     return _each(rule, "onPodConditions", lambda one: _filled(one, {"status": "True"}))
 
 
-def _service(spec: _Object) -> _Object:
-    found = _filled(spec, {"sessionAffinity": "None", "type": "ClusterIP"})
-    found = _each(found, "ports", _service_port)
-    if found["sessionAffinity"] == "ClientIP":
-        wanted = {"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10_800}}}
-        found = _filled(found, wanted)
-    if found["type"] != "ExternalName":
-        found = _filled(found, {"internalTrafficPolicy": "Cluster"})
-    if found["type"] in {"NodePort", "LoadBalancer"}:
-        found = _filled(found, {"externalTrafficPolicy": "Cluster"})
-    return _filled(found, {"allocateLoadBalancerNodePorts": True}) if found["type"] == "LoadBalancer" else found
-
-
-def _service_port(port: _Object) -> _Object:
-    return _filled(port, {"protocol": "TCP", "targetPort": port.get("port")})
-
-
 def _binding(document: _Object) -> _Object:
     found = _within(document, "roleRef", lambda one: _filled(one, {"apiGroup": _RBAC}))
     return _each(found, "subjects", _subject)
@@ -386,7 +371,7 @@ _KINDS: Final[Mapping[str, Callable[[_Object], _Object]]] = {
     "StatefulSet": _with_spec(_stateful_set),
     "DaemonSet": _with_spec(_daemon_set),
     "Job": _with_spec(_job),
-    "Service": _with_spec(_service),
+    "Service": _with_spec(with_service_defaults),
     "RoleBinding": _binding,
     "ClusterRoleBinding": _binding,
 }

@@ -64,6 +64,8 @@ def broken_rules(
     """
     definition = kind.definition
     found = definition.validate_metadata(resource.metadata) + validate_ties(resource.metadata)
+    if before is not None:  # nobody can change it
+        found = [error for error in found if error.path != "metadata.name"]
     if definition.unknown_fields is UnknownFields.REFUSED:
         found = found + unknown_fields(resource, definition)
     found = found + definition.validate(resource, switches)
