@@ -20,7 +20,7 @@ from tests.component.gateway.double import Fixture, node, node_ref
 
 from moorage.core.apimachinery.packing import Packer
 from moorage.gateway.history import selectable
-from moorage.gateway.http.selectors import selector
+from moorage.gateway.http.messages.selectors import selector
 from moorage.gateway.tables import Tables
 from moorage.kinds.pod import KIND as POD
 from moorage.kinds.status.controllers import counts

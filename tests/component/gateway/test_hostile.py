@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import Fixture, node
 
-from moorage.gateway.http import bodies, writing
+from moorage.gateway.http.messages import bodies
+from moorage.gateway.http.verbs import writing
 
 NODES = "/api/v1/nodes"
 JSON = "application/json"

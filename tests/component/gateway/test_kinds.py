@@ -11,8 +11,8 @@ from tests.component.gateway.double import NOW, Fixture, Json, deployment, later
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.taints.desired.reconcile import next_taints
 from moorage.gateway.admission.feature_gates import feature_gates
-from moorage.gateway.http import watch
-from moorage.gateway.http.selectors import selector
+from moorage.gateway.http.messages.selectors import selector
+from moorage.gateway.http.verbs import watch
 from moorage.gateway.served_kinds import served
 from moorage.kinds import kind as kinds
 from moorage.kinds.eviction_pause import PauseIndex

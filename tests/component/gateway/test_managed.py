@@ -9,8 +9,8 @@ import orjson
 import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, later
 
-from moorage.gateway.http import watch
-from moorage.gateway.http.selectors import selector
+from moorage.gateway.http.messages.selectors import selector
+from moorage.gateway.http.verbs import watch
 from moorage.kinds import managed_cluster_set
 from moorage.kinds.kind import ServedKind
 from moorage_schemas.placement import DecisionGroupStatus, PlacementCondition, PlacementState, WorkloadPlaced

@@ -22,8 +22,8 @@ from moorage.cli.api.client import Client
 from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.app import app
 from moorage.cli.commands.schemas import generated
-from moorage.gateway.http.selectors import selector
-from moorage.gateway.http.watch import Watch, events, start
+from moorage.gateway.http.messages.selectors import selector
+from moorage.gateway.http.verbs.watch import Watch, events, start
 from moorage.gateway.served_kinds import served_at
 from moorage.kinds import kind as kinds
 from moorage_schemas.timer import SetTimer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import NOW, Fixture, deployment, node, node_ref, pod, pod_ref
 
-from moorage.gateway.http import bodies
+from moorage.gateway.http.messages import bodies
 from moorage.runtime.service import Input
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import PlacementState, WorkloadPlaced

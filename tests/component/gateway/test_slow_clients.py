@@ -15,7 +15,8 @@ from tests.component.gateway.double import Fixture, Json, node
 from tests.support.waiting import until
 
 from moorage.gateway import server
-from moorage.gateway.http import bodies, protocol
+from moorage.gateway.http import protocol
+from moorage.gateway.http.messages import bodies
 from moorage.gateway.server import http_server, listen
 
 NODES = "/api/v1/nodes"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import Fixture, deployment, node, pod
 
-from moorage.gateway.http import tables
+from moorage.gateway.http.messages import tables
 from moorage.gateway.served_kinds import served
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"

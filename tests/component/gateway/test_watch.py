@@ -10,8 +10,8 @@ import orjson
 import pytest
 from tests.component.gateway.double import Fixture, node
 
-from moorage.gateway.http.selectors import selector
-from moorage.gateway.http.watch import Watch, events, start
+from moorage.gateway.http.messages.selectors import selector
+from moorage.gateway.http.verbs.watch import Watch, events, start
 from moorage.kinds import managed_cluster_set, taint
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.node import KIND as NODE_KIND

@@ -140,7 +140,7 @@ def chooser(selector: str) -> Callable[[Manifest], bool]:
         UsageError: the selector cannot be read.
     """
     from moorage.gateway.errors import StatusError  # noqa: PLC0415 - only needed for files with a selector
-    from moorage.gateway.http.selectors import selector as selecting  # noqa: PLC0415 - as above
+    from moorage.gateway.http.messages.selectors import selector as selecting  # noqa: PLC0415 - as above
 
     try:
         chosen = selecting(selector, "")

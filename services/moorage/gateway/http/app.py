@@ -20,15 +20,17 @@ from moorage.gateway.controllers.controllers import Controllers
 from moorage.gateway.controllers.events import EventRecorder
 from moorage.gateway.durable_log import Log
 from moorage.gateway.errors import StatusError, no_such_path
-from moorage.gateway.http import answers, definitions, discovery, health, openapi, paths, reviews
+from moorage.gateway.http import health, paths
 from moorage.gateway.http.backend import Backend
+from moorage.gateway.http.discovery import definitions, groups, openapi, reviews
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.forwarding import Forwarding, ForwardingMiddleware
 from moorage.gateway.http.hosts import check_host
-from moorage.gateway.http.negotiation import AnswerForm, form_of_errors
-from moorage.gateway.http.pod_subresources import bindings_path, is_binding
+from moorage.gateway.http.messages import answers
+from moorage.gateway.http.messages.negotiation import AnswerForm, form_of_errors
 from moorage.gateway.http.reports import Intake
 from moorage.gateway.http.resources import ResourcesApi
+from moorage.gateway.http.subresources.pods import bindings_path, is_binding
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store
 from moorage.gateway.writer import Writer
@@ -168,26 +170,26 @@ class _Endpoints:
         """`/api/…`: the core group."""
         parts = _parts(request)
         if not parts:
-            first = discovery.api_versions(request.headers.get("host", ""))
-            return discovery.answer_groups(_read(request), first, is_core=True)
+            first = groups.api_versions(request.headers.get("host", ""))
+            return groups.answer_groups(_read(request), first, is_core=True)
         return await self._resource("", parts[0], parts[1:], request)
 
     async def groups(self, request: Request) -> Response:
         """`/apis/…`: the named groups."""
         parts = _parts(request)
         if not parts:
-            return discovery.answer_groups(_read(request), discovery.api_groups(), is_core=False)
-        if not discovery.has_group(parts[0]):
+            return groups.answer_groups(_read(request), groups.api_groups(), is_core=False)
+        if not groups.has_group(parts[0]):
             return health.no_page()
         if len(parts) == 1:
-            document = discovery.api_group(parts[0])
-            return answers.in_form(200, document, discovery.plain_form(_read(request)))
+            document = groups.api_group(parts[0])
+            return answers.in_form(200, document, groups.plain_form(_read(request)))
         return await self._resource(parts[0], parts[1], parts[2:], request)
 
     async def _resource(self, group: str, version: str, parts: list[str], request: Request) -> Response:
         if not parts:
-            document = discovery.resources(group, version)
-            return answers.in_form(200, document, discovery.plain_form(_read(request)))
+            document = groups.resources(group, version)
+            return answers.in_form(200, document, groups.plain_form(_read(request)))
         if version == reviews.VERSION and (review := reviews.answered(request, group, parts)) is not None:
             return await reviews.answer(request, review, self._gateway.clock)
         if is_binding(group, version, parts):
@@ -200,12 +202,12 @@ class _Endpoints:
 
     async def root(self, _: Request) -> Response:
         """`/`: the paths of everything."""
-        return answers.answer(200, discovery.root_paths())
+        return answers.answer(200, groups.root_paths())
 
     async def version(self, request: Request) -> Response:
         """`/version`."""
         form = AnswerForm(is_pretty=form_of_errors(_read(request)).is_pretty)
-        return answers.in_form(200, discovery.server_version(), form)
+        return answers.in_form(200, groups.server_version(), form)
 
     async def health(self, request: Request) -> Response:
         """`/healthz`, `/livez`, `/readyz`, and the single checks below them."""

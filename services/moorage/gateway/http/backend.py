@@ -10,10 +10,10 @@ from starlette.requests import Request
 
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway import errors
-from moorage.gateway.http import tables
-from moorage.gateway.http.negotiation import JSON, PROTOBUF, YAML, ObjectView, accepted
+from moorage.gateway.http.messages import tables
+from moorage.gateway.http.messages.negotiation import JSON, PROTOBUF, YAML, ObjectView, accepted
+from moorage.gateway.http.messages.representations import Representation
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.representations import Representation
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.shown_objects import ShownObject
 from moorage.gateway.store import Store

@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from moorage.gateway.errors import StatusError
-from moorage.gateway.http import answers, bodies
 from moorage.gateway.http.hosts import check_host
+from moorage.gateway.http.messages import answers, bodies
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store, within
 from moorage.gateway.writer import READ_BACK_WITHIN

@@ -25,8 +25,9 @@ from starlette.responses import Response
 from moorage.core.conditions.reports import Refusal, check_size, check_time, check_workload, unknown_target
 from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.errors import Cause, StatusError, bad_request, field_errors, unavailable
-from moorage.gateway.http import bodies, paths
-from moorage.gateway.http.negotiation import JSON, body_media
+from moorage.gateway.http import paths
+from moorage.gateway.http.messages import bodies
+from moorage.gateway.http.messages.negotiation import JSON, body_media
 from moorage.gateway.store import Store
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.clock import Clock

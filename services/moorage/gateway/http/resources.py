@@ -8,13 +8,13 @@ from starlette.responses import Response
 from moorage.gateway import errors
 from moorage.gateway.http import identity, paths
 from moorage.gateway.http.backend import Backend
-from moorage.gateway.http.deleting import DeleteVerbs
-from moorage.gateway.http.patches import PatchVerb
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.reading import ReadVerbs
-from moorage.gateway.http.repeating import RepeatVerbs
-from moorage.gateway.http.subresources import Subresources
-from moorage.gateway.http.writing import WriteVerbs
+from moorage.gateway.http.subresources.routes import Subresources
+from moorage.gateway.http.verbs.deleting import DeleteVerbs
+from moorage.gateway.http.verbs.patches import PatchVerb
+from moorage.gateway.http.verbs.reading import ReadVerbs
+from moorage.gateway.http.verbs.repeating import RepeatVerbs
+from moorage.gateway.http.verbs.writing import WriteVerbs
 
 
 class ResourcesApi:

@@ -16,7 +16,7 @@ from moorage.core.taints.desired.cluster_affinity import ClusterFacts
 from moorage.core.taints.desired.incidents import READY, zone_of_target
 from moorage.core.taints.desired.ocm import AVAILABLE
 from moorage.gateway.errors import StatusError
-from moorage.gateway.http.selectors import selector
+from moorage.gateway.http.messages.selectors import selector
 from moorage.simulation.copy.stack import MemoryStack
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id, to_structured

@@ -15,8 +15,8 @@ import orjson
 import yaml
 
 from moorage.gateway.errors import StatusError
-from moorage.gateway.http import tables
-from moorage.gateway.http.negotiation import PLAIN, PROTOBUF, YAML, AnswerForm, ObjectView
+from moorage.gateway.http.messages import tables
+from moorage.gateway.http.messages.negotiation import PLAIN, PROTOBUF, YAML, AnswerForm, ObjectView
 from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.openapi import protobuf

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from moorage.gateway.errors import StatusError
-from moorage.gateway.http.negotiation import JSON, AnswerForm, form_of_errors
-from moorage.gateway.http.representations import encoded
+from moorage.gateway.http.messages.negotiation import JSON, AnswerForm, form_of_errors
+from moorage.gateway.http.messages.representations import encoded
 
 COMPRESSED_FROM: Final = 128 * 1024
 """Bytes from which an answer is compressed, as in a kube-apiserver."""

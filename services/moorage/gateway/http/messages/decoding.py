@@ -14,8 +14,8 @@ from starlette.requests import Request
 from moorage.core.apimachinery.field_errors import quote
 from moorage.gateway import errors
 from moorage.gateway.errors import StatusError, bad_request
-from moorage.gateway.http.bodies import read_body
-from moorage.gateway.http.negotiation import JSON, PROTOBUF, YAML, body_media
+from moorage.gateway.http.messages.bodies import read_body
+from moorage.gateway.http.messages.negotiation import JSON, PROTOBUF, YAML, body_media
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.openapi import protobuf, registry, strict
 from moorage.kinds.openapi.built_in import DecodeError

@@ -11,13 +11,13 @@ from starlette.responses import Response
 
 from moorage.gateway.admission.deletion import Deleted
 from moorage.gateway.errors import StatusError, conflict
-from moorage.gateway.http import answers, bodies, decoding
 from moorage.gateway.http.backend import Backend
-from moorage.gateway.http.options import DeletionRequest, delete_options, list_options
+from moorage.gateway.http.messages import answers, bodies, decoding
+from moorage.gateway.http.messages.options import DeletionRequest, delete_options, list_options
+from moorage.gateway.http.messages.representations import ListHead
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.reading import ReadVerbs
-from moorage.gateway.http.representations import ListHead
-from moorage.gateway.http.writing import caller
+from moorage.gateway.http.verbs.reading import ReadVerbs
+from moorage.gateway.http.verbs.writing import caller
 from moorage.gateway.shown_objects import unkept
 from moorage.kinds.status.records import ObjectId
 

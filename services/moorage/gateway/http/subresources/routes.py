@@ -11,26 +11,19 @@ from starlette.responses import Response
 from moorage.core.apimachinery.patching.errors import PatchError
 from moorage.gateway.admission.status_reports import is_reported
 from moorage.gateway.errors import StatusError, bad_request
-from moorage.gateway.http import (
-    answers,
-    bodies,
-    decoding,
-    field_owners,
-    finalizing,
-    patches,
-    paths,
-    scale,
-    written_status,
-)
+from moorage.gateway.http import paths
 from moorage.gateway.http.backend import Backend
-from moorage.gateway.http.decoding import Expected
-from moorage.gateway.http.negotiation import media_type
-from moorage.gateway.http.options import WriteOptions, write_options
-from moorage.gateway.http.patches import SentPatch
+from moorage.gateway.http.messages import answers, bodies, decoding
+from moorage.gateway.http.messages.decoding import Expected
+from moorage.gateway.http.messages.negotiation import media_type
+from moorage.gateway.http.messages.options import WriteOptions, write_options
+from moorage.gateway.http.messages.representations import Representation
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.pod_subresources import ORDERS, PodOrders
-from moorage.gateway.http.representations import Representation
-from moorage.gateway.http.writing import caller, manager, warn
+from moorage.gateway.http.subresources import finalizing, scale, written_status
+from moorage.gateway.http.subresources.pods import ORDERS, PodOrders
+from moorage.gateway.http.verbs import field_owners, patches
+from moorage.gateway.http.verbs.patches import SentPatch
+from moorage.gateway.http.verbs.writing import caller, manager, warn
 from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds.namespace import FINALIZE
 from moorage_schemas.refs import TargetKind

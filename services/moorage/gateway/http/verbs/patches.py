@@ -18,13 +18,14 @@ from moorage.core.apimachinery.patching.errors import PatchError
 from moorage.core.apimachinery.schema import Schema
 from moorage.gateway import errors
 from moorage.gateway.errors import Cause, StatusError, bad_request
-from moorage.gateway.http import bodies, decoding, field_owners
 from moorage.gateway.http.backend import Backend
-from moorage.gateway.http.decoding import Expected
-from moorage.gateway.http.negotiation import media_type
-from moorage.gateway.http.options import write_options
+from moorage.gateway.http.messages import bodies, decoding
+from moorage.gateway.http.messages.decoding import Expected
+from moorage.gateway.http.messages.negotiation import media_type
+from moorage.gateway.http.messages.options import write_options
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.writing import caller, manager, warn, written
+from moorage.gateway.http.verbs import field_owners
+from moorage.gateway.http.verbs.writing import caller, manager, warn, written
 from moorage.kinds.openapi import registry, strict
 from moorage.kinds.openapi.built_in import DecodeError, json_type, repeated
 from moorage.kinds.openapi.conversion import conversion_flaw

@@ -11,8 +11,8 @@ import orjson
 from moorage.core.apimachinery.field_errors import quote
 from moorage.core.apimachinery.unstructured import at
 from moorage.gateway.errors import bad_request, shorten
-from moorage.gateway.http import label_selectors
-from moorage.gateway.http.label_selectors import Requirement
+from moorage.gateway.http.messages import label_selectors
+from moorage.gateway.http.messages.label_selectors import Requirement
 from moorage.kinds.kind import Kind
 from moorage.kinds.openapi import registry
 from moorage.kinds.openapi.registry import Origin

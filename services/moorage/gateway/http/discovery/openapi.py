@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.gateway.errors import StatusError, no_such_path
-from moorage.gateway.http import definitions, discovery
+from moorage.gateway.http.discovery import definitions, groups
 from moorage.gateway.served_kinds import served
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.openapi import gnostic
@@ -95,10 +95,10 @@ def _preferred(request: Request, offered: tuple[str, ...]) -> str:
 @cache
 def _documents(_: tuple[ServedKind, ...]) -> Documents:
     """The documents of what is served. They are made anew if that changes."""
-    groups = {"": ["v1"]}
-    for group in discovery.api_groups()["groups"]:
+    versions_of = {"": ["v1"]}
+    for group in groups.api_groups()["groups"]:
         if group["name"] == definitions.GROUP:
             continue  # what is only read to find other kinds has no structure here
-        groups[group["name"]] = [one["version"] for one in group["versions"] if one["version"]]
-    lists = [discovery.resources(group, version) for group, versions in groups.items() for version in versions]
-    return Documents(lists, str(discovery.server_version()["gitVersion"]))
+        versions_of[group["name"]] = [one["version"] for one in group["versions"] if one["version"]]
+    lists = [groups.resources(group, version) for group, versions in versions_of.items() for version in versions]
+    return Documents(lists, str(groups.server_version()["gitVersion"]))

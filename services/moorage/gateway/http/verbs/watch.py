@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from moorage.gateway.errors import Cause, StatusError
 from moorage.gateway.history import ObjectChange, TooOldError
-from moorage.gateway.http.representations import EventEncoder, JsonEvents
-from moorage.gateway.http.selectors import Selector
+from moorage.gateway.http.messages.representations import EventEncoder, JsonEvents
+from moorage.gateway.http.messages.selectors import Selector
 from moorage.gateway.shown_objects import ShownObject
 from moorage.gateway.store import Store
 from moorage.kinds.kind import ServedKind

@@ -8,13 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.gateway.errors import StatusError
-from moorage.gateway.http import answers, bodies, decoding, patches, placement_decisions
 from moorage.gateway.http.backend import Backend
-from moorage.gateway.http.decoding import Expected
-from moorage.gateway.http.negotiation import media_type
-from moorage.gateway.http.options import write_options
+from moorage.gateway.http.messages import answers, bodies, decoding
+from moorage.gateway.http.messages.decoding import Expected
+from moorage.gateway.http.messages.negotiation import media_type
+from moorage.gateway.http.messages.options import write_options
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.writing import warn
+from moorage.gateway.http.verbs import patches, placement_decisions
+from moorage.gateway.http.verbs.writing import warn
 
 
 class RepeatVerbs:

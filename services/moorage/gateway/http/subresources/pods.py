@@ -13,12 +13,13 @@ from moorage.core.apimachinery.field_errors import FieldError, not_supported, re
 from moorage.gateway import errors
 from moorage.gateway.errors import bad_request
 from moorage.gateway.evictions import Evictions
-from moorage.gateway.http import answers, decoding, paths
+from moorage.gateway.http import paths
 from moorage.gateway.http.backend import Backend
-from moorage.gateway.http.decoding import Expected
-from moorage.gateway.http.options import DeletionRequest, delete_options, write_options
+from moorage.gateway.http.messages import answers, decoding
+from moorage.gateway.http.messages.decoding import Expected
+from moorage.gateway.http.messages.options import DeletionRequest, delete_options, write_options
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.writing import caller, warn
+from moorage.gateway.http.verbs.writing import caller, warn
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.pod import KIND as POD_KIND
 

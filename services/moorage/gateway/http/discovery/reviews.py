@@ -16,11 +16,12 @@ from moorage.core.apimachinery.field_errors import FieldError, invalid
 from moorage.core.apimachinery.unstructured import part
 from moorage.gateway import errors
 from moorage.gateway.errors import bad_request
-from moorage.gateway.http import answers, decoding, paths
-from moorage.gateway.http.decoding import Expected
+from moorage.gateway.http import paths
 from moorage.gateway.http.identity import NOBODY_ELSE, Identity, forbidden, identity_of
-from moorage.gateway.http.negotiation import JSON, PROTOBUF, YAML, accepted
-from moorage.gateway.http.options import write_options
+from moorage.gateway.http.messages import answers, decoding
+from moorage.gateway.http.messages.decoding import Expected
+from moorage.gateway.http.messages.negotiation import JSON, PROTOBUF, YAML, accepted
+from moorage.gateway.http.messages.options import write_options
 from moorage.runtime.clock import Clock
 from moorage_schemas.times import format_time
 

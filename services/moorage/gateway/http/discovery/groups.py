@@ -15,9 +15,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.gateway.errors import no_such_path
-from moorage.gateway.http import answers, definitions, reviews
-from moorage.gateway.http.negotiation import JSON, PROTOBUF, YAML, AnswerForm, accepted, clauses
-from moorage.gateway.http.pod_subresources import BINDING, BINDINGS, EVICTION, ORDERS
+from moorage.gateway.http.discovery import definitions, reviews
+from moorage.gateway.http.messages import answers
+from moorage.gateway.http.messages.negotiation import JSON, PROTOBUF, YAML, AnswerForm, accepted, clauses
+from moorage.gateway.http.subresources.pods import BINDING, BINDINGS, EVICTION, ORDERS
 from moorage.gateway.served_kinds import served
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.namespace import FINALIZE

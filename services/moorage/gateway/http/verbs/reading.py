@@ -11,14 +11,15 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from moorage.gateway.errors import StatusError, bad_request
-from moorage.gateway.http import answers, paging, tables, watch
 from moorage.gateway.http.backend import ONE, Backend, media_of
-from moorage.gateway.http.negotiation import PROTOBUF, YAML, AnswerForm, accepted
-from moorage.gateway.http.options import LONGEST_WATCH, ListOptions, list_options, resource_version
-from moorage.gateway.http.paging import ListSnapshot, Snapshots
+from moorage.gateway.http.messages import answers, tables
+from moorage.gateway.http.messages.negotiation import PROTOBUF, YAML, AnswerForm, accepted
+from moorage.gateway.http.messages.options import LONGEST_WATCH, ListOptions, list_options, resource_version
+from moorage.gateway.http.messages.representations import PIECE, EventEncoder, JsonEvents, ListHead, ProtobufEvents
+from moorage.gateway.http.messages.selectors import Selector, selector
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.representations import PIECE, EventEncoder, JsonEvents, ListHead, ProtobufEvents
-from moorage.gateway.http.selectors import Selector, selector
+from moorage.gateway.http.verbs import paging, watch
+from moorage.gateway.http.verbs.paging import ListSnapshot, Snapshots
 from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds.kind import ServedKind
 

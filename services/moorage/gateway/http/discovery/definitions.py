@@ -17,11 +17,12 @@ from starlette.responses import Response
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.gateway import errors
-from moorage.gateway.http import answers, paths
+from moorage.gateway.http import paths
 from moorage.gateway.http.backend import Backend
-from moorage.gateway.http.options import list_options
-from moorage.gateway.http.representations import ListHead
-from moorage.gateway.http.selectors import selector
+from moorage.gateway.http.messages import answers
+from moorage.gateway.http.messages.options import list_options
+from moorage.gateway.http.messages.representations import ListHead
+from moorage.gateway.http.messages.selectors import selector
 from moorage.gateway.served_kinds import served
 from moorage.kinds.kind import Kind, ServedKind, Untyped
 from moorage.kinds.openapi import registry

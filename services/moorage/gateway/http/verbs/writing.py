@@ -11,12 +11,13 @@ from starlette.responses import Response
 
 from moorage.core.apimachinery.patching.managed_fields import manager_of
 from moorage.gateway.admission.feature_gates import warning_header, warnings
-from moorage.gateway.http import answers, bodies, decoding, field_owners
 from moorage.gateway.http.backend import Backend
-from moorage.gateway.http.decoding import Expected
-from moorage.gateway.http.options import write_options
+from moorage.gateway.http.messages import answers, bodies, decoding
+from moorage.gateway.http.messages.decoding import Expected
+from moorage.gateway.http.messages.options import write_options
+from moorage.gateway.http.messages.representations import Representation
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.representations import Representation
+from moorage.gateway.http.verbs import field_owners
 from moorage.gateway.shown_objects import ShownObject
 from moorage.gateway.writer import Caller
 from moorage.kinds.kind import ServedKind

@@ -1,0 +1,1 @@
+"""The subresources of objects: `status`, `scale`, `finalize`, `binding` and `eviction`."""
