@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Untyped
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, count, of
+
+if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
 
 
 def _keys(found: Object) -> str:
@@ -23,6 +29,18 @@ class ConfigMapKind(Untyped):
     has_generation = False
     columns = (TableColumn("DATA", count("data")), AGE)
     api_columns = (TableColumn("Data", of(_keys), holds="integer"), AGE)
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.data import validate_config_map
+
+        return validate_config_map(document)
+
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.data import validate_kept
+
+        return validate_kept(before, after, "data", "binaryData")
 
 
 KIND = ConfigMapKind()

@@ -48,16 +48,18 @@ class SecretKind(StoredKind):
         merged = {**(rest.get("data") or {}), **data}
         return {**rest, "data": merged} if merged else rest
 
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.data import validate_secret
+
+        return validate_secret(document)
+
     def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
         """See `Kind`."""
-        from moorage.core.apimachinery.field_errors import forbidden, invalid
+        from moorage.core.admission.validation.data import validate_kept
+        from moorage.core.apimachinery.field_errors import invalid
 
-        found = []
-        if before.get("immutable"):
-            if not after.get("immutable"):
-                found.append(forbidden("immutable", "field is immutable when `immutable` is set"))
-            if (after.get("data") or {}) != (before.get("data") or {}):
-                found.append(forbidden("data", "field is immutable when `immutable` is set"))
+        found = validate_kept(before, after, "data")
         if (after.get("type") or _OPAQUE) != (before.get("type") or _OPAQUE):
             found.append(invalid("type", after.get("type") or _OPAQUE, "field is immutable"))
         return found

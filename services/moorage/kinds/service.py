@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Untyped
 from moorage.kinds.printing.columns import AGE, TableColumn, of, text
 from moorage.kinds.printing.kubernetes import external_ip, labels_text, service_ports
+
+if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
 
 
 class ServiceKind(Untyped):
@@ -35,6 +38,12 @@ class ServiceKind(Untyped):
         AGE,
         TableColumn("Selector", of(lambda found: labels_text(at(found, "spec", "selector"))), wide=True),
     )
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.services import validate_service
+
+        return validate_service(document)
 
 
 KIND = ServiceKind()

@@ -89,11 +89,12 @@ async def test_none_can_be_added_while_it_is_being_deleted() -> None:
 @pytest.mark.parametrize(
     ("metadata", "field", "rule"),
     [
-        ({"finalizers": ["not valid"]}, "metadata.finalizers", "name part must consist of alphanumeric characters"),
+        ({"finalizers": ["not valid/a"]}, "metadata.finalizers", "name part must consist of alphanumeric characters"),
+        ({"finalizers": ["hold"]}, "metadata.finalizers[0]", "neither a standard finalizer name nor"),
         ({"finalizers": ["orphan", "foregroundDeletion"]}, "metadata.finalizers", "cannot be both set"),
         (
             {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": ""}]},
-            "metadata.ownerReferences.uid",
+            "metadata.ownerReferences[0].uid",
             "must not be empty",
         ),
         (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -17,6 +17,8 @@ from moorage.gateway.admission.unknown_fields import unknown_fields
 from moorage.gateway.errors import Cause
 from moorage.kinds.kind import Kind, ServedKind, UnknownFields
 from moorage_schemas.resources.meta import Resource
+
+_OF_EVERY_OBJECT: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def typed(document: Mapping[str, Any], kind: ServedKind) -> Resource:
@@ -71,8 +73,8 @@ def broken_rules(
 
 
 def _is_changed(before: Mapping[str, Any], after: Mapping[str, Any], kind: Kind[Any]) -> bool:
-    fields = ("spec", "status") if kind.status_declared else ("spec",)
-    return any(before.get(field) != after.get(field) for field in fields)
+    others = _OF_EVERY_OBJECT if kind.status_declared else {*_OF_EVERY_OBJECT, "status"}
+    return any(before.get(field) != after.get(field) for field in (before.keys() | after.keys()) - others)
 
 
 def refuse(kind: ServedKind, name: str, found: Sequence[FieldError]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from moorage.core.apimachinery import names
-from moorage.core.apimachinery.field_errors import FieldError, invalid
+from moorage.core.apimachinery.field_errors import FieldError, invalid, required
 from moorage_schemas.resources.meta import ObjectMeta, OwnerReference
 
 _OWNERS: Final = "metadata.ownerReferences"
 _FINALIZERS: Final = "metadata.finalizers"
+_STANDARD: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+"""The finalizers whose names have no domain."""
 
 
 def validate_ties(metadata: ObjectMeta) -> list[FieldError]:
@@ -20,24 +22,25 @@ def validate_ties(metadata: ObjectMeta) -> list[FieldError]:
 def _owners(references: list[OwnerReference]) -> list[FieldError]:
     found: list[FieldError] = []
     controller = ""
-    for reference in references:
-        for field, value, word in (
-            ("apiVersion", reference.api_version, "version"),
-            ("kind", reference.kind, ""),
-            ("name", reference.name, ""),
-            ("uid", reference.uid, ""),
+    for number, reference in enumerate(references):
+        for field, value in (
+            ("apiVersion", reference.api_version),
+            ("kind", reference.kind),
+            ("name", reference.name),
+            ("uid", reference.uid),
         ):
             if not value:
-                rule = f"{word} must not be empty".lstrip() if word else "must not be empty"
-                found.append(invalid(f"{_OWNERS}.{field}", value, rule))
+                found.append(required(f"{_OWNERS}[{number}].{field}", "must not be empty"))
         if reference.controller:
+            named = f"{reference.kind}/{reference.name}"
             if controller:
                 rule = (
                     "Only one reference can have Controller set to true. "
-                    f'Found "true" in references for {controller} and {reference.name}'
+                    f'Found "true" in references for {controller} and {named}'
                 )
-                found.append(invalid(_OWNERS, "", rule))
-            controller = controller or reference.name
+                shown = [one.model_dump(mode="json", by_alias=True, exclude_unset=True) for one in references]
+                found.append(invalid(_OWNERS, shown, rule))
+            controller = controller or named
     return found
 
 
@@ -46,4 +49,8 @@ def _finalizers(finalizers: list[str]) -> list[FieldError]:
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         rule = "finalizer foregroundDeletion and orphan cannot be both set"
         found.append(invalid(_FINALIZERS, finalizers, rule))
+    for number, one in enumerate(finalizers):
+        if "/" not in one and one not in _STANDARD:
+            rule = "name is neither a standard finalizer name nor is it fully qualified"
+            found.append(invalid(f"{_FINALIZERS}[{number}]", one, rule))
     return found
