@@ -20,13 +20,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.flaws import data, network, work
+from tests.conformance.flaws import data, network, ties, work
 from tests.conformance.flaws.common import Document, Starts
 from tests.conformance.patching_plane import VARIABLE, Plane, PlaneMissingError
 
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.admission.field_defaults import with_field_defaults
 from moorage.gateway.admission import validation
+from moorage.gateway.admission.defaults import with_each_owner_once
 from moorage.gateway.errors import StatusError
 from moorage.kinds.kind import ServedKind, named
 from moorage_schemas.resources.meta import Resource
@@ -36,7 +37,7 @@ Pair = tuple[Document, Answer]
 
 _MOST_TOLD = 10
 
-FAMILIES: dict[str, Starts] = {"work": work.STARTS, "data": data.STARTS, "network": network.STARTS}
+FAMILIES: dict[str, Starts] = {"work": work.STARTS, "data": data.STARTS, "network": network.STARTS, "ties": ties.STARTS}
 """The tables of flaws. The answers of each are recorded in a file of its own."""
 
 
@@ -86,7 +87,7 @@ def asked(plane: Plane, body: Document) -> Answer:
     definition = named(body["kind"])
     if definition is None:
         raise ValueError(body["kind"])
-    prefix = f"/apis/{body['apiVersion']}" if definition.group else f"/api/{body['apiVersion']}"
+    prefix = f"/apis/{body['apiVersion']}" if "/" in body["apiVersion"] else f"/api/{body['apiVersion']}"
     path = (
         f"{prefix}/namespaces/default/{definition.plural}" if definition.namespaced else f"{prefix}/{definition.plural}"
     )
@@ -107,9 +108,10 @@ def answered(body: Document) -> Answer:
     definition = named(body["kind"])
     if definition is None:
         raise ValueError(body["kind"])
-    kind = ServedKind(definition, definition.versions[0])
+    group, _, version = body["apiVersion"].rpartition("/")
+    kind = ServedKind(definition, version, "" if group == definition.group else group)
     metadata = {**body["metadata"], **({"namespace": "default"} if definition.namespaced else {})}
-    document = with_field_defaults({**body, "metadata": metadata})
+    document = with_field_defaults(with_each_owner_once({**body, "metadata": metadata}))
     try:
         resource: Resource = validation.typed(document, kind)
         broken = validation.broken_rules(resource, document, kind, FeatureGates(), before=None)

@@ -16,7 +16,7 @@ _SAME: Final = (
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID"),
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", "TIME"),
     (r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d ([+-]\d{4}|[A-Z]{3})", "TIME"),
-    (r'(resourceVersion"?: ?)"\d+"', r'\1"RV"'),
+    (r'(resourceVersion\\*"?: ?)(\\*")\d+\\*"', r"\1\2RV\2"),
     (r"(the ResourceVersion in record \()\d+", r"\1RV"),
     (r"(Too large resource version: \d+, current: )\d+", r"\1RV"),
     (r"(Expected resource version to be \d+, was )\d+", r"\1RV"),

@@ -10,9 +10,9 @@ from moorage_schemas.base import OpenModel, Timestamp
 class OwnerReference(OpenModel):
     """The object that created this one."""
 
-    api_version: str
-    kind: str
-    name: str
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
     uid: str = ""
     controller: bool | None = None
     block_owner_deletion: bool | None = None

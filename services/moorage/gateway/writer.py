@@ -167,6 +167,7 @@ class Writer:
         if not metadata.get("name") and isinstance(generate, str) and generate:
             suffix = "".join(secrets.choice(_SUFFIX) for _ in range(_SUFFIX_LENGTH))
             document = {**document, "metadata": {**metadata, "name": generate + suffix}}
+        document = defaults.with_each_owner_once(document)
         resource = validation.typed(document, kind)
         self._ensure_writable()
         with self._created_in(kind, resource.metadata.namespace, resource.metadata.name):
@@ -225,7 +226,8 @@ class Writer:
             shown = self._shown(kind, object_id)
             _check_not_refused(kind, object_id, "changed")
             present = shown.document
-            wanted = with_field_defaults(kind.definition.changed(change(dict(present)), present))
+            changed = defaults.with_each_owner_once(change(dict(present)))
+            wanted = with_field_defaults(kind.definition.changed(changed, present))
             resource = validation.typed(wanted, kind)
             meta = resource.metadata
             self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from moorage.core.apimachinery.durations import age
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Document, Untyped
 from moorage.kinds.printing.columns import NONE, Cell, Object, TableColumn, of, text
+
+if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
 
 GROUP: Final = "events.k8s.io"
 """The group of the newer form."""
@@ -130,6 +133,18 @@ class EventKind(Untyped):
             "reportingController": "reportingComponent",
         }
     )
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.events import validate_event
+
+        return validate_event(document) if is_new else []
+
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.events import validate_event_update
+
+        return validate_event_update(before, after)
 
     def in_group(self, document: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
         """See `Kind`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from moorage.kinds.families.controllers import ControllerKind
 from moorage.kinds.printing.columns import AGE, TableColumn
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from moorage.kinds.status.records import Document, Records
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.workloads import StatefulSet
+
+
+_FIXED: Final = ("volumeClaimTemplates", "serviceName", "podManagementPolicy")
+"""Fields of `spec` that never change."""
 
 
 class StatefulSetKind(ControllerKind["StatefulSet"]):
@@ -42,6 +46,13 @@ class StatefulSetKind(ControllerKind["StatefulSet"]):
         from moorage.core.admission.validation.workloads import validate_stateful_set
 
         return validate_stateful_set(document)
+
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.workloads import validate_same
+
+        found = super().validate_update(before, after)
+        return [*found, *(error for one in _FIXED for error in validate_same(before, after, one))]
 
     def counted(self, counts: Counts, resource: ResourceDeclared, records: Records) -> Document:
         """See `ControllerKind`."""

@@ -69,9 +69,9 @@ def condition(gateway: Fixture, status: ConditionStatus, *, at: datetime = NOW, 
     gateway.log.append(CONDITIONS, "Node/n1|Ready", "Node/n1", event)
 
 
-def sent(name: str = "hello", **fields: Any) -> Json:
+def sent(name: str = "hello", *, namespace: str = "default", **fields: Any) -> Json:
     """An event of a client."""
-    about = {"kind": "Pod", "namespace": "default", "name": "p1"}
+    about = {"kind": "Pod", "namespace": namespace, "name": "p1"}
     return {"metadata": {"name": name}, "involvedObject": about, "reason": "Started", "message": "It runs", **fields}
 
 
@@ -286,12 +286,30 @@ async def test_the_newer_form_is_stored_as_the_older_one() -> None:
         assert (core["message"], core["involvedObject"], core["reportingComponent"]) == ("It runs", about, "deployer")
         series = {"count": 2, "lastObservedTime": "2026-01-01T12:00:30.000000Z"}
         assert (await gateway.ok("PATCH", f"{NEWER}/new", {"series": series}))["series"] == series
+        for change, field in (({"note": "It ran"}, "message"), ({"series": {"count": 1}}, "series.count")):
+            answer = await gateway.call("PATCH", f"{NEWER}/new", change)
+            assert [one["field"] for one in answer.json()["details"]["causes"]] == [field]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "about", "code"),
+    [
+        ("default", {"kind": "Pod", "namespace": "shop", "name": "p"}, 422),
+        ("default", {"kind": "Node", "name": "n"}, 201),
+        ("shop", {"kind": "Node", "name": "n"}, 422),
+        ("shop", {"kind": "Pod", "namespace": "shop", "name": "p"}, 201),
+    ],
+)
+async def test_an_event_is_in_the_namespace_of_its_object(namespace: str, about: Json, code: int) -> None:
+    async with Fixture().running() as gateway:
+        body = {"metadata": {"name": "e"}, "involvedObject": about, "reason": "Started"}
+        assert (await gateway.call("POST", f"/api/v1/namespaces/{namespace}/events", body)).status_code == code
 
 
 async def test_events_go_with_their_namespace() -> None:
     async with Fixture().running() as gateway:
         await gateway.settled()
-        await gateway.ok("POST", "/api/v1/namespaces/shop/events", sent())
+        await gateway.ok("POST", "/api/v1/namespaces/shop/events", sent(namespace="shop"))
         await gateway.ok("POST", EVENTS, sent())
         await gateway.ok("DELETE", "/api/v1/namespaces/shop")
         await until(lambda: "Namespace//shop" not in gateway.store.tables.resources)

@@ -8,7 +8,8 @@ import pytest
 from tests.component.gateway.double import Fixture, deployment, node, node_ref, pod, pod_ref
 
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
-from moorage_schemas.topics import PLACEMENTS
+from moorage_schemas.resource import ResourceDeclared, resource_key
+from moorage_schemas.topics import PLACEMENTS, RESOURCES
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 NODES = "/api/v1/nodes"
@@ -89,11 +90,12 @@ async def test_none_can_be_added_while_it_is_being_deleted() -> None:
 @pytest.mark.parametrize(
     ("metadata", "field", "rule"),
     [
-        ({"finalizers": ["not valid"]}, "metadata.finalizers", "name part must consist of alphanumeric characters"),
+        ({"finalizers": ["not valid/a"]}, "metadata.finalizers", "prefix part a lowercase RFC 1123 subdomain"),
+        ({"finalizers": ["hold"]}, "metadata.finalizers[0]", "neither a standard finalizer name nor"),
         ({"finalizers": ["orphan", "foregroundDeletion"]}, "metadata.finalizers", "cannot be both set"),
         (
             {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": ""}]},
-            "metadata.ownerReferences.uid",
+            "metadata.ownerReferences[0].uid",
             "must not be empty",
         ),
         (
@@ -114,6 +116,36 @@ async def test_ties_are_validated(metadata: dict[str, Any], field: str, rule: st
     (cause,) = answer.json()["details"]["causes"]
     assert cause["field"] == field
     assert rule in cause["message"]
+
+
+async def test_a_kind_of_the_fleet_is_warned_of_a_finalizer_without_a_domain() -> None:
+    gateway = Fixture()
+    cluster = {"metadata": {"name": "c1", "finalizers": ["hold", "a.b/c"]}, "spec": {"hubAcceptsClient": True}}
+    answer = await gateway.call("POST", "/apis/cluster.open-cluster-management.io/v1/managedclusters", cluster)
+    assert answer.status_code == 201, answer.text
+    (warning,) = [one for one in answer.headers.get_list("warning") if "finalizers" in one]
+    assert 'metadata.finalizers: \\"hold\\": prefer a domain-qualified finalizer name' in warning
+
+
+async def test_a_finalizer_that_was_accepted_once_may_stay() -> None:
+    gateway = Fixture()
+    key = resource_key("ConfigMap", "default", "c")
+    old = {"apiVersion": "v1", "kind": "ConfigMap", **config_map(finalizers=["hold"])}
+    old["metadata"] = {**old["metadata"], "namespace": "default", "uid": "u1"}
+    gateway.log.append(RESOURCES, key, key, ResourceDeclared(object=old, version=1))
+    assert (await gateway.ok("PATCH", f"{MAPS}/c", {"data": {"a": "2"}}))["data"] == {"a": "2"}
+    more = {"metadata": {"finalizers": ["hold", "more"]}}
+    (cause,) = (await gateway.call("PATCH", f"{MAPS}/c", more)).json()["details"]["causes"]
+    assert cause["field"] == "metadata.finalizers[1]"
+
+
+async def test_an_owner_that_is_named_twice_is_kept_once_and_warned_of() -> None:
+    gateway = Fixture()
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
+    answer = await gateway.call("POST", MAPS, config_map(ownerReferences=[owner, owner]))
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["metadata"]["ownerReferences"] == [owner]
+    assert "duplicate UID(s) observed: u" in answer.headers["warning"]
 
 
 async def test_nobody_marks_an_object_by_writing_the_time() -> None:

@@ -376,7 +376,7 @@ async def test_scale_reads_and_changes_the_number_alone() -> None:
         ("PATCH", "web/scale", {"spec": {"replicas": 2**31}}, 422, "cannot unmarshal"),
         ("PATCH", "web/scale", {"kind": "Deployment"}, 400, "kind: invalid value 'Deployment'"),
         ("PATCH", "web/scale", {"metadata": 7}, 422, "cannot unmarshal number"),
-        ("PATCH", "web/scale", {"metadata": {"name": "other"}}, 400, "metadata.name: invalid value 'other'"),
+        ("PATCH", "web/scale", {"metadata": {"name": "other"}}, 400, "the name of the object (other) does not match"),
         ("PATCH", "none/scale", {"spec": {"replicas": 1}}, 404, "not found"),
         ("GET", "none/scale", None, 404, "not found"),
         ("DELETE", "web/scale", None, 405, "does not allow"),

@@ -145,3 +145,27 @@ async def test_the_answer_to_a_deletion_is_the_object_where_it_is_in_kubernetes(
     await gateway.ok("POST", DEPLOYMENTS, deployment())
     assert (await gateway.ok("DELETE", f"{PODS}/p1"))["kind"] == "Pod"
     assert (await gateway.ok("DELETE", f"{DEPLOYMENTS}/web"))["kind"] == "Status"
+
+
+async def test_a_stateful_set_keeps_its_service_its_order_and_its_claims() -> None:
+    gateway = Fixture()
+    path = "/apis/apps/v1/namespaces/default/statefulsets"
+    body = deployment("db")
+    await gateway.ok("POST", path, {**body, "kind": "StatefulSet", "spec": {**body["spec"], "serviceName": "a"}})
+    claim = {"metadata": {"name": "v"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    wanted = {"serviceName": "b", "podManagementPolicy": "Parallel", "volumeClaimTemplates": [claim]}
+    answer = await gateway.call("PATCH", f"{path}/db", {"spec": wanted})
+    assert [field for field, _ in causes(answer)] == [
+        "spec.volumeClaimTemplates",
+        "spec.serviceName",
+        "spec.podManagementPolicy",
+    ]
+    await gateway.ok("PATCH", f"{path}/db", {"spec": {"minReadySeconds": 4, "ordinals": {"start": 3}}})
+
+
+async def test_a_template_without_a_spec_lacks_its_containers_alone() -> None:
+    body = deployment("web")
+    template = {"metadata": body["spec"]["template"]["metadata"]}
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    answer = await Fixture().call("POST", path, {**body, "spec": {**body["spec"], "template": template}})
+    assert [field for field, _ in causes(answer)] == ["spec.template.spec.containers"]

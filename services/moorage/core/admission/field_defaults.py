@@ -63,6 +63,11 @@ def with_field_defaults(document: _Object) -> _Object:
     return fill(document) if fill is not None else document
 
 
+def with_template_defaults(spec: _Object) -> _Object:
+    """The spec of a template of pods with the values of the fields that it leaves out."""
+    return _pod_spec(spec)
+
+
 def in_stored_form(wanted: _Object, stored: Mapping[str, Any]) -> _Object:
     """A changed object without the default values that the stored one leaves out too.
 

@@ -28,6 +28,23 @@ def prepared(document: Mapping[str, Any], kind: Kind[Any], rules: Iterable[Dedic
     return kind.admitted(kind.declared(kind.stored({**document, "metadata": metadata})), rules)
 
 
+def with_each_owner_once(document: Document) -> Document:
+    """The object without owner references that say the same as another one, as an API server keeps it."""
+    references = document["metadata"].get("ownerReferences")
+    if not isinstance(references, list) or not twice_named(references):
+        return document
+    kept = [one for i, one in enumerate(references) if one not in references[:i]]
+    return {**document, "metadata": {**document["metadata"], "ownerReferences": kept}}
+
+
+def twice_named(references: object) -> list[str]:
+    """The uids of owners that owner references name more than once in the same way."""
+    if not isinstance(references, list):
+        return []
+    repeated = (one for i, one in enumerate(references) if one in references[:i] and isinstance(one, Mapping))
+    return sorted({str(one.get("uid")) for one in repeated})
+
+
 def created(document: Document, *, uid: str, now: datetime) -> Document:
     """A new object with its system fields."""
     metadata = {

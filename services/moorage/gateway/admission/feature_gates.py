@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from moorage.core.admission.feature_gates import FeatureGates
+from moorage.core.admission.validation.ties import without_domain
+from moorage.core.apimachinery.field_errors import quote
+from moorage.gateway.admission.defaults import twice_named
 from moorage.gateway.admission.unknown_fields import unknown_field_warnings
 from moorage.kinds.kind import Kind
 from moorage.runtime.settings import Settings
@@ -25,6 +28,37 @@ def warnings(document: Mapping[str, Any], kind: Kind[Any], switches: FeatureGate
     """Warnings for the writer of an object: which parts of it have no effect at present."""
     yield from unknown_field_warnings(document, kind)
     yield from kind.warnings(document, switches)
+
+
+def finalizer_warnings(sent: Mapping[str, Any]) -> Iterator[str]:
+    """Warnings about finalizers without a domain, which only kinds that are built into an API server must have.
+
+    Args:
+        sent: the object or the patch.
+    """
+    metadata = sent.get("metadata")
+    finalizers = metadata.get("finalizers") if isinstance(metadata, Mapping) else None
+    if isinstance(finalizers, list):
+        for _, one in without_domain(finalizers):
+            yield (
+                f"metadata.finalizers: {quote(one)}: prefer a domain-qualified finalizer name to avoid accidental "
+                "conflicts with other finalizer writers"
+            )
+
+
+def owner_warnings(sent: Mapping[str, Any]) -> Iterator[str]:
+    """A warning about owners that an object names more than once.
+
+    Args:
+        sent: the object.
+    """
+    metadata = sent.get("metadata")
+    if isinstance(metadata, Mapping) and (uids := twice_named(metadata.get("ownerReferences"))):
+        yield (
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and "
+            "may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+            + ", ".join(uids)
+        )
 
 
 def warning_header(text: str) -> str:

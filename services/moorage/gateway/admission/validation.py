@@ -9,13 +9,15 @@ from pydantic import ValidationError
 
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.admission.field_defaults import with_field_defaults
-from moorage.core.admission.validation.ties import validate_ties
+from moorage.core.admission.validation.ties import validate_domains, validate_ties
 from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, invalid
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
+from moorage.gateway.admission.deletion import finalizers_of
 from moorage.gateway.admission.unknown_fields import unknown_fields
 from moorage.gateway.errors import Cause
 from moorage.kinds.kind import Kind, ServedKind, UnknownFields
+from moorage.kinds.openapi.registry import Origin, origin_of
 from moorage_schemas.resources.meta import Resource
 
 _OF_EVERY_OBJECT: Final = frozenset({"apiVersion", "kind", "metadata"})
@@ -66,12 +68,21 @@ def broken_rules(
     found = definition.validate_metadata(resource.metadata) + validate_ties(resource.metadata)
     if before is not None:  # nobody can change it
         found = [error for error in found if error.path != "metadata.name"]
+    if _has_domains(kind):
+        present = finalizers_of(before) if before is not None else ()
+        found = found + validate_domains(resource.metadata.finalizers or [], present)
     if definition.unknown_fields is UnknownFields.REFUSED:
         found = found + unknown_fields(resource, definition)
     found = found + definition.validate(resource, switches)
     if before is not None and not _is_changed(with_field_defaults({**before}), document, definition):
         return found
     return found + definition.validate_fields(document, is_new=before is None)
+
+
+def _has_domains(kind: ServedKind) -> bool:
+    """Whether finalizers of a kind need a domain. An API server does not look at those of events of the core group."""
+    is_old_event = kind.definition.logged and not kind.group
+    return origin_of(kind.group, kind.kind) is Origin.BUILT_IN and not is_old_event
 
 
 def broken_by_change(before: Mapping[str, Any], after: Mapping[str, Any], kind: ServedKind) -> list[FieldError]:
@@ -83,8 +94,11 @@ def broken_by_change(before: Mapping[str, Any], after: Mapping[str, Any], kind: 
         kind: of the object.
     """
     definition = kind.definition
-    is_changed = _is_changed(with_field_defaults({**before}), after, definition)
-    return definition.validate_update(before, after) if is_changed else []
+    if not _is_changed(with_field_defaults({**before}), after, definition):
+        return []
+    if kind.other_group:  # its rules are not those of the form that is stored
+        before, after = kind.converted(before), kind.converted(after)
+    return definition.validate_update(before, after)
 
 
 def _is_changed(before: Mapping[str, Any], after: Mapping[str, Any], kind: Kind[Any]) -> bool:

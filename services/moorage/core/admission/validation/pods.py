@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from moorage.core.admission.field_defaults import with_template_defaults
 from moorage.core.admission.validation import scheduling
 from moorage.core.admission.validation.container_resources import pod_resources
 from moorage.core.admission.validation.containers import (
@@ -79,7 +80,7 @@ def validate_pod_template(template: Mapping[str, Any], path: str) -> list[FieldE
         template: with the defaults of its fields.
         path: of the template.
     """
-    metadata, spec = inner(template, "metadata"), inner(template, "spec")
+    metadata, spec = inner(template, "metadata"), inner(template, "spec") or with_template_defaults({})
     found = [
         *validate_labels(inner(metadata, "labels"), f"{path}.labels"),
         *validate_annotations(inner(metadata, "annotations"), f"{path}.annotations"),

@@ -22,7 +22,8 @@ _CUSTOM: Final = frozenset({Origin.CUSTOM, Origin.OWN})
 Document = Mapping[str, Any]
 Predicate = Callable[[Document], bool]
 
-_PAIR = re.compile(r"\s*(?P<key>[^\s!=(),]+)\s*(?P<operator>==|=|!=)\s*(?P<value>[^\s!=(),]*)\s*")
+_PAIR = re.compile(r"\s*(?P<key>[^\s!=(),]+)\s*(?P<operator>==|=|!=)\s*(?P<value>(?:\\[\\,=]|[^\s!=(),\\])*)\s*")
+_ESCAPED = re.compile(r"\\([\\,=])")
 _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")  # characters that JSON writes as they are
 
 _EVERYWHERE: Final = ("metadata.name", "metadata.namespace")
@@ -106,12 +107,12 @@ def _text_of(part: str) -> bytes:
 
 
 def split(text: str) -> list[str]:
-    """The requirements of a selector: split at commas that are not in parentheses.
+    """The requirements of a field selector: split at commas that are not in parentheses and have no backslash before.
 
     An empty requirement is kept, because it is a mistake. If it were ignored, `,` would select everything, also in a
     request to delete.
     """
-    return re.split(r",(?![^()]*\))", text)
+    return re.split(r"(?<!\\),(?![^()]*\))", text)
 
 
 def _label_test(requirement: Requirement) -> Predicate:
@@ -129,7 +130,7 @@ def _field_test(part: str, known: Mapping[str, str], *, is_custom: bool) -> Pred
     found = _PAIR.fullmatch(part)
     if found is None:
         raise bad_request(f"invalid selector: '{shorten(part)}'; can't understand '{shorten(part)}'")
-    path, value, same = found["key"], found["value"], found["operator"] != "!="
+    path, value, same = found["key"], _ESCAPED.sub(r"\1", found["value"]), found["operator"] != "!="
     if path not in _EVERYWHERE and path not in known:
         if known or is_custom:
             raise bad_request(f"field label not supported: {shorten(path)}")

@@ -70,10 +70,13 @@ def scaled(shown: Mapping[str, Any], scale: Mapping[str, Any], name: str) -> Doc
     for field, expected, found in (
         ("kind", KIND, scale.get("kind", KIND)),
         ("apiVersion", API_VERSION, scale.get("apiVersion", API_VERSION)),
-        ("metadata.name", name, _part(metadata, "name") or name),
     ):
         if found != expected:
             raise errors.bad_request(f"{field}: invalid value {shorten(found)!r}: must be {expected}")
+    if (named := _part(metadata, "name") or name) != name:
+        raise errors.bad_request(
+            f"the name of the object ({shorten(named)}) does not match the name on the URL ({name})"
+        )
     spec = scale.get("spec") or {}
     replicas = spec.get("replicas", 0) if isinstance(spec, Mapping) else spec
     if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas > _MOST:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.core.apimachinery.patching.managed_fields import manager_of
-from moorage.gateway.admission.feature_gates import warning_header, warnings
+from moorage.gateway.admission.feature_gates import finalizer_warnings, owner_warnings, warning_header, warnings
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.messages import answers, bodies, decoding
 from moorage.gateway.http.messages.decoding import Expected
@@ -21,6 +21,7 @@ from moorage.gateway.http.verbs import field_owners
 from moorage.gateway.shown_objects import ShownObject
 from moorage.gateway.writer import Caller
 from moorage.kinds.kind import ServedKind
+from moorage.kinds.openapi.registry import Origin, origin_of
 
 _TRACE: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _LONGEST_ACTOR: Final = 128
@@ -57,7 +58,7 @@ class WriteVerbs:
         owned = field_owners.recorded(path.kind, None, document, manager(request), self._backend.clock.now())
         shown = await self._backend.writer.create(path.kind, owned, caller(request), dry_run=options.dry_run)
         response = written(self._backend, path.kind, shown, representation, sent=document, code=201)
-        warn(response, sent.warnings)
+        warn(response, [*sent.warnings, *owner_warnings(document)])
         return response
 
     async def update(self, request: Request, path: ResourcePath) -> Response:
@@ -81,7 +82,7 @@ class WriteVerbs:
             path.kind, path.object_id, replaced, "update", caller(request), dry_run=options.dry_run
         )
         response = written(self._backend, path.kind, shown, representation, sent=document)
-        warn(response, sent.warnings)
+        warn(response, [*sent.warnings, *owner_warnings(document)])
         return response
 
 
@@ -108,6 +109,8 @@ def written(
     kind, document = served.definition, shown.document
     warn(response, warnings(document, kind, backend.switches()))
     warn(response, kind.notes(document, sent, backend.store.tables))
+    if origin_of(served.group, served.kind) in {Origin.CUSTOM, Origin.OWN}:
+        warn(response, finalizer_warnings(sent))
     return response
 
 
