@@ -19,6 +19,7 @@ from moorage.gateway import errors
 from moorage.gateway.admission import defaults, deletion, made_pods, taint_edits, validation
 from moorage.gateway.admission.deletion import Deleted, DeleteOptions
 from moorage.gateway.admission.namespaces import check_namespace
+from moorage.gateway.admission.priorities import with_priority
 from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.locks import ObjectLocks
 from moorage.gateway.logged_objects import logged_write
@@ -172,6 +173,7 @@ class Writer:
         self._ensure_writable()
         with self._created_in(kind, resource.metadata.namespace, resource.metadata.name):
             if not is_accepted:
+                document = with_priority(document, kind, self._store.tables, is_new=True)
                 whole = with_field_defaults(document)
                 broken = validation.broken_rules(resource, whole, kind, self._switches(), before=None)
                 validation.refuse(kind, resource.metadata.name, broken)
@@ -228,6 +230,7 @@ class Writer:
             present = shown.document
             changed = defaults.with_each_owner_once(change(dict(present)))
             wanted = with_field_defaults(kind.definition.changed(changed, present))
+            with_priority(wanted, kind, self._store.tables, is_new=False)
             resource = validation.typed(wanted, kind)
             meta = resource.metadata
             self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
