@@ -93,7 +93,7 @@ CREATED: Final = TableColumn("Created At", text("metadata", "creationTimestamp",
 
 
 def pod_phase(found: Object) -> str:
-    """The status of a pod as kubectl shows it: `Terminating`, `SchedulingGated`, the reason of its status, or its phase."""
+    """The status of a pod as kubectl shows it: `Terminating`, `SchedulingGated`, its status's reason, or its phase."""
     if at(found, "metadata", "deletionTimestamp"):
         return "Terminating"
     if condition_field(found, "PodScheduled", "reason") == _GATED:

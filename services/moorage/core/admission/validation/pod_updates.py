@@ -115,7 +115,7 @@ def _shown_term(term: Fields) -> dict[str, Any]:
 
 
 def _begins(after: Fields, before: Fields, field: str) -> bool:
-    """Whether a list of requirements begins with those that it had. A term without any matches nothing, and stays so."""
+    """Whether a list of requirements begins with those that it had. A term without any matches nothing."""
     known, wanted = listed(before, field), listed(after, field)
     if not any(listed(before, one) for one in _REQUIREMENTS):
         return not wanted
