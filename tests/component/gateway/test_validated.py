@@ -121,6 +121,25 @@ async def test_the_nodes_of_a_gated_pod_may_not_become_others(patch: Json, field
     assert said.startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("body", "field", "message"),
+    [
+        (
+            {"metadata": {"ownerReferences": [{"apiVersion": "a/b/c", "kind": "K", "name": "n", "uid": "u"}]}},
+            "metadata.ownerReferences[0].apiVersion",
+            'Invalid value: "a/b/c": must be <group>/<version> or <version>',
+        ),
+        ({"spec": {"podCIDR": "x"}}, "spec.podCIDRs[0]", 'Invalid value: "x": must be a valid CIDR value'),
+    ],
+)
+async def test_a_flaw_of_a_node_is_named(body: Json, field: str, message: str) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}})
+    ((where, said),) = causes(await gateway.call("PATCH", "/api/v1/nodes/n1", body))
+    assert where == field
+    assert said.startswith(message)
+
+
 async def test_a_changed_selector_is_named_beside_the_rules_that_the_change_breaks() -> None:
     gateway = Fixture()
     await gateway.ok("POST", DEPLOYMENTS, deployment())
