@@ -21,6 +21,7 @@ class ServiceAccountKind(Untyped):
     short_names = ("sa",)
     namespaced = True
     deleted_is_returned = True
+    has_generation = False
     order = 102
     columns = (TableColumn("SECRETS", count("secrets")), AGE)
     api_columns = (AGE,)

@@ -59,10 +59,10 @@ CELLS: dict[str, list[str | int]] = {
     "LimitRange": ["o"],
     "NetworkPolicy": ["o", "app=web"],
     "PersistentVolumeClaim": ["o", "Pending", "", "", "", "", "<unset>"],
-    "PriorityClass": ["o", 7, "false"],
+    "PriorityClass": ["o", 7, False],
     "ResourceQuota": ["o", "", ""],
-    "Secret": ["o", "Opaque", "1"],
-    "StorageClass": ["o", "example.com/disks", "Delete", "Immediate", "false"],
+    "Secret": ["o", "Opaque", 1],
+    "StorageClass": ["o", "example.com/disks", "Delete", "Immediate", False],
 }
 
 
