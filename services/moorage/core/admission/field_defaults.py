@@ -40,6 +40,7 @@ _CONTAINER: Final = {
 }
 _PROBE: Final = {"failureThreshold": 3, "periodSeconds": 10, "successThreshold": 1, "timeoutSeconds": 1}
 _VOLUMES: Final[Mapping[str, _Object]] = {
+    "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "kind": "Shared", "readOnly": False},
     "configMap": {"defaultMode": _MODE},
     "downwardAPI": {"defaultMode": _MODE},
     "hostPath": {"type": ""},
@@ -49,6 +50,10 @@ _VOLUMES: Final[Mapping[str, _Object]] = {
     "scaleIO": {"fsType": "xfs", "storageMode": "ThinProvisioned"},
     "secret": {"defaultMode": _MODE},
 }
+_SOURCES: Final = ("azureDisk", "hostPath", "iscsi", "rbd", "scaleIO")
+"""The sources of `_VOLUMES` that a persistent volume may have."""
+
+_PORT: Final = {"name": "", "protocol": "TCP"}
 _DEPLOYMENT: Final = {"progressDeadlineSeconds": 600, "replicas": 1, "revisionHistoryLimit": 10}
 _QUARTER: Final = "25%"
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -308,6 +313,34 @@ def _cron_job(spec: _Object) -> _Object:
     return _within(_filled(spec, _CRON_JOB), "jobTemplate", lambda one: _within(one, "spec", _template))
 
 
+def with_labels_of_template(document: _Object) -> _Object:
+    """A replication controller that has the labels of its pods and selects by them, unless it says otherwise."""
+    spec = document.get("spec")
+    template = spec.get("template") if isinstance(spec, dict) else None
+    found = template.get("metadata") if isinstance(template, dict) else None
+    labels = found.get("labels") if isinstance(found, dict) else None
+    if not isinstance(spec, dict) or not labels:
+        return document
+    metadata = document.get("metadata") or {}
+    if isinstance(metadata, dict) and not metadata.get("labels"):
+        document = {**document, "metadata": {**metadata, "labels": labels}}
+    return document if spec.get("selector") else {**document, "spec": {**spec, "selector": labels}}
+
+
+def _volume_spec(spec: _Object) -> _Object:
+    found = _filled(spec, {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"})
+    sources = {field: _filled(found[field], _VOLUMES[field]) for field in _SOURCES if isinstance(found.get(field), dict)}
+    return {**found, **sources}
+
+
+def _ports(subset: _Object) -> _Object:
+    return _each(subset, "ports", lambda port: _filled(port, {"protocol": "TCP"}))
+
+
+def _given(value: Mapping[str, Any]) -> _Object:
+    return {field: one for field, one in value.items() if one is not None}
+
+
 def _autoscaler(spec: _Object) -> _Object:
     found = _filled(spec, {"minReplicas": 1})
     if not found.get("metrics"):
@@ -362,6 +395,10 @@ _CRON_JOB: Final = {
     "suspend": False,
 }
 _KINDS: Final[Mapping[str, Callable[[_Object], _Object]]] = {
+    "Endpoints": lambda document: _each(document, "subsets", _ports),
+    "EndpointSlice": lambda document: _each(document, "ports", lambda port: {**_PORT, **_given(port)}),
+    "PersistentVolume": _with_spec(_volume_spec),
+    "ReplicationController": lambda document: _with_spec(_replica_set)(with_labels_of_template(document)),
     "CronJob": _with_spec(_cron_job),
     "HorizontalPodAutoscaler": _with_spec(_autoscaler),
     "LimitRange": _with_spec(_limit_range),
