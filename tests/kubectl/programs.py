@@ -88,10 +88,12 @@ def told() -> str:
     """What a run of tests says of them."""
     there = ", ".join(one.version for one in found()) or "none"
     lost = [f"kubectl {version}" for version in missing()] + ["client-go"] * (not clientgo().exists())
+    how = ["`make kubectl`"] * bool(lost) + ["`make karmadactl`"] * (not karmadactl())
     lost += ["karmadactl"] * (not karmadactl())
     if not lost:
         return f"{there}, client-go and karmadactl"
-    return f"{there}; {' AND '.join(lost).upper()} MISSING, SO THEIR TESTS DID NOT RUN (`make kubectl` gets them)"
+    names, ways = " AND ".join(lost).upper(), " and ".join(how)
+    return f"{there}; {names} MISSING, SO THEIR TESTS DID NOT RUN (to get them: {ways})"
 
 
 def is_complete() -> bool:

@@ -19,6 +19,7 @@ from moorage.gateway import errors
 from moorage.gateway.admission import defaults, deletion, made_pods, taint_edits, validation
 from moorage.gateway.admission.deletion import Deleted, DeleteOptions
 from moorage.gateway.admission.namespaces import check_namespace
+from moorage.gateway.admission.priorities import check_default_class, with_priority
 from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.locks import ObjectLocks
 from moorage.gateway.logged_objects import logged_write
@@ -172,6 +173,8 @@ class Writer:
         self._ensure_writable()
         with self._created_in(kind, resource.metadata.namespace, resource.metadata.name):
             if not is_accepted:
+                check_default_class(document, kind, self._store.tables)
+                document = with_priority(document, kind, self._store.tables)
                 whole = with_field_defaults(document)
                 broken = validation.broken_rules(resource, whole, kind, self._switches(), before=None)
                 validation.refuse(kind, resource.metadata.name, broken)
@@ -225,13 +228,7 @@ class Writer:
             self._ensure_writable()
             shown = self._shown(kind, object_id)
             _check_not_refused(kind, object_id, "changed")
-            present = shown.document
-            changed = defaults.with_each_owner_once(change(dict(present)))
-            wanted = with_field_defaults(kind.definition.changed(changed, present))
-            resource = validation.typed(wanted, kind)
-            meta = resource.metadata
-            self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
-            broken = validation.broken_rules(resource, wanted, kind, self._switches(), before=present)
+            wanted, resource, broken = self._checked(kind, object_id, shown, change)
             if made_pods.is_made(object_id, self._store.tables):
                 validation.refuse(kind, object_id.name, broken)
                 return await self._change_made(
@@ -240,36 +237,58 @@ class Writer:
             stored = self._declared(kind, object_id)
             prepared = self._prepared(wanted, kind, (), broken)  # rules for dedicated nodes apply only to new pods
             broken = [*deletion.validate_finalizers(stored.object, prepared), *broken]
-            broken += validation.broken_by_change(present, prepared, kind)
+            broken += validation.broken_by_change(shown.document, prepared, kind)
             validation.refuse(kind, object_id.name, broken)
-            prepared = in_stored_form(kind.definition.without_decided(prepared, stored.object), stored.object)
-            prepared = kind.definition.same(prepared, stored.object, self._store.tables)
-            wished = self._wishes(kind, stored, resource, prepared, caller)
-            new = defaults.updated(prepared, stored.object, wished=bool(wished))
-            if new == stored.object and not wished:
+            declared = self._changed(kind, stored, prepared, resource, caller)
+            if declared is None:
                 if not dry_run:
                     await self._log.commit(())  # a gateway that was replaced without knowing it has an older state
                 return shown
-            tainted = kind.definition.taints(stored, self._store.tables)
-            current = self._store.tables.taints.get(f"{object_id.kind}/{object_id.name}")
-            same = tainted is not None and current is not None and current.target_uid in {"", stored.uid}
-            applied = current.wishes_applied if same and current is not None else 0
-            declared = ResourceDeclared(
-                object=new,
-                version=stored.version + 1,
-                wishes=taint_edits.merged(stored.wishes, wished, applied),
-                pods=made_pods.standing(stored.pods, self._store.tables),
-                pod_metadata=made_pods.standing_metadata(stored.pod_metadata, self._store.tables),
-            )
-            goes = deletion.is_marked(new) and not deletion.is_held(new, kind.definition)
+            goes = deletion.is_marked(declared.object) and not deletion.is_held(declared.object, kind.definition)
             if dry_run or goes:
                 last = self._as_if(kind, object_id, declared, shown)
                 if dry_run:
-                    return _still_decided(kind, last, present, stored.object)
+                    return _still_decided(kind, last, shown.document, stored.object)
                 await self._remove(object_id, declared, verb, caller)
                 return last
-            is_audited = not kind.definition.is_heartbeat(stored.object, new)
+            is_audited = not kind.definition.is_heartbeat(stored.object, declared.object)
             return await self._write(kind, object_id, declared, verb, caller, is_audited=is_audited)
+
+    def _checked(
+        self, kind: ServedKind, object_id: ObjectId, shown: ShownObject, change: Change
+    ) -> tuple[Document, Resource, list[FieldError]]:
+        """What a change makes of an object, its typed view, and the rules that it breaks."""
+        present = shown.document
+        changed = defaults.with_each_owner_once(change(dict(present)))
+        wanted = with_field_defaults(kind.definition.changed(changed, present))
+        check_default_class(wanted, kind, self._store.tables)
+        resource = validation.typed(wanted, kind)
+        meta = resource.metadata
+        self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
+        return wanted, resource, validation.broken_rules(resource, wanted, kind, self._switches(), before=present)
+
+    def _changed(
+        self, kind: ServedKind, stored: ResourceDeclared, prepared: Document, resource: Resource, caller: Caller
+    ) -> ResourceDeclared | None:
+        """The record of a changed object. None if the change leaves it as it is."""
+        tables, before = self._store.tables, stored.object
+        wanted = in_stored_form(kind.definition.without_decided(prepared, before), before)
+        wanted = kind.definition.same(wanted, before, tables)
+        wished = self._wishes(kind, stored, resource, wanted, caller)
+        new = defaults.updated(wanted, before, wished=bool(wished))
+        if new == before and not wished:
+            return None
+        current = tables.taints.get(f"{stored.kind}/{stored.name}")
+        is_tainted = kind.definition.taints(stored, tables) is not None
+        is_same = is_tainted and current is not None and current.target_uid in {"", stored.uid}
+        applied = current.wishes_applied if is_same and current is not None else 0
+        return ResourceDeclared(
+            object=new,
+            version=stored.version + 1,
+            wishes=taint_edits.merged(stored.wishes, wished, applied),
+            pods=made_pods.standing(stored.pods, tables),
+            pod_metadata=made_pods.standing_metadata(stored.pod_metadata, tables),
+        )
 
     async def delete(
         self,

@@ -13,6 +13,7 @@ from moorage.kinds.printing.kubernetes import access_modes
 if TYPE_CHECKING:
     from moorage.core.apimachinery.field_errors import FieldError
 
+
 class PersistentVolumeClaimKind(StoredKind):
     """Storage that a pod wants. Those who run the work provide it."""
 

@@ -70,6 +70,10 @@ def _decision(related: Related, namespace: str, name: str, now: datetime) -> Ite
     yield from grounds(decision)
 
 
+_OF_ITS_CLASS: Final = ("priority", "preemptionPolicy")
+"""The fields of its spec that a pod gets from its priority class."""
+
+
 class PodKind(Kind["Pod"]):
     """A bare pod, which no controller has created."""
 
@@ -133,6 +137,14 @@ class PodKind(Kind["Pod"]):
         from moorage_schemas.resources.pod import Pod
 
         return Pod
+
+    def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Kind`. What a pod has got from its priority class stays if it is left out."""
+        spec, present = wanted.get("spec"), shown.get("spec")
+        if not isinstance(spec, dict) or not isinstance(present, Mapping):
+            return wanted
+        kept = {one: present[one] for one in _OF_ITS_CLASS if spec.get(one) is None and present.get(one) is not None}
+        return {**wanted, "spec": {**spec, **kept}} if kept else wanted
 
     def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
         """See `Kind`."""

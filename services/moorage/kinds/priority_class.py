@@ -12,13 +12,14 @@ from moorage.kinds.status import built_in
 
 if TYPE_CHECKING:
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.index import Index
     from moorage.kinds.status.records import Document, ObjectId, Records
 
-_SYSTEM: Final[Mapping[str, tuple[int, str]]] = {
-    built_in.CLUSTER_CRITICAL: (2_000_000_000, "Pods without which the cluster does not work, on whichever node."),
-    built_in.NODE_CRITICAL: (2_000_001_000, "Pods without which their node does not work."),
+_SYSTEM: Final[Mapping[str, str]] = {
+    built_in.CLUSTER_CRITICAL: "Pods without which the cluster does not work, on whichever node.",
+    built_in.NODE_CRITICAL: "Pods without which their node does not work.",
 }
-"""The value and the description of the classes that Kubernetes has by itself."""
+"""The description of the classes that Kubernetes has by itself."""
 
 
 class PriorityClassKind(StoredKind):
@@ -31,8 +32,8 @@ class PriorityClassKind(StoredKind):
     short_names = ("pc",)
     namespaced = False
     order = 330
-    built_in = built_in.PRIORITY_CLASSES
-    without = "pods get no priority by it"
+    built_in = tuple(built_in.SYSTEM_PRIORITIES)
+    without = "nothing is placed earlier or later by it"
     api_columns = (
         number("VALUE", "value"),
         TableColumn("GLOBAL-DEFAULT", of(lambda found: str(bool(found.get("globalDefault"))).lower())),
@@ -40,20 +41,26 @@ class PriorityClassKind(StoredKind):
         TableColumn("PreemptionPolicy", text("preemptionPolicy", default="PreemptLowerPriority")),
     )
 
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """See `Kind`."""
+        from moorage.kinds.status.priorities import PriorityIndex
+
+        return (PriorityIndex,)
+
     def built_in_object(self, object_id: ObjectId, records: Records) -> Document:
         """See `Kind`."""
         from moorage.core.apimachinery.hashes import uid_of
         from moorage.kinds.status.namespaces import begun
 
         name, since = object_id.name, begun(records)
-        value, description = _SYSTEM[name]
         metadata = {"name": name, "uid": uid_of(self.kind, name), "generation": 1}
         return {
             "apiVersion": self.api_versions[0],
             "kind": self.kind,
             "metadata": {**metadata, **({"creationTimestamp": since} if since else {})},
-            "value": value,
-            "description": description,
+            "value": built_in.SYSTEM_PRIORITIES[name],
+            "description": _SYSTEM[name],
             "preemptionPolicy": "PreemptLowerPriority",
         }
 

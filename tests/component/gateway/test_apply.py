@@ -53,6 +53,19 @@ async def test_a_field_of_somebody_else_is_a_conflict_until_it_is_forced() -> No
     assert set(entries(forced.json())) == {("bob", "Apply")}
 
 
+@pytest.mark.parametrize("none", [[], [{}]])
+async def test_managers_are_removed_by_a_list_of_none(none: Any) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", f"{NODES}?fieldManager=ann", labelled(a="1"))
+    assert entries(await gateway.ok("PATCH", f"{NODES}/n1", {"metadata": {"managedFields": None}}))
+    changed = await gateway.ok("PATCH", f"{NODES}/n1", {"metadata": {"managedFields": none, "labels": {"a": "2"}}})
+    assert (changed["metadata"]["labels"], "managedFields" in changed["metadata"]) == ({"a": "2"}, False)
+    applied = await apply(gateway, f"{NODES}/n1", labelled(a="2", b="1"), "bob")
+    assert {manager for manager, _ in entries(applied.json())} == {"before-first-apply", "bob"}
+    made = labelled(c="1") | {"metadata": {"name": "n2", "managedFields": none, "labels": {"c": "1"}}}
+    assert entries(await gateway.ok("POST", f"{NODES}?fieldManager=ann", made)), "a new object begins with its creator"
+
+
 async def test_other_writes_own_what_they_set() -> None:
     gateway = Fixture()
     made = await gateway.ok("POST", f"{DEPLOYMENTS}?fieldManager=ann", deployment())

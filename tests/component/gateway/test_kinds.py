@@ -374,9 +374,16 @@ async def test_scale_reads_and_changes_the_number_alone() -> None:
         ("PATCH", "web/scale", {"spec": {"replicas": -1}}, 422, 'Scale.autoscaling "web" is invalid: spec.replicas'),
         ("PATCH", "web/scale", {"spec": {"replicas": "many"}}, 422, "cannot unmarshal"),
         ("PATCH", "web/scale", {"spec": {"replicas": 2**31}}, 422, "cannot unmarshal"),
-        ("PATCH", "web/scale", {"kind": "Deployment"}, 400, "kind: invalid value 'Deployment'"),
+        ("PATCH", "web/scale", {"kind": "Deployment"}, 400, 'Deployment in version "v1" cannot be handled as a Scale'),
         ("PATCH", "web/scale", {"metadata": 7}, 422, "cannot unmarshal number"),
         ("PATCH", "web/scale", {"metadata": {"name": "other"}}, 400, "the name of the object (other) does not match"),
+        (
+            "PUT",
+            "web/scale",
+            {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1}},
+            400,
+            "converting (v1.Deployment) to (autoscaling.Scale): unknown conversion",
+        ),
         ("PATCH", "none/scale", {"spec": {"replicas": 1}}, 404, "not found"),
         ("GET", "none/scale", None, 404, "not found"),
         ("DELETE", "web/scale", None, 405, "does not allow"),
@@ -391,6 +398,21 @@ async def test_bad_scales(method: str, path: str, body: Any, code: int, message:
     assert answer.status_code == code, answer.text
     assert message in answer.json()["message"]
     assert len(gateway.declared) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (
+            "/apis/cluster.open-cluster-management.io/v1/managedclusters/c1/scale",
+            'managedclusters.cluster.open-cluster-management.io "c1" not found',
+        ),
+        ("/api/v1/nodes/n1/scale", "the server could not find the requested resource"),
+    ],
+)
+async def test_a_kind_without_a_scale_is_told_as_upstream_tells_it(path: str, message: str) -> None:
+    answer = await Fixture().call("GET", path)
+    assert (answer.status_code, answer.json()["message"]) == (404, message)
 
 
 async def test_discovery_lists_subresources_and_views() -> None:
@@ -408,6 +430,10 @@ async def test_discovery_lists_subresources_and_views() -> None:
     assert "daemonsets/scale" not in apps
     core = {item["name"]: item for item in (await gateway.ok("GET", "/api/v1"))["resources"]}
     assert core["nodes/status"]["kind"] == "Node"
+    # A real kube-apiserver shows these.
+    assert core["pods"]["storageVersionHash"] == "xPOwRZ+Yhw8="
+    newer = (await gateway.ok("GET", "/apis/events.k8s.io/v1"))["resources"]
+    assert [item["storageVersionHash"] for item in newer] == [core["events"]["storageVersionHash"]] == ["r2yiGXH7wu8="]
     work = (await gateway.ok("GET", "/apis/work.karmada.io/v1alpha2"))["resources"]
     assert [(item["name"], item["shortNames"], item["verbs"]) for item in work] == [
         ("resourcebindings", ["rb"], ["get", "list", "watch"])

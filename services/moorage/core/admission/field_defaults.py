@@ -329,7 +329,9 @@ def with_labels_of_template(document: _Object) -> _Object:
 
 def _volume_spec(spec: _Object) -> _Object:
     found = _filled(spec, {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"})
-    sources = {field: _filled(found[field], _VOLUMES[field]) for field in _SOURCES if isinstance(found.get(field), dict)}
+    sources = {
+        field: _filled(found[field], _VOLUMES[field]) for field in _SOURCES if isinstance(found.get(field), dict)
+    }
     return {**found, **sources}
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from moorage.gateway.errors import StatusError, no_such_path
+from moorage.gateway.errors import StatusError, no_such_path, not_found
 from moorage.gateway.served_kinds import served_at
 from moorage.kinds.kind import ServedKind
+from moorage.kinds.openapi.registry import Origin, origin_of
 from moorage.kinds.status.records import ObjectId
 
 _PROXY: Final = "proxy"
@@ -59,7 +60,8 @@ def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
         raise no_such_path()
     name, subresource = (*rest, "", "")[:2]
     if subresource and (is_watched or subresource not in _subresources(kind)):
-        raise no_such_path()
+        is_custom = origin_of(kind.group, kind.kind) in {Origin.CUSTOM, Origin.OWN}
+        raise not_found(kind.group, kind.plural, name) if is_custom and not is_watched else no_such_path()
     if name and kind.namespaced and not namespace:
         raise no_such_path()
     return ResourcePath(kind, namespace, name, subresource, is_watched)

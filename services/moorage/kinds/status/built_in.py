@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -10,8 +11,8 @@ NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 PRIORITY_CLASS: Final = "PriorityClass"
 CLUSTER_CRITICAL: Final = "system-cluster-critical"
 NODE_CRITICAL: Final = "system-node-critical"
-PRIORITY_CLASSES: Final = (CLUSTER_CRITICAL, NODE_CRITICAL)
-"""The priority classes that every Kubernetes API has."""
+SYSTEM_PRIORITIES: Final[Mapping[str, int]] = {CLUSTER_CRITICAL: 2_000_000_000, NODE_CRITICAL: 2_000_001_000}
+"""The priority classes that every Kubernetes API has, each with its value."""
 
 SERVICE_ACCOUNT: Final = "ServiceAccount"
 DEFAULT_ACCOUNT: Final = "default"

@@ -84,7 +84,7 @@ class NamespaceIndex(Index):
         if (before is None) is (after is None):
             return ()
         if key == _FIRST:
-            classes = [ObjectId(built_in.PRIORITY_CLASS, "", name) for name in built_in.PRIORITY_CLASSES]
+            classes = [ObjectId(built_in.PRIORITY_CLASS, "", name) for name in built_in.SYSTEM_PRIORITIES]
             return [*classes, *(found for name in built_in.NAMESPACES for found in _of(name))]
         if kind == _CLUSTER and not namespace:
             (self._clusters.discard if after is None else self._clusters.add)(name)

@@ -1,4 +1,4 @@
-"""Validation of PersistentVolumes, PersistentVolumeClaims and StorageClasses, and of changes to them, as Kubernetes 1.37 has it."""
+"""Validation of PersistentVolumes, claims on them and StorageClasses, and of changes, as Kubernetes 1.37 has it."""
 
 from __future__ import annotations
 

@@ -39,6 +39,9 @@ _BEFORE: Final = "before-first-apply"
 """The manager of what an object had when nobody's fields were known."""
 
 _UNKNOWN: Final = "unknown"
+_REMOVED: Final[list[Any]] = [{}]
+"""`managedFields` that remove all managers. An empty list does it, too."""
+
 _CURRENT: Final = "FieldManagerConflict"
 _LONGEST_ANNOTATIONS: Final = 256 << 10  # bytes of the names and values of all annotations together
 
@@ -139,7 +142,8 @@ class FieldManagement:
         Of a kind that is built into upstream's server, empty fields and nulls are left out that its type leaves out.
 
         An object that exists and has no `managedFields` gets none: somebody has removed them, and the next apply
-        begins anew. `managedFields` that the request has itself are taken as the present ones.
+        begins anew. A list that is empty, or has one empty entry, removes them. Other `managedFields` that the request
+        has itself are taken as the present ones.
 
         Args:
             live: the object as it was, with its `managedFields`. None if it is created.
@@ -222,6 +226,8 @@ class FieldManagement:
             entries = metadata.get("managedFields")
             if entries is None or entries == was.get("managedFields"):
                 return managed.kept(live or {})
+            if entries == _REMOVED:
+                return {}
         found = managed.sent(new)
         return managed.kept(live or {}) if found is None else found
 

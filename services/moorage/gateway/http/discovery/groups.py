@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import platform
 from collections.abc import Iterable, Mapping
@@ -22,6 +23,7 @@ from moorage.gateway.http.subresources.pods import BINDING, BINDINGS, EVICTION, 
 from moorage.gateway.served_kinds import served
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.namespace import FINALIZE
+from moorage.kinds.openapi.registry import Origin, origin_of
 
 Document = dict[str, Any]
 
@@ -57,6 +59,9 @@ class DiscoveredResource:
     categories: tuple[str, ...] = ()
     answers: tuple[str, str] | None = None
     """Group and version of what it answers with, if they are others than its own."""
+
+    storage_hash: str = ""
+    """Tells versions of the stored form apart. Empty for what is not stored."""
 
 
 def api_versions(address: str) -> Document:
@@ -253,7 +258,20 @@ def _resource(kind: ServedKind) -> DiscoveredResource:
         definition.singular,
         definition.short_names,
         (*(("all",) if definition.in_all else ()), *definition.categories),
+        storage_hash=_storage_hash(kind),
     )
+
+
+def _storage_hash(kind: ServedKind) -> str:
+    """A short hash of the version in which objects are stored, as an API server tells it.
+
+    Clients that move objects to a newer version see by it that there is one. Versions of a custom resource have each
+    their own.
+    """
+    group, version = kind.definition.group, kind.definition.versions[0]
+    if origin_of(kind.group, kind.kind) in {Origin.CUSTOM, Origin.OWN}:
+        version = kind.version
+    return base64.b64encode(hashlib.sha256(f"{group}/{version}/{kind.kind}".encode()).digest()[:8]).decode()
 
 
 def _subresources(kind: ServedKind) -> Iterable[DiscoveredResource]:
@@ -273,6 +291,8 @@ def _listed(one: DiscoveredResource) -> Document:
         shown["shortNames"] = list(one.short_names)
     if one.categories:
         shown["categories"] = list(one.categories)
+    if one.storage_hash:
+        shown["storageVersionHash"] = one.storage_hash
     return shown
 
 

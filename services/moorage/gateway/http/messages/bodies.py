@@ -29,8 +29,11 @@ DEEPEST = 100
 """Levels of nesting. Deeper documents are not resources, and would cost recursion."""
 
 
-_LEFT_OUT = frozenset({"annotations", "finalizers", "labels", "managedFields", "ownerReferences"})
+_LEFT_OUT = frozenset({"annotations", "finalizers", "labels", "ownerReferences"})
 """Parts of the metadata that are not there where they are empty."""
+
+_MANAGED = "managedFields"
+"""If it is empty, all managers are removed. If it is null, they stay."""
 
 Document = dict[str, Any]
 
@@ -124,7 +127,7 @@ def check_identity(document: Document, kind: ServedKind, namespace: str, name: s
     """
     said = str(document.get("apiVersion") or kind.api_version), str(document.get("kind") or kind.kind)
     if said != (kind.api_version, kind.kind):
-        raise _of_another_type(kind, *said)
+        raise of_another_type(kind.group, kind.kind, *said)
     metadata = document.get("metadata")
     if metadata is None:
         metadata = {}
@@ -146,16 +149,25 @@ def check_identity(document: Document, kind: ServedKind, namespace: str, name: s
         if found != name:
             raise bad_request(f"the name of the object ({shorten(found)}) does not match the name on the URL ({name})")
         metadata["name"] = name
+    if metadata.get(_MANAGED) is None:
+        metadata.pop(_MANAGED, None)
     metadata = {key: value for key, value in metadata.items() if value or key not in _LEFT_OUT}
     return {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
 
 
-def _of_another_type(kind: ServedKind, api_version: str, name: str) -> StatusError:
-    """400: the object is not of the kind that the path names."""
+def of_another_type(group: str, kind: str, api_version: str, name: str) -> StatusError:
+    """400: the object is not of the kind that is expected.
+
+    Args:
+        group: of the kind.
+        kind: that is expected.
+        api_version: of the object.
+        name: of the object's kind.
+    """
     version = str(shorten(api_version.rpartition("/")[2]))
-    if name == kind.kind:
+    if name == kind:
         why = f"no kind {quote(name)} is registered for version {quote(str(shorten(api_version)))}"
     else:
-        package = kind.group.partition(".")[0] or "core"
-        why = f"converting ({version}.{shorten(name)}) to ({package}.{kind.kind}): unknown conversion"
-    return bad_request(f"{shorten(name)} in version {quote(version)} cannot be handled as a {kind.kind}: {why}")
+        package = group.partition(".")[0] or "core"
+        why = f"converting ({version}.{shorten(name)}) to ({package}.{kind}): unknown conversion"
+    return bad_request(f"{shorten(name)} in version {quote(version)} cannot be handled as a {kind}: {why}")

@@ -10,10 +10,12 @@ from moorage.core.apimachinery.field_errors import FieldError, invalid
 from moorage.core.apimachinery.selectors import as_label_selector
 from moorage.gateway import errors
 from moorage.gateway.errors import shorten
+from moorage.gateway.http.messages import bodies
 from moorage.kinds.kind import ServedKind, Untyped
 from moorage.kinds.printing.columns import AGE, Cell, TableColumn, of
 
-API_VERSION: Final = "autoscaling/v1"
+_GROUP: Final = "autoscaling"
+API_VERSION: Final = f"{_GROUP}/v1"
 KIND: Final = "Scale"
 
 
@@ -25,7 +27,7 @@ def _replicas(part: str) -> Cell:
 class ScaleKind(Untyped):
     """The scale of an object, as tables show it. Nobody declares one."""
 
-    group = "autoscaling"
+    group = _GROUP
     kind = KIND
     plural = "scales"
     singular = "scale"
@@ -68,12 +70,9 @@ def scaled(shown: Mapping[str, Any], scale: Mapping[str, Any], name: str) -> Doc
         StatusError: 400 if the scale is not of this object, 422 if the number is invalid.
     """
     metadata = scale.get("metadata") or {}
-    for field, expected, found in (
-        ("kind", KIND, scale.get("kind", KIND)),
-        ("apiVersion", API_VERSION, scale.get("apiVersion", API_VERSION)),
-    ):
-        if found != expected:
-            raise errors.bad_request(f"{field}: invalid value {shorten(found)!r}: must be {expected}")
+    said = str(scale.get("apiVersion") or API_VERSION), str(scale.get("kind") or KIND)
+    if said != (API_VERSION, KIND):
+        raise bodies.of_another_type(_GROUP, KIND, *said)
     if (named := _part(metadata, "name") or name) != name:
         raise errors.bad_request(
             f"the name of the object ({shorten(named)}) does not match the name on the URL ({name})"
@@ -90,7 +89,7 @@ def scaled(shown: Mapping[str, Any], scale: Mapping[str, Any], name: str) -> Doc
 
 
 def _invalid(name: str, error: FieldError) -> errors.StatusError:
-    return errors.invalid("autoscaling", KIND, name, [error])
+    return errors.invalid(_GROUP, KIND, name, [error])
 
 
 def _part(metadata: Any, name: str) -> Any:
