@@ -92,6 +92,9 @@ func nativeTypes(kubernetesFolder, karmadaFolder string) (document, error) {
 			published[name] = schema
 		}
 	}
+	if err := addEnums(kubernetesFolder, published); err != nil {
+		return document{}, err
+	}
 	var swagger struct{ Definitions map[string]openapi }
 	if err := parse(filepath.Join(karmadaFolder, "api/openapi-spec/swagger.json"), &swagger); err != nil {
 		return document{}, err
