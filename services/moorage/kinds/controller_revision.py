@@ -25,6 +25,7 @@ class ControllerRevisionKind(Untyped):
     singular = "controllerrevision"
     namespaced = True
     order = 90
+    has_generation = False
     columns = (TableColumn("CONTROLLER", of(_controller)), TableColumn("REVISION", text("revision")), AGE)
 
     def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:

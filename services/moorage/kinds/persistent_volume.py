@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.stored import StoredKind
@@ -39,7 +39,6 @@ class PersistentVolumeKind(StoredKind):
     order = 107
     has_generation = False
     status_shown = True
-    field_aliases: ClassVar[Mapping[str, str]] = {"name": "metadata.name"}
     api_columns = (
         TableColumn("Capacity", text("spec", "capacity", "storage", default="0")),
         TableColumn("Access Modes", of(lambda found: access_modes(at(found, "spec", "accessModes")))),

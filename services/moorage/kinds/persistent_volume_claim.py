@@ -12,6 +12,8 @@ from moorage.kinds.printing.kubernetes import access_modes
 
 if TYPE_CHECKING:
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
 
 
 class PersistentVolumeClaimKind(StoredKind):
@@ -47,6 +49,10 @@ class PersistentVolumeClaimKind(StoredKind):
         from moorage.core.admission.validation.storage import validate_claim_update
 
         return validate_claim_update(before, after)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`. As an API server says of a new claim: nobody here binds it."""
+        return {"phase": "Pending"}
 
 
 KIND = PersistentVolumeClaimKind()

@@ -49,9 +49,9 @@ class ReplicationControllerKind(ControllerKind["ReplicationController"]):
 
     def created(self, document: dict[str, Any], gates: FeatureGates) -> dict[str, Any]:
         """See `Kind`. What it selects stays, also if the labels of its template change later."""
-        from moorage.core.admission.field_defaults import with_labels_of_template
+        from moorage.core.admission.field_defaults import selecting_by_template
 
-        return with_labels_of_template(super().created(document, gates))
+        return selecting_by_template(super().created(document, gates))
 
     def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
         """See `Kind`."""

@@ -22,6 +22,7 @@ class ServiceAccountKind(Untyped):
     namespaced = True
     deleted_is_returned = True
     order = 102
+    has_generation = False
     columns = (TableColumn("SECRETS", count("secrets")), AGE)
     api_columns = (AGE,)
     in_each_namespace = (built_in.DEFAULT_ACCOUNT,)

@@ -270,5 +270,33 @@ async def test_what_a_volume_consists_of_stays() -> None:
     answer = await gateway.call("PATCH", f"{path}/o", {"spec": {"hostPath": {"path": "/b"}, "volumeMode": "Block"}})
     assert [one["field"] for one in answer.json()["details"]["causes"]] == ["spec.persistentvolumesource", "volumeMode"]
     await gateway.ok("PATCH", f"{path}/o", {"spec": {"persistentVolumeReclaimPolicy": "Delete"}})
-    named = await gateway.ok("GET", f"{path}?fieldSelector=name%3Do")
-    assert [one["metadata"]["name"] for one in named["items"]] == ["o"]
+
+
+async def test_a_claim_is_pending_and_an_autoscaler_counts_the_changes_of_its_spec() -> None:
+    gateway = Fixture()
+    path, body = OBJECTS["PersistentVolumeClaim"]
+    made = await gateway.ok("POST", path, {"metadata": {"name": "o"}, **body, "status": {"phase": "Bound"}})
+    assert made["status"] == {"phase": "Pending"}, "nobody binds it"
+    path, body = OBJECTS["HorizontalPodAutoscaler"]
+    made = await gateway.ok("POST", path, {"metadata": {"name": "o"}, **body})
+    changed = await gateway.ok("PATCH", f"{path}/o", {"spec": {"maxReplicas": 9}})
+    assert (made["metadata"]["generation"], changed["metadata"]["generation"]) == (1, 2)
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    assert "generation" not in (await gateway.ok("POST", accounts, {"metadata": {"name": "o"}}))["metadata"]
+
+
+async def test_a_job_without_labels_has_those_of_its_pods() -> None:
+    gateway = Fixture()
+    template = {**JOB["spec"]["template"], "metadata": {"labels": {"app": "x"}, "annotations": {"a": "b"}}}
+    path = "/apis/batch/v1/namespaces/default/jobs"
+    made = await gateway.ok("POST", path, {"metadata": {"name": "o"}, "spec": {"template": template}})
+    labels, own = made["metadata"]["labels"], made["spec"]["template"]["metadata"]["labels"]
+    assert labels == own
+    assert (labels["app"], labels["job-name"], "annotations" in made["metadata"]) == ("x", "o", False)
+    bare = await gateway.ok("PATCH", f"{path}/o", {"metadata": {"labels": dict.fromkeys(labels)}})
+    assert bare["metadata"]["labels"] == own
+    other = {"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": {"template": template}}
+    assert (await gateway.ok("POST", path, other))["metadata"]["labels"] == {"a": "b"}
+    manual = {"manualSelector": True, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+    found = await gateway.ok("POST", path, {"metadata": {"name": "q"}, "spec": manual})
+    assert found["metadata"]["labels"] == {"app": "x"}

@@ -314,17 +314,26 @@ def _cron_job(spec: _Object) -> _Object:
 
 
 def with_labels_of_template(document: _Object) -> _Object:
-    """A replication controller that has the labels of its pods and selects by them, unless it says otherwise."""
-    spec = document.get("spec")
-    template = spec.get("template") if isinstance(spec, dict) else None
-    found = template.get("metadata") if isinstance(template, dict) else None
-    labels = found.get("labels") if isinstance(found, dict) else None
-    if not isinstance(spec, dict) or not labels:
+    """A controller that has the labels of its pods, unless it has labels of its own."""
+    labels, metadata = _labels_of_template(document), document.get("metadata") or {}
+    if not labels or not isinstance(metadata, dict) or metadata.get("labels"):
         return document
-    metadata = document.get("metadata") or {}
-    if isinstance(metadata, dict) and not metadata.get("labels"):
-        document = {**document, "metadata": {**metadata, "labels": labels}}
-    return document if spec.get("selector") else {**document, "spec": {**spec, "selector": labels}}
+    return {**document, "metadata": {**metadata, "labels": labels}}
+
+
+def selecting_by_template(document: _Object) -> _Object:
+    """A replication controller that selects by the labels of its pods, and has them, unless it says otherwise."""
+    labels, spec = _labels_of_template(document), document.get("spec")
+    if labels and isinstance(spec, dict) and not spec.get("selector"):
+        document = {**document, "spec": {**spec, "selector": labels}}
+    return with_labels_of_template(document)
+
+
+def _labels_of_template(document: _Object) -> Any:
+    found: Any = document
+    for field in ("spec", "template", "metadata", "labels"):
+        found = found.get(field) if isinstance(found, dict) else None
+    return found
 
 
 def _volume_spec(spec: _Object) -> _Object:
@@ -400,7 +409,7 @@ _KINDS: Final[Mapping[str, Callable[[_Object], _Object]]] = {
     "Endpoints": lambda document: _each(document, "subsets", _ports),
     "EndpointSlice": lambda document: _each(document, "ports", lambda port: {**_PORT, **_given(port)}),
     "PersistentVolume": _with_spec(_volume_spec),
-    "ReplicationController": lambda document: _with_spec(_replica_set)(with_labels_of_template(document)),
+    "ReplicationController": lambda document: _with_spec(_replica_set)(selecting_by_template(document)),
     "CronJob": _with_spec(_cron_job),
     "HorizontalPodAutoscaler": _with_spec(_autoscaler),
     "LimitRange": _with_spec(_limit_range),
@@ -414,7 +423,7 @@ _KINDS: Final[Mapping[str, Callable[[_Object], _Object]]] = {
     "ReplicaSet": _with_spec(_replica_set),
     "StatefulSet": _with_spec(_stateful_set),
     "DaemonSet": _with_spec(_daemon_set),
-    "Job": _with_spec(_job),
+    "Job": lambda document: _with_spec(_job)(with_labels_of_template(document)),
     "Service": _with_spec(with_service_defaults),
     "RoleBinding": _binding,
     "ClusterRoleBinding": _binding,

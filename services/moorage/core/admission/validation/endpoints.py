@@ -53,7 +53,7 @@ def validate_slice_update(before: Mapping[str, Any], after: Mapping[str, Any]) -
     if before.get("endpoints") != after.get("endpoints"):
         found += _endpoints(after)
     if before.get("addressType") != after.get("addressType"):
-        found.append(invalid("addressType", after.get("addressType"), "field is immutable"))
+        found.append(invalid("addressType", None, "field is immutable"))
     return found
 
 

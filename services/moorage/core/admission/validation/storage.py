@@ -141,7 +141,8 @@ def _capacity(capacity: Fields) -> Iterator[FieldError]:
     if not capacity:
         yield required(path)
     if set(capacity) != {"storage"}:
-        yield not_supported(path, dict(sorted(capacity.items())) or None, ("storage",))
+        shown = {name: canonical_text(value) for name, value in sorted(capacity.items()) if quantity(value) is not None}
+        yield not_supported(path, shown or None, ("storage",))
     for name, value in sorted(capacity.items()):
         found = quantity(value)
         if found is None:
