@@ -114,6 +114,11 @@ PATCHING ?=
 patching-conformance: $(READY) ## fresh random patches and applies to Moorage and to upstream's own code (needs Go), or with MOORAGE_PLANES=FOLDER to a real kube-apiserver
 	@$(BIN)/python ops/patching-conformance $(PATCHING)
 
+CONVERSATION ?=
+.PHONY: conversation-conformance
+conversation-conformance: $(READY) ## 200 random conversations with Moorage and, with MOORAGE_PLANES=FOLDER, a real kube-apiserver: the same answers
+	@$(BIN)/python -m tests.conformance.conversations $(CONVERSATION)
+
 VALIDATION ?=
 .PHONY: validation-conformance
 validation-conformance: $(READY) ## 600 random objects with flaws to Moorage and, with MOORAGE_PLANES=FOLDER, to a real kube-apiserver: the same causes

@@ -337,6 +337,14 @@ class Deviation(Enum):
         "A status follows from records alone, and no record says that nothing happens.",
         (),
     )
+    UPDATE_WITHOUT_VERSION = DeviationEntry(
+        "update-without-version",
+        "An object may be replaced without naming its `resourceVersion`, of every kind.",
+        "Leases, disruption budgets and custom resources are replaced only by their version.",
+        "A heartbeat or a script that replaces the whole object loses nothing by it. "
+        "Who names a version is held to it.",
+        (),
+    )
     POD_GOES_AT_ONCE = DeviationEntry(
         "pod-goes-at-once",
         "A deleted pod goes at once, with its binding, unless finalizers hold it. Grace periods are not used.",

@@ -107,14 +107,25 @@ def not_found(group: str, plural: str, name: str) -> StatusError:
     return StatusError(404, f'{_qualified(group, plural)} "{name}" not found', details=_details(group, plural, name))
 
 
-def already_exists(group: str, plural: str, name: str) -> StatusError:
-    """409: an object with that name exists already."""
-    return StatusError(
-        409,
-        f'{_qualified(group, plural)} "{name}" already exists',
-        reason="AlreadyExists",
-        details=_details(group, plural, name),
-    )
+def already_exists(
+    group: str, plural: str, name: str, *, generated: bool = False, deleted: bool = False
+) -> StatusError:
+    """409: an object with that name exists already.
+
+    Args:
+        group: of its kind.
+        plural: the name of its kind in paths.
+        name: of the object.
+        generated: whether the next attempt may get another name.
+        deleted: whether the object that is there is being deleted.
+    """
+    details, message = _details(group, plural, name), f'{_qualified(group, plural)} "{name}" already exists'
+    if deleted:
+        message = f"object is being deleted: {message}"
+    if generated:
+        details["retryAfterSeconds"] = 1
+        message += ", the server was not able to generate a unique name for the object"
+    return StatusError(409, message, reason="AlreadyExists", details=details)
 
 
 def conflict(group: str, plural: str, name: str, why: str = "") -> StatusError:
@@ -197,6 +208,6 @@ def _qualified(group: str, plural: str) -> str:
     return f"{plural}.{group}" if group else plural
 
 
-def _details(group: str, kind: str, name: str) -> dict[str, str]:
+def _details(group: str, kind: str, name: str) -> dict[str, Any]:
     found = {"name": name, "group": group, "kind": kind}
     return {key: value for key, value in found.items() if value}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.core.admission.field_defaults import with_field_defaults
+from moorage.core.admission.field_defaults import with_empty_status, with_field_defaults
 from moorage.kinds.kind import Kind, discovered
 from moorage.kinds.status.namespaces import names
 from moorage.kinds.status.records import Document, ObjectId, Records
@@ -67,4 +67,4 @@ class ObjectBuilder:
         if not kind.has_generation and "generation" in found["metadata"]:
             metadata = {name: value for name, value in found["metadata"].items() if name != "generation"}
             found = {**found, "metadata": metadata}
-        return with_field_defaults({**found, "apiVersion": kind.api_versions[0]})
+        return with_empty_status(with_field_defaults({**found, "apiVersion": kind.api_versions[0]}))

@@ -50,6 +50,7 @@ READ_BACK_WITHIN = 15.0
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no similar characters, so that no words result
 _SUFFIX_LENGTH = 5
+_PATCHES = frozenset({"patch", "apply"})
 
 Document = dict[str, Any]
 Change = Callable[[Document], Document]
@@ -185,13 +186,20 @@ class Writer:
     ) -> ShownObject:
         switches = self._switches()
         document = kind.definition.created(document, switches)
-        if resource.metadata.resource_version:
-            raise errors.bad_request("metadata.resourceVersion must not be set on objects to be created")
         object_id = ObjectId(kind.kind, resource.metadata.namespace, resource.metadata.name)
         async with self._locks.held(object_id):
             self._ensure_writable()
-            if self._store.get(object_id) is not None and not self._may_be_declared(kind, object_id):
-                raise errors.already_exists(kind.group, kind.plural, object_id.name)
+            present = self._store.get(object_id)
+            if present is not None and not self._may_be_declared(kind, object_id):
+                raise errors.already_exists(
+                    kind.group,
+                    kind.plural,
+                    object_id.name,
+                    generated=bool(document["metadata"].get("generateName")),
+                    deleted=deletion.is_marked(present.document),
+                )
+            if resource.metadata.resource_version:
+                raise errors.bad_request("metadata.resourceVersion must not be set on objects to be created")
             now = self._clock.now()
             uid = str(uuid.uuid4())
             prepared = self._prepared(document, kind, self._store.tables.index(DedicatedIndex).rules.values())
@@ -228,7 +236,7 @@ class Writer:
             self._ensure_writable()
             shown = self._shown(kind, object_id)
             _check_not_refused(kind, object_id, "changed")
-            wanted, resource, broken = self._checked(kind, object_id, shown, change)
+            wanted, resource, broken = self._checked(kind, object_id, shown, change, verb)
             if made_pods.is_made(object_id, self._store.tables):
                 validation.refuse(kind, object_id.name, broken)
                 return await self._change_made(
@@ -255,7 +263,7 @@ class Writer:
             return await self._write(kind, object_id, declared, verb, caller, is_audited=is_audited)
 
     def _checked(
-        self, kind: ServedKind, object_id: ObjectId, shown: ShownObject, change: Change
+        self, kind: ServedKind, object_id: ObjectId, shown: ShownObject, change: Change, verb: str
     ) -> tuple[Document, Resource, list[FieldError]]:
         """What a change makes of an object, its typed view, and the rules that it breaks."""
         present = shown.document
@@ -264,7 +272,8 @@ class Writer:
         check_default_class(wanted, kind, self._store.tables)
         resource = validation.typed(wanted, kind)
         meta = resource.metadata
-        self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
+        uid = "" if verb in _PATCHES else meta.uid  # what a patch makes of it is a rule that is broken
+        self._check_preconditions(kind, object_id, shown, Preconditions(uid, meta.resource_version))
         return wanted, resource, validation.broken_rules(resource, wanted, kind, self._switches(), before=present)
 
     def _changed(
@@ -343,9 +352,11 @@ class Writer:
         marked = deletion.marked(stored.object, options, self._clock.now())
         shown = self._store.get(object_id) or unkept(0, stored.object)  # an evicted pod is not shown any more
         if not deletion.is_held(marked, kind.definition):
-            if not dry_run:
-                await self._remove(object_id, stored, "delete", caller)
-            return Deleted(shown.document, gone=True)
+            if dry_run:
+                return Deleted(shown.document, gone=True)
+            version = await self._remove(object_id, stored, "delete", caller)
+            metadata = {**shown.document["metadata"], "resourceVersion": str(version)}
+            return Deleted({**shown.document, "metadata": metadata}, gone=True)
         if marked != stored.object:
             declared = stored.model_copy(update={"object": marked, "version": stored.version + 1})
             if dry_run:
@@ -634,9 +645,10 @@ class Writer:
         metadata = {**document["metadata"], "resourceVersion": str(present.version)}
         return unkept(present.version, {**document, "metadata": metadata})
 
-    async def _remove(self, object_id: ObjectId, stored: ResourceDeclared, verb: str, caller: Caller) -> None:
+    async def _remove(self, object_id: ObjectId, stored: ResourceDeclared, verb: str, caller: Caller) -> int:
+        """Remove an object, and return the version of the log then."""
         meta = self._meta(object_id, event_id(object_id.key, stored.uid, "deleted"), caller)
-        await self._commit(object_id, None, meta, self._audit(object_id, stored, verb, caller))
+        return await self._commit(object_id, None, meta, self._audit(object_id, stored, verb, caller))
 
     async def _write(
         self,
@@ -658,21 +670,21 @@ class Writer:
 
     async def _commit(
         self, object_id: ObjectId, event: ResourceDeclared | None, meta: Meta, audited: Audited | None
-    ) -> None:
+    ) -> int:
+        """Write a record of an object, and wait until the store shows it. Returns the version of the log then."""
         key = object_id.key
         if object_id.kind in logged_kinds():  # nobody but the gateways reads it, and it is not audited: it is a note
             shown = defaults.without_generation(event.object) if event is not None else None
-            await self._read_back(key, await self._log.commit([logged_write(object_id, shown, meta)]))
-            return
+            return await self._read_back(key, await self._log.commit([logged_write(object_id, shown, meta)]))
         writes = [Write(RESOURCES, key, resource_partition_key(key), event, meta)]
         if audited is not None:
             writes.append(Write(AUDIT, key, key, audited, _beside(meta, AUDIT, key)))
         if object_id.kind == CONFIGURATION_KIND and event is not None:
             writes.append(_for_services(object_id.name, event, meta))
-        await self._read_back(key, await self._log.commit(writes))
+        return await self._read_back(key, await self._log.commit(writes))
 
-    async def _read_back(self, key: str, version: int) -> None:
-        """Wait until the store shows what was written.
+    async def _read_back(self, key: str, version: int) -> int:
+        """Wait until the store shows what was written, and return the version.
 
         Raises:
             StatusError: 504 if that takes too long.
@@ -684,6 +696,7 @@ class Writer:
                 504,
                 f"{key} was written, but the gateway has not read it back within {READ_BACK_WITHIN:g} s",
             ) from None
+        return version
 
     def _meta(self, object_id: ObjectId, identity: str, caller: Caller) -> Meta:
         return Meta(

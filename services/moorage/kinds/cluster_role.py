@@ -20,6 +20,7 @@ class ClusterRoleKind(Permission):
     plural = "clusterroles"
     singular = "clusterrole"
     namespaced = False
+    created_by_update = True
     order = 270
     has_generation = False
     columns = ROLE_COLUMNS

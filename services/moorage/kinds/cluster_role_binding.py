@@ -19,6 +19,7 @@ class ClusterRoleBindingKind(Permission):
     plural = "clusterrolebindings"
     singular = "clusterrolebinding"
     namespaced = False
+    created_by_update = True
     order = 280
     has_generation = False
     columns = BINDING_COLUMNS

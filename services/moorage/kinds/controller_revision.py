@@ -24,6 +24,7 @@ class ControllerRevisionKind(Untyped):
     plural = "controllerrevisions"
     singular = "controllerrevision"
     namespaced = True
+    has_generation = False
     order = 90
     has_generation = False
     columns = (TableColumn("CONTROLLER", of(_controller)), TableColumn("REVISION", text("revision")), AGE)

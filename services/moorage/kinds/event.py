@@ -29,6 +29,17 @@ _NEWER: Final[Mapping[str, str]] = {
 }
 """The fields of the core group that have other names in the newer form. The others are the same."""
 
+_EMPTY: Final[Mapping[str, Any]] = {
+    "involvedObject": {},
+    "source": {},
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "eventTime": None,
+    "reportingComponent": "",
+    "reportingInstance": "",
+}
+"""Fields that an event of the core group shows also if nobody has set them."""
+
 _CORE: Final[Mapping[str, str]] = {newer: core for core, newer in _NEWER.items()}
 _ABOUT: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
@@ -112,6 +123,7 @@ class EventKind(Untyped):
     singular = "event"
     short_names = ("ev",)
     namespaced = True
+    created_by_update = True
     order = 110
     has_generation = False
     name_comes_last = True
@@ -154,7 +166,7 @@ class EventKind(Untyped):
         """See `Kind`. Upstream's encoder writes some fields also where they are empty."""
         if str(document.get("apiVersion", "")).startswith(f"{GROUP}/"):
             document = {_CORE.get(field, field): value for field, value in document.items()}
-        made = {"involvedObject": {}, "eventTime": None, **document, "apiVersion": self.api_versions[0]}
+        made = {**_EMPTY, **document, "apiVersion": self.api_versions[0]}
         if (series := made.get("series")) is not None:
             made["series"] = {"count": 0, "lastObservedTime": None, **series}
         return made

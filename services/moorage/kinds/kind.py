@@ -145,6 +145,9 @@ class Kind(ABC, Generic[ResourceT]):
     deleted_is_returned: ClassVar[bool] = False
     """Whether the answer to a deletion is the object, as in Kubernetes. Otherwise, it is a status."""
 
+    created_by_update: ClassVar[bool] = False
+    """Whether replacing an object that is not there creates it, as in Kubernetes. Otherwise, it is not found."""
+
     deleted_with_content: ClassVar[bool] = False
     """Whether everything in the namespace of an object's name is deleted with the object."""
 

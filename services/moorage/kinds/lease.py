@@ -22,6 +22,7 @@ class LeaseKind(Kind["Lease"]):
     plural = "leases"
     singular = "lease"
     namespaced = True
+    created_by_update = True
     order = 260
     apply_order = 160
     has_generation = False

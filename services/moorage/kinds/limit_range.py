@@ -20,6 +20,7 @@ class LimitRangeKind(StoredKind):
     singular = "limitrange"
     short_names = ("limits",)
     order = 320
+    created_by_update = True
     has_generation = False
     without = "nothing is limited by it"
     api_columns = (CREATED,)

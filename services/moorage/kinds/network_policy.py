@@ -23,7 +23,7 @@ class NetworkPolicyKind(StoredKind):
     singular = "networkpolicy"
     short_names = ("netpol",)
     order = 116
-    api_columns = (TableColumn("POD-SELECTOR", of(lambda found: selector_text(at(found, "spec", "podSelector")))), AGE)
+    api_columns = (TableColumn("Pod-Selector", of(lambda found: selector_text(at(found, "spec", "podSelector")))), AGE)
 
     def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
         """See `Kind`."""

@@ -24,6 +24,7 @@ class PersistentVolumeClaimKind(StoredKind):
     singular = "persistentvolumeclaim"
     short_names = ("pvc",)
     order = 106
+    deleted_is_returned = True
     has_generation = False
     status_shown = True
     api_columns = (

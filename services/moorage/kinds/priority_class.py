@@ -36,7 +36,12 @@ class PriorityClassKind(StoredKind):
     without = "nothing is placed earlier or later by it"
     api_columns = (
         number("VALUE", "value"),
-        TableColumn("GLOBAL-DEFAULT", of(lambda found: str(bool(found.get("globalDefault"))).lower())),
+        TableColumn(
+            "GLOBAL-DEFAULT",
+            of(lambda found: str(bool(found.get("globalDefault"))).lower()),
+            type="boolean",
+            spelled="Global-Default",
+        ),
         AGE,
         TableColumn("PreemptionPolicy", text("preemptionPolicy", default="PreemptLowerPriority")),
     )

@@ -29,6 +29,7 @@ class ResourceQuotaKind(StoredKind):
     singular = "resourcequota"
     short_names = ("quota",)
     order = 322
+    deleted_is_returned = True
     has_generation = False
     status_shown = True
     without = "nothing is limited by it"

@@ -20,6 +20,7 @@ class RoleKind(Permission):
     plural = "roles"
     singular = "role"
     namespaced = True
+    created_by_update = True
     order = 290
     has_generation = False
     columns = ROLE_COLUMNS

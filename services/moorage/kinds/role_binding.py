@@ -19,6 +19,7 @@ class RoleBindingKind(Permission):
     plural = "rolebindings"
     singular = "rolebinding"
     namespaced = True
+    created_by_update = True
     order = 300
     has_generation = False
     columns = BINDING_COLUMNS

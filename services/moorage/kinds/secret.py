@@ -33,36 +33,31 @@ class SecretKind(StoredKind):
     without = "everybody who reaches the gateway or its topics can read it"
     api_columns = (
         TableColumn("TYPE", text("type", default=_OPAQUE)),
-        TableColumn("DATA", count("data")),
+        TableColumn("DATA", count("data"), holds="integer"),
         AGE,
     )
 
     def stored(self, document: Document) -> Document:
-        """See `Kind`. What is sent as text is data."""
-        document = super().stored(document)
-        texts = document.get("stringData")
-        if not isinstance(texts, Mapping):
-            return document
-        data = {key: base64.b64encode(str(value).encode()).decode() for key, value in texts.items()}
-        rest = {key: value for key, value in document.items() if key != "stringData"}
-        merged = {**(rest.get("data") or {}), **data}
-        return {**rest, "data": merged} if merged else rest
+        """See `Kind`."""
+        from moorage.core.admission.field_defaults import with_texts_as_data
+
+        return with_texts_as_data(super().stored(document))
 
     def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
         """See `Kind`."""
         from moorage.core.admission.validation.config_data import validate_secret
 
-        return validate_secret(self.stored({**document}))
+        return validate_secret(document) if is_new else []
 
     def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
         """See `Kind`."""
-        from moorage.core.admission.validation.config_data import validate_immutable
+        from moorage.core.admission.validation.config_data import validate_immutable, validate_secret
         from moorage.core.apimachinery.field_errors import invalid
 
-        found = validate_immutable(before, after, "data")
-        if (after.get("type") or _OPAQUE) != (before.get("type") or _OPAQUE):
-            found.append(invalid("type", after.get("type") or _OPAQUE, "field is immutable"))
-        return found
+        kind, found = after.get("type") or _OPAQUE, []
+        if kind != (before.get("type") or _OPAQUE):
+            found.append(invalid("type", kind, "field is immutable"))
+        return [*found, *validate_immutable(before, after, "data"), *validate_secret(after)]
 
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
         """See `Kind`. The sizes of the values are shown, and not the values."""

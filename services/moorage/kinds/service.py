@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from moorage.core.apimachinery.unstructured import at
@@ -11,6 +11,7 @@ from moorage.kinds.printing.columns import AGE, TableColumn, of, text
 from moorage.kinds.printing.kubernetes import external_ip, labels_text, service_ports
 
 if TYPE_CHECKING:
+    from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
 
 Document = dict[str, Any]
@@ -24,6 +25,7 @@ class ServiceKind(Untyped):
     singular = "service"
     short_names = ("svc",)
     namespaced = True
+    created_by_update = True
     deleted_is_returned = True
     order = 110
     categories = ("all",)
@@ -41,6 +43,12 @@ class ServiceKind(Untyped):
         AGE,
         TableColumn("Selector", of(lambda found: labels_text(at(found, "spec", "selector"))), wide=True),
     )
+
+    def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:
+        """See `Kind`."""
+        from moorage.core.admission.services import ignored_fields
+
+        return ignored_fields(document.get("spec") or {})
 
     def changed(self, wanted: Document, shown: Mapping[str, Any]) -> Document:
         """See `Kind`. Addresses stay, and what only another type of service has goes."""

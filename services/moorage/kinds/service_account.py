@@ -21,6 +21,7 @@ class ServiceAccountKind(Untyped):
     short_names = ("sa",)
     namespaced = True
     deleted_is_returned = True
+    has_generation = False
     order = 102
     has_generation = False
     columns = (TableColumn("SECRETS", count("secrets")), AGE)

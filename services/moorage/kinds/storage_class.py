@@ -22,12 +22,17 @@ class StorageClassKind(StoredKind):
     short_names = ("sc",)
     namespaced = False
     order = 340
+    deleted_is_returned = True
     has_generation = False
     api_columns = (
         TableColumn("PROVISIONER", text("provisioner", default="")),
         TableColumn("ReclaimPolicy", text("reclaimPolicy", default="Delete")),
         TableColumn("VolumeBindingMode", text("volumeBindingMode", default="Immediate")),
-        TableColumn("AllowVolumeExpansion", of(lambda found: str(bool(found.get("allowVolumeExpansion"))).lower())),
+        TableColumn(
+            "AllowVolumeExpansion",
+            of(lambda found: str(bool(found.get("allowVolumeExpansion"))).lower()),
+            holds="boolean",
+        ),
         AGE,
     )
 

@@ -374,7 +374,13 @@ async def test_scale_reads_and_changes_the_number_alone() -> None:
         ("PATCH", "web/scale", {"spec": {"replicas": -1}}, 422, 'Scale.autoscaling "web" is invalid: spec.replicas'),
         ("PATCH", "web/scale", {"spec": {"replicas": "many"}}, 422, "cannot unmarshal"),
         ("PATCH", "web/scale", {"spec": {"replicas": 2**31}}, 422, "cannot unmarshal"),
-        ("PATCH", "web/scale", {"kind": "Deployment"}, 400, 'Deployment in version "v1" cannot be handled as a Scale'),
+        (
+            "PATCH",
+            "web/scale",
+            {"kind": "Deployment"},
+            422,
+            'no kind "Deployment" is registered for version "autoscaling/v1"',
+        ),
         ("PATCH", "web/scale", {"metadata": 7}, 422, "cannot unmarshal number"),
         ("PATCH", "web/scale", {"metadata": {"name": "other"}}, 400, "the name of the object (other) does not match"),
         (

@@ -78,7 +78,7 @@ async def test_a_machine_set_makes_its_nodes_from_the_template() -> None:
                 ("cold", "NoSchedule"),
                 ("hot", "NoExecute"),
             ]
-            assert found["status"]["capacity"] == {"cpu": "4", "memory": "1024Mi"}
+            assert found["status"]["capacity"] == {"cpu": "4", "memory": "1Gi"}
         wishes = gateway.declared[-1].event
         assert isinstance(wishes, ResourceDeclared)
         assert {wish.actor for wish in wishes.wishes} == {"moorage/machines"}

@@ -85,10 +85,10 @@ CELLS: dict[str, list[str | int]] = {
     "NetworkPolicy": ["o", "app=web"],
     "PersistentVolume": ["o", "1Gi", "RWO,ROX", "Retain", "Pending", "default/c", "", "<unset>", ""],
     "PersistentVolumeClaim": ["o", "Pending", "", "", "", "", "<unset>"],
-    "PriorityClass": ["o", 7, "false"],
+    "PriorityClass": ["o", 7, False],
     "ResourceQuota": ["o", "", ""],
-    "Secret": ["o", "Opaque", "1"],
-    "StorageClass": ["o", "example.com/disks", "Delete", "Immediate", "false"],
+    "Secret": ["o", "Opaque", 1],
+    "StorageClass": ["o", "example.com/disks", "Delete", "Immediate", False],
 }
 
 

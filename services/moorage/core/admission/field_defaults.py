@@ -8,9 +8,11 @@ Kubernetes 1.37 (docs/decisions/0046-defaults-of-fields.md).
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from moorage.core.admission.canonical_quantities import with_canonical_quantities
 from moorage.core.admission.services import with_service_defaults
 
 _Object = dict[str, Any]
@@ -56,16 +58,57 @@ _SOURCES: Final = ("azureDisk", "hostPath", "iscsi", "rbd", "scaleIO")
 _PORT: Final = {"name": "", "protocol": "TCP"}
 _DEPLOYMENT: Final = {"progressDeadlineSeconds": 600, "replicas": 1, "revisionHistoryLimit": 10}
 _QUARTER: Final = "25%"
+_BY_ADMISSION: Final[Mapping[str, tuple[str, ...]]] = {
+    "Pod": tuple(_PRIORITY),
+    "Service": ("clusterIPs", "ipFamilies", "ipFamilyPolicy"),
+}
+"""Fields of `spec` that an object gets after it was read, by its kind."""
+
 _RBAC: Final = "rbac.authorization.k8s.io"
+_UNBALANCED: Final[_Object] = {"loadBalancer": {}}
+_STATUSES: Final[Mapping[str, _Object]] = {
+    "CronJob": {},
+    "HorizontalPodAutoscaler": {"desiredReplicas": 0, "currentMetrics": None},
+    "Ingress": _UNBALANCED,
+    "ResourceQuota": {},
+    "Service": _UNBALANCED,
+}
+"""What an API server shows as the status of an object for which nobody has done anything yet, by its kind."""
 
 
 def with_field_defaults(document: _Object) -> _Object:
-    """An object with the values of the fields that it leaves out. A second time changes nothing.
+    """An object with the values of the fields that it leaves out, and its quantities in their canonical form.
 
-    Objects of other kinds, and parts of a wrong type, stay as they are.
+    A second time changes nothing. Objects of other kinds, and parts of a wrong type, stay as they are.
     """
     fill = _KINDS.get(document.get("kind", ""))
-    return fill(document) if fill is not None else document
+    return with_canonical_quantities(fill(document) if fill is not None else document)
+
+
+def with_empty_status(document: _Object) -> _Object:
+    """An object as it is shown if nobody has reported its status."""
+    status = _STATUSES.get(document.get("kind", ""))
+    return document if status is None or document.get("status") else {**document, "status": dict(status)}
+
+
+def with_decoded_defaults(document: _Object) -> _Object:
+    """An object with the values that an API server fills in when it reads it, before its admission looks at it."""
+    found = with_field_defaults(document)
+    spec, later = document.get("spec"), _BY_ADMISSION.get(document.get("kind", ""), ())
+    if not later or not isinstance(spec, dict):
+        return found
+    left = {field for field in later if spec.get(field) is None}
+    return {**found, "spec": {field: value for field, value in found["spec"].items() if field not in left}}
+
+
+def with_texts_as_data(secret: _Object) -> _Object:
+    """A secret in which what was sent as text is data."""
+    texts = secret.get("stringData")
+    if not isinstance(texts, dict):
+        return secret
+    data = {key: base64.b64encode(str(value).encode()).decode() for key, value in texts.items()}
+    rest = {key: value for key, value in secret.items() if key != "stringData"}
+    return {**rest, "data": {**(rest.get("data") or {}), **data}} if data else rest
 
 
 def with_template_defaults(spec: _Object) -> _Object:
@@ -310,7 +353,12 @@ def _subject(subject: _Object) -> _Object:
 
 
 def _cron_job(spec: _Object) -> _Object:
-    return _within(_filled(spec, _CRON_JOB), "jobTemplate", lambda one: _within(one, "spec", _template))
+    return _within(_filled(spec, _CRON_JOB), "jobTemplate", _job_template)
+
+
+def _job_template(template: _Object) -> _Object:
+    found = _within(_filled(template, {"metadata": {}}), "spec", _template)
+    return _within(found, "spec", lambda spec: _within(spec, "template", lambda one: _filled(one, {"metadata": {}})))
 
 
 def with_labels_of_template(document: _Object) -> _Object:
@@ -382,7 +430,10 @@ def _limit(limit: _Object) -> _Object:
 
 def _network_policy(spec: _Object) -> _Object:
     types = ["Ingress", *(["Egress"] if spec.get("egress") else [])]
-    return _filled(spec, {"podSelector": {}, "policyTypes": types})
+    found = _filled(spec, {"podSelector": {}, "policyTypes": types})
+    for rules in ("ingress", "egress"):
+        found = _each(found, rules, lambda rule: _each(rule, "ports", lambda port: _filled(port, {"protocol": "TCP"})))
+    return found
 
 
 def _of_top(defaults: Mapping[str, Any]) -> Callable[[_Object], _Object]:
@@ -416,7 +467,8 @@ _KINDS: Final[Mapping[str, Callable[[_Object], _Object]]] = {
     "NetworkPolicy": _with_spec(_network_policy),
     "PersistentVolumeClaim": _with_spec(lambda spec: _filled(spec, {"volumeMode": "Filesystem"})),
     "PriorityClass": _of_top({"preemptionPolicy": "PreemptLowerPriority"}),
-    "Secret": _of_top({"type": "Opaque"}),
+    "Lease": _of_top({"spec": {}}),
+    "Secret": lambda secret: _filled(with_texts_as_data(secret), {"type": "Opaque"}),
     "StorageClass": _of_top({"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}),
     "Pod": _with_spec(_pod),
     "Deployment": _with_spec(_deployment),
@@ -425,6 +477,7 @@ _KINDS: Final[Mapping[str, Callable[[_Object], _Object]]] = {
     "DaemonSet": _with_spec(_daemon_set),
     "Job": lambda document: _with_spec(_job)(with_labels_of_template(document)),
     "Service": _with_spec(with_service_defaults),
+    **dict.fromkeys(("Role", "ClusterRole"), lambda role: {**role, "rules": role.get("rules") or None}),
     "RoleBinding": _binding,
     "ClusterRoleBinding": _binding,
 }

@@ -6,7 +6,7 @@ arguments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from moorage.core.apimachinery.unstructured import at
@@ -38,6 +38,26 @@ def is_reached_from_outside(spec: _Fields) -> bool:
     """Whether a service has addresses outside of its cluster."""
     kind = spec.get("type")
     return kind in {NODE_PORT, LOAD_BALANCER} or (kind == CLUSTER_IP and bool(spec.get("externalIPs")))
+
+
+def ignored_fields(spec: _Fields) -> Iterator[str]:
+    """Warnings about fields of a service that have no effect in its type, or that are deprecated, as Kubernetes has."""
+    is_name, is_headless = spec.get("type") == EXTERNAL_NAME, spec.get("clusterIP") == HEADLESS
+    if is_headless and spec.get("loadBalancerIP"):
+        yield "spec.loadBalancerIP is ignored for headless services"
+    if spec.get("externalIPs"):
+        if is_name:
+            yield f'spec.externalIPs is ignored when spec.type is "{EXTERNAL_NAME}"'
+        elif is_headless:
+            yield "spec.externalIPs is ignored for headless services"
+        else:
+            yield "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+    if is_headless and spec.get("sessionAffinity") not in {None, "", NO_AFFINITY}:
+        yield "spec.SessionAffinity is ignored for headless services"
+    if not is_name and spec.get("externalName"):
+        yield f'spec.externalName is ignored when spec.type is not "{EXTERNAL_NAME}"'
+    if spec.get("trafficDistribution") == "PreferClose":
+        yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
 
 
 def with_service_defaults(spec: _Object) -> _Object:

@@ -20,6 +20,7 @@ from moorage.kinds.kind import Kind, ServedKind, UnknownFields
 from moorage.kinds.openapi.registry import Origin, origin_of
 from moorage_schemas.resources.meta import Resource
 
+_OF_THE_SERVER: Final = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
 _OF_EVERY_OBJECT: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
@@ -68,6 +69,7 @@ def broken_rules(
     found = definition.validate_metadata(resource.metadata) + validate_ties(resource.metadata)
     if before is not None:  # nobody can change it
         found = [error for error in found if error.path != "metadata.name"]
+        found += _changed_by_the_server(before["metadata"], document["metadata"])
     if _has_domains(kind):
         present = finalizers_of(before) if before is not None else ()
         found = found + validate_domains(resource.metadata.finalizers or [], present)
@@ -77,6 +79,18 @@ def broken_rules(
     if before is not None and not _is_changed(with_field_defaults({**before}), document, definition):
         return found
     return found + definition.validate_fields(document, is_new=before is None)
+
+
+def _changed_by_the_server(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+    """The errors of fields that only the server changes. What is left out stays, and so do the marks of a deletion."""
+    is_marked = bool(before.get("deletionTimestamp"))
+    return [
+        invalid(f"metadata.{field}", after[field], "field is immutable")
+        for field in _OF_THE_SERVER
+        if after.get(field) not in {None, ""}
+        and after[field] != before.get(field)
+        and not (is_marked and field != "uid")
+    ]
 
 
 def _has_domains(kind: ServedKind) -> bool:

@@ -29,6 +29,7 @@ from moorage.gateway.http.forwarding import Forwarding, ForwardingMiddleware
 from moorage.gateway.http.hosts import check_host
 from moorage.gateway.http.messages import answers
 from moorage.gateway.http.messages.negotiation import AnswerForm, form_of_errors
+from moorage.gateway.http.messages.warnings import warn, warnings_of
 from moorage.gateway.http.reports import Intake
 from moorage.gateway.http.resources import ResourcesApi
 from moorage.gateway.http.subresources.pods import bindings_path, is_binding
@@ -282,6 +283,7 @@ def _guarded(gateway: Gateway, verb: str, handler: Handler) -> Handler:
             response = await handler(request)
         except StatusError as error:
             response = answers.failure(request, error)
+            warn(response, warnings_of(request))
         except Exception:  # noqa: BLE001 - after any error the caller gets an answer, and the log gets the trace
             _log.exception("gateway.request_failed", method=request.method, path=request.url.path)
             response = answers.failure(request, StatusError(500, "the gateway failed on this request; see its log"))

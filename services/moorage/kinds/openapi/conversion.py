@@ -19,6 +19,9 @@ _RESTORED: Final[Mapping[Form, str]] = {
 _DECODE_THEMSELVES: Final = frozenset({Form.TIME, Form.INT_OR_STRING, Form.QUANTITY})
 
 
+_BASE64: Final = "illegal base64 data"
+
+
 def conversion_flaw(error: DecodeError) -> str:
     """Return what is wrong with a document, in the words of a conversion.
 
@@ -26,7 +29,7 @@ def conversion_flaw(error: DecodeError) -> str:
         error: what is wrong, in the words of a decoder.
     """
     if error.mistyped is None:
-        return error.reason
+        return f"error decoding from json: {error.reason}" if error.reason.startswith(_BASE64) else error.reason
     schema, value = error.mistyped
     if schema.form in _DECODE_THEMSELVES:
         return error.reason

@@ -75,6 +75,12 @@ def schema_of(group: str, version: str, kind: str) -> Schema:
     return found
 
 
+def is_known(group: str, version: str, kind: str) -> bool:
+    """Return whether a kind is served, or upstream describes it."""
+    path = f"{group}/{version}/{kind}" if group else f"{version}/{kind}"
+    return path in data.native()["kinds"] or path in data.custom()["kinds"] or _served(group, kind) is not None
+
+
 def origin_of(group: str, kind: str) -> Origin:
     """Return how upstream serves a kind, or lists of it."""
     if group == _CLUSTERS:

@@ -68,19 +68,27 @@ def labels_text(labels: Any) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(found.items())) or NONE
 
 
-def _containers(found: Object) -> list[Mapping[str, Any]]:
-    containers = at(found, "spec", "template", "spec", "containers")
-    return [one for one in containers if isinstance(one, Mapping)] if isinstance(containers, list) else []
+def of_containers(title: str, field: str, *template: str) -> TableColumn:
+    """A column of a field of the containers of a template.
+
+    Args:
+        title: of the column.
+        field: of each container.
+        template: the path of the template.
+    """
+
+    def cell(found: Object) -> str:
+        containers = at(found, *template, "spec", "containers")
+        listed = containers if isinstance(containers, list) else []
+        return ",".join(str(one.get(field, "")) for one in listed if isinstance(one, Mapping))
+
+    return TableColumn(title, of(cell), wide=True)
 
 
-CONTAINERS: Final = TableColumn(
-    "Containers", of(lambda found: ",".join(str(one.get("name", "")) for one in _containers(found))), wide=True
-)
+CONTAINERS: Final = of_containers("Containers", "name", "spec", "template")
 """The names of the containers of a template."""
 
-IMAGES: Final = TableColumn(
-    "Images", of(lambda found: ",".join(str(one.get("image", "")) for one in _containers(found))), wide=True
-)
+IMAGES: Final = of_containers("Images", "image", "spec", "template")
 """The images of the containers of a template."""
 
 SELECTOR: Final = TableColumn("Selector", of(lambda found: selector_text(at(found, "spec", "selector"))), wide=True)

@@ -55,7 +55,7 @@ def _texts(found: Any) -> bool:
 def _rule(rule: Mapping[str, Any], at: str, *, whole: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     if not rule.get("verbs"):
-        errors.append(required(f"{at}.verbs", "verbs must contain at least one value"))
+        errors.append(required(f"{at}.verbs"))
     if rule.get("nonResourceURLs"):
         if not whole:
             text = "namespaced rules cannot apply to non-resource URLs"

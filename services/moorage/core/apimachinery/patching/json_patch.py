@@ -92,6 +92,8 @@ def _done(document: Any, operation: Mapping[str, Any]) -> Any:
 def _check(operation: Any) -> None:
     """Refuse what is no operation."""
     if not isinstance(operation, dict):
+        if operation is None:
+            raise unprocessable()
         raise bad_patch(f"error decoding patch: {_mismatch(operation, 'handlers.jsonPatchOp')}")
     for name in ("op", "path", "from"):
         value = operation.get(name)

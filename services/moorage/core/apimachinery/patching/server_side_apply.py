@@ -111,6 +111,7 @@ class FieldManagement:
         is_custom: bool = False,
         as_declared: Callable[[Mapping[str, Any]], Document] | None = None,
         as_shown: Callable[[Document, Mapping[str, Any]], Document] | None = None,
+        with_defaults: Callable[[Document], Document] | None = None,
     ) -> None:
         """Prepare for a kind.
 
@@ -125,10 +126,13 @@ class FieldManagement:
             as_declared: an object without what the server adds to fields that clients set. Nobody owns that, and it is
                 no change.
             as_shown: such an object with what the server has added to the live one, which is given, too.
+            with_defaults: an object with the values of the fields that it leaves out. Who creates or replaces it owns
+                them, although they are not stored.
         """
         self._schema = schema
         self._as_declared = as_declared or dict
         self._as_shown = as_shown or (lambda document, _live: document)
+        self._with_defaults = with_defaults or dict
         self._api_version = api_version
         self._kind = kind
         self._subresource = subresource
@@ -147,7 +151,7 @@ class FieldManagement:
 
         Args:
             live: the object as it was, with its `managedFields`. None if it is created.
-            new: the object as it will be stored, defaults filled in. Of its `managedFields`, the live ones count if
+            new: the object as it will be stored. Of its `managedFields`, the live ones count if
                 they are absent or malformed, or a subresource is written.
             manager: who writes (`managed_fields.manager_of`).
             now: the present time.
@@ -159,7 +163,7 @@ class FieldManagement:
         if not entries and live is not None:
             return after
         try:
-            before, new = self._as_declared(before), self._as_declared(after)
+            before, new = self._as_declared(before), self._as_declared(self._with_defaults(after))
             entries = self._recorded(entries, before, new, manager, managed.rfc3339(now))
         except UntypedError:
             entries = managed.kept(live or {})

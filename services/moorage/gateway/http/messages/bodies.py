@@ -10,9 +10,12 @@ from typing import Any
 import orjson
 from starlette.requests import ClientDisconnect, Request
 
-from moorage.core.apimachinery.field_errors import quote
+from moorage.core.apimachinery.field_errors import invalid, quote
+from moorage.gateway import errors
 from moorage.gateway.errors import StatusError, bad_request, shorten, too_large
 from moorage.kinds.kind import ServedKind
+from moorage.kinds.openapi import registry
+from moorage.kinds.openapi.registry import Origin
 
 BODY_LIMIT = 1_000_000
 """The maximum size of a body in bytes. With what the gateway adds, it must fit into a Kafka record of 1 MiB."""
@@ -125,9 +128,7 @@ def check_identity(document: Document, kind: ServedKind, namespace: str, name: s
     Raises:
         StatusError: 400 if the object contradicts the path.
     """
-    said = str(document.get("apiVersion") or kind.api_version), str(document.get("kind") or kind.kind)
-    if said != (kind.api_version, kind.kind):
-        raise of_another_type(kind.group, kind.kind, *said)
+    check_type(document, kind)
     metadata = document.get("metadata")
     if metadata is None:
         metadata = {}
@@ -142,10 +143,12 @@ def check_identity(document: Document, kind: ServedKind, namespace: str, name: s
         if found not in {"", namespace}:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
         metadata["namespace"] = namespace
+    else:
+        metadata.pop("namespace", None)  # as in Kubernetes, it is not wrong to name one
     if name:
         found = metadata.get("name") or ""
         if not found:
-            raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
+            raise without_name(name)
         if found != name:
             raise bad_request(f"the name of the object ({shorten(found)}) does not match the name on the URL ({name})")
         metadata["name"] = name
@@ -153,6 +156,30 @@ def check_identity(document: Document, kind: ServedKind, namespace: str, name: s
         metadata.pop(_MANAGED, None)
     metadata = {key: value for key, value in metadata.items() if value or key not in _LEFT_OUT}
     return {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+
+
+def check_type(document: Document, kind: ServedKind) -> None:
+    """Check that an object is of the kind in the path, as far as it says its type.
+
+    Raises:
+        StatusError: 400 if it is of another one. Of a custom resource, its type is validated as its other fields are.
+    """
+    wanted = (kind.api_version, kind.kind)
+    said = str(document.get("apiVersion") or wanted[0]), str(document.get("kind") or wanted[1])
+    if said == wanted:
+        return
+    if registry.origin_of(kind.group, kind.kind) not in {Origin.CUSTOM, Origin.OWN}:
+        raise of_another_type(kind.group, kind.kind, *said)
+    fields = zip(("apiVersion", "kind"), said, wanted, strict=True)
+    found = [invalid(field, shorten(one), f"must be {other}") for field, one, other in fields if one != other]
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else ""
+    raise errors.invalid(str(shorten(said[0].rpartition("/")[0])), str(shorten(said[1])), str(name or ""), found)
+
+
+def without_name(name: str) -> StatusError:
+    """400: the object has no name, although the path has one."""
+    return bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
 
 
 def of_another_type(group: str, kind: str, api_version: str, name: str) -> StatusError:
@@ -164,10 +191,15 @@ def of_another_type(group: str, kind: str, api_version: str, name: str) -> Statu
         api_version: of the object.
         name: of the object's kind.
     """
-    version = str(shorten(api_version.rpartition("/")[2]))
-    if name == kind:
-        why = f"no kind {quote(name)} is registered for version {quote(str(shorten(api_version)))}"
-    else:
-        package = group.partition(".")[0] or "core"
-        why = f"converting ({version}.{shorten(name)}) to ({package}.{kind}): unknown conversion"
-    return bad_request(f"{shorten(name)} in version {quote(version)} cannot be handled as a {kind}: {why}")
+    version = quote(str(shorten(api_version.rpartition("/")[2])))
+    why = type_flaw(group, kind, api_version, name)
+    return bad_request(f"{shorten(name)} in version {version} cannot be handled as a {kind}: {why}")
+
+
+def type_flaw(group: str, kind: str, api_version: str, name: str) -> str:
+    """Why an object cannot be one of another kind. The arguments are those of `of_another_type`."""
+    said, _, version = api_version.rpartition("/")
+    if name == kind or not registry.is_known(said, version, name):
+        return f"no kind {quote(str(shorten(name)))} is registered for version {quote(str(shorten(api_version)))}"
+    package = group.partition(".")[0] or "core"
+    return f"converting ({version}.{name}) to ({package}.{kind}): unknown conversion"

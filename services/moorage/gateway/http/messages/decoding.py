@@ -14,8 +14,9 @@ from starlette.requests import Request
 from moorage.core.apimachinery.field_errors import quote
 from moorage.gateway import errors
 from moorage.gateway.errors import StatusError, bad_request
-from moorage.gateway.http.messages.bodies import read_body
+from moorage.gateway.http.messages.bodies import of_another_type, read_body
 from moorage.gateway.http.messages.negotiation import JSON, PROTOBUF, YAML, body_media
+from moorage.gateway.http.messages.warnings import told
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.openapi import protobuf, registry, strict
 from moorage.kinds.openapi.built_in import DecodeError
@@ -87,8 +88,31 @@ async def read_object(
             expected.group, expected.version, expected.kind, body, is_yaml=media == YAML, subresource=subresource
         )
     except DecodeError as error:
+        if (said := _other_type(_parsed_or_nothing(body, is_yaml=media == YAML), expected)) is not None:
+            raise of_another_type(expected.group, expected.kind, *said) from None
         raise bad_request(str(error)) from None
-    return checked(found, expected, validation, problems_of(expected, known))
+    if _other_type(found.document, expected) is not None:  # whoever reads on refuses it for that
+        return Sent(found.document)
+    already = problems_of(expected, known)
+    if found.violations and validation != IGNORE:
+        told(request, [one for one in found.problems if one not in already])
+    return checked(found, expected, validation, already)
+
+
+def _parsed_or_nothing(body: bytes, *, is_yaml: bool) -> Any:
+    try:
+        return parse(body, is_yaml=is_yaml).document
+    except ParseError:
+        return None
+
+
+def _other_type(document: Any, expected: Expected) -> tuple[str, str] | None:
+    """The type that an object says to be, if it is another one than is expected. Upstream decodes it by that."""
+    if not isinstance(document, dict):
+        return None
+    wanted = f"{expected.group}/{expected.version}" if expected.group else expected.version
+    said = str(document.get("apiVersion") or wanted), str(document.get("kind") or expected.kind)
+    return None if said == (wanted, expected.kind) else said
 
 
 def check_type(document: Mapping[str, Any], expected: Expected, *, older: str = "") -> None:

@@ -101,8 +101,9 @@ def accepted(request: Request, media: Iterable[str], views: Iterable[ObjectView]
         for one in offered:
             if clause.media in {one, "*/*"} and (found := _with_view(clause, one, shown, is_pretty=pretty)):
                 return found
-    known = ", ".join((JSON, YAML, PROTOBUF) if PROTOBUF in offered else (JSON, YAML))
-    if any(clause.media in {*offered, "*/*"} for clause in wanted):
+    # Of custom resources, upstream offers protobuf here too, for what is shown of them.
+    known = f"{JSON}, {YAML}, {PROTOBUF}"
+    if PROTOBUF not in offered or any(clause.media in {*offered, "*/*"} for clause in wanted):
         raise StatusError(406, f"only the following media types are accepted: {known}")
     raise StatusError(406, f"406: Not Acceptable\n\nAvailable representations: {known}", details={})
 

@@ -53,6 +53,9 @@ class DeletionRequest:
     dry_run: bool = False
     """Whether nothing is written."""
 
+    cascades: bool = False
+    """Whether `orphanDependents` is false. Then the answer tells whether the object is gone."""
+
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
@@ -143,7 +146,7 @@ def delete_options(query: QueryParams, sent: Mapping[str, Any] | None) -> Deleti
         policy = "Orphan" if orphan else "Background"
     # Kubernetes takes a negative grace period as the shortest one.
     seconds = 1 if grace is not None and grace < 0 else grace
-    return DeletionRequest(DeleteOptions(policy or "", seconds), conditions, bool(dry_run))
+    return DeletionRequest(DeleteOptions(policy or "", seconds), conditions, bool(dry_run), cascades=orphan is False)
 
 
 def list_options(query: QueryParams, *, is_watch: bool = False) -> ListOptions:

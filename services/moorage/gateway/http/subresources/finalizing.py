@@ -15,9 +15,10 @@ from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.messages import answers, bodies, decoding
 from moorage.gateway.http.messages.decoding import Expected
 from moorage.gateway.http.messages.options import write_options
+from moorage.gateway.http.messages.warnings import warn
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.verbs import field_owners
-from moorage.gateway.http.verbs.writing import caller, manager, warn
+from moorage.gateway.http.verbs.writing import caller, manager
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.namespace import FINALIZE, FINALIZERS, NamespaceKind
 

@@ -18,8 +18,9 @@ from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.messages import answers, decoding
 from moorage.gateway.http.messages.decoding import Expected
 from moorage.gateway.http.messages.options import DeletionRequest, delete_options, write_options
+from moorage.gateway.http.messages.warnings import warn
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.verbs.writing import caller, warn
+from moorage.gateway.http.verbs.writing import caller
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.pod import KIND as POD_KIND
 

@@ -18,12 +18,13 @@ from moorage.gateway.http.messages.decoding import Expected
 from moorage.gateway.http.messages.negotiation import media_type
 from moorage.gateway.http.messages.options import WriteOptions, write_options
 from moorage.gateway.http.messages.representations import Representation
+from moorage.gateway.http.messages.warnings import warn
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.subresources import finalizing, scale, written_status
 from moorage.gateway.http.subresources.pods import ORDERS, PodOrders
 from moorage.gateway.http.verbs import field_owners, patches
 from moorage.gateway.http.verbs.patches import SentPatch
-from moorage.gateway.http.verbs.writing import caller, manager, warn
+from moorage.gateway.http.verbs.writing import caller, manager
 from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds.namespace import FINALIZE
 from moorage_schemas.refs import TargetKind

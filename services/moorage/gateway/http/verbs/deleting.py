@@ -9,17 +9,17 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moorage.gateway.admission.deletion import Deleted
+from moorage.gateway.admission.deletion import Deleted, marked
 from moorage.gateway.errors import StatusError, conflict
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.messages import answers, bodies, decoding
 from moorage.gateway.http.messages.options import DeletionRequest, delete_options, list_options
-from moorage.gateway.http.messages.representations import ListHead
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.verbs.reading import ReadVerbs
 from moorage.gateway.http.verbs.writing import caller
 from moorage.gateway.shown_objects import unkept
 from moorage.kinds.status.records import ObjectId
+from moorage_schemas.resources.workload_kinds import POD
 
 
 class DeleteVerbs:
@@ -44,32 +44,35 @@ class DeleteVerbs:
         options = await self._options(request)
         deleted = await self._deleted(request, path, path.object_id, options)
         if deleted.gone and not path.kind.definition.deleted_is_returned:
-            document = _status(path, deleted.document)
-            return answers.answer(200, representation.document(document), representation.media_type)
-        shown = unkept(int(deleted.document["metadata"].get("resourceVersion") or 0), deleted.document)
-        return answers.answer(200, representation.one(path.kind, shown), representation.media_type)
+            status = _status(path, deleted.document)
+            return answers.answer(200, representation.document(status), representation.media_type)
+        document: Mapping[str, Any] = deleted.document
+        if deleted.gone and path.kind.kind == POD:  # the last that is seen of it is that it ends
+            document = marked(document, options.options, self._backend.clock.now())
+        shown = unkept(int(document["metadata"].get("resourceVersion") or 0), document)
+        code = 202 if options.cascades and not deleted.gone else 200
+        return answers.answer(code, representation.one(path.kind, shown), representation.media_type)
 
     async def delete_collection(self, request: Request, path: ResourcePath) -> Response:
-        """Delete the objects that selectors select, and answer with them.
+        """Delete the objects that selectors select, up to a limit, and answer with them as they were.
 
         Raises:
             StatusError: the selectors cannot be read, or an object cannot be deleted. Those before it are gone then.
         """
         representation = self._backend.representation(request, path.kind)
         options = await self._options(request)
-        chosen = list(self._reading.chosen(path, list_options(request.query_params)))
+        chosen, head = await self._reading.chosen(path, list_options(request.query_params))
         gone: list[bytes] = []
-        for shown in chosen:
-            metadata = shown.document["metadata"]
+        for json in chosen:
+            metadata = orjson.loads(json)["metadata"]
             object_id = ObjectId(path.kind.kind, str(metadata.get("namespace") or ""), str(metadata["name"]))
             try:
-                deleted = await self._deleted(request, path, object_id, options)
+                await self._deleted(request, path, object_id, options)
             except StatusError as error:
                 if error.code == 404:  # noqa: PLR2004 - somebody else was faster
                     continue
                 raise
-            gone.append(orjson.dumps(deleted.document))
-        head = ListHead(self._backend.store.version)
+            gone.append(json)
         pieces = representation.listed(path.kind, head, gone)
         return await answers.in_pieces(request, pieces, representation.media_type)
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
+from moorage.core.admission.field_defaults import with_decoded_defaults
 from moorage.core.apimachinery.patching.server_side_apply import FieldManagement, reset_fields
 from moorage.gateway.admission import taint_edits
 from moorage.kinds.kind import ServedKind
@@ -60,4 +61,5 @@ def _management(kind: ServedKind, subresource: str) -> FieldManagement:
         is_custom=is_custom,
         as_declared=taint_edits.as_declared if has_taints else None,
         as_shown=taint_edits.as_shown if has_taints else None,
+        with_defaults=None if is_custom else with_decoded_defaults,
     )

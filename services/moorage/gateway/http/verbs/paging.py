@@ -62,6 +62,8 @@ def parse(text: str) -> Token:
         found = parse_json(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)).document
     except (binascii.Error, UnicodeEncodeError):
         good = len(text) - len(text.lstrip(_BASE64))
+        if good == len(text):  # what is left of it is too short
+            good -= good % 4
         raise _no_token(f"illegal base64 data at input byte {good}") from None
     except ParseError as error:
         raise _no_token(str(error).removeprefix("json parse error: ")) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -23,9 +23,10 @@ from moorage.gateway.http.messages import bodies, decoding
 from moorage.gateway.http.messages.decoding import Expected
 from moorage.gateway.http.messages.negotiation import media_type
 from moorage.gateway.http.messages.options import write_options
+from moorage.gateway.http.messages.warnings import told, warn
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.verbs import field_owners
-from moorage.gateway.http.verbs.writing import caller, manager, warn, written
+from moorage.gateway.http.verbs.writing import caller, manager, written
 from moorage.kinds.openapi import registry, strict
 from moorage.kinds.openapi.built_in import DecodeError, json_type, repeated
 from moorage.kinds.openapi.conversion import conversion_flaw
@@ -35,6 +36,7 @@ MERGE: Final = "application/merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 
+_BAD_REQUEST: Final = 400
 _NOT_FOUND: Final = 404
 _UNPROCESSABLE: Final = 422
 _SHOWN: Final = 1024  # characters of a document that are shown in an error
@@ -82,7 +84,8 @@ class SentPatch:
             result = self._patched(shown)
         except PatchError as error:
             raise status_of(error) from None
-        _check_same_object(self.expected, shown, result)
+        if self.subresource:
+            _check_same_object(self.expected, shown, result)
         return self.decoded(result, shown, warnings)
 
     def decoded(self, result: Any, shown: Mapping[str, Any], warnings: list[str]) -> Document:
@@ -96,6 +99,8 @@ class SentPatch:
         decoded = patching_errors.shown(self.content) if self.media == STRATEGIC else _json(result)
         if not isinstance(result, Mapping):
             raise _no_object(decoded, f"json: cannot unmarshal into Go value of type {expected.kind}")
+        if flaw := self._other_type(result):
+            raise _no_object(decoded, flaw)
         try:
             found = strict.decode_document(
                 expected.group, expected.version, expected.kind, result, subresource=self.subresource
@@ -110,6 +115,15 @@ class SentPatch:
         sent = decoding.checked(strict.Decoded(found.document, new, found.violations), expected, self.validation)
         warnings += sent.warnings
         return sent.document
+
+    def _other_type(self, result: Mapping[str, Any]) -> str:
+        """Why the result of a merge or a JSON patch is of another type than the object. Empty if it is not."""
+        expected = self.expected
+        if self.media not in {MERGE, JSON_PATCH} or STRATEGIC not in media_of(expected):
+            return ""
+        wanted = f"{expected.group}/{expected.version}" if expected.group else expected.version
+        said = str(result.get("apiVersion") or wanted), str(result.get("kind") or expected.kind)
+        return "" if said == (wanted, expected.kind) else bodies.type_flaw(expected.group, expected.kind, *said)
 
     def _patched(self, shown: Document) -> Any:
         if self.media == JSON_PATCH:
@@ -141,11 +155,12 @@ class PatchVerb:
         Raises:
             StatusError: the patch cannot be read or applied, or its result breaks a rule or cannot be written.
         """
-        is_apply = media_type(request) == APPLY
+        is_apply = patch_media(request, Expected.of(path.kind), takes_apply=True) == APPLY
         options = write_options(request.query_params, "PatchOptions", is_apply=is_apply)
         representation = self._backend.representation(request, path.kind)
-        sent = await read_patch(request, Expected.of(path.kind), options.field_validation, takes_apply=True)
+        sent = await self._read(request, path, options.field_validation)
         warnings: list[str] = []
+        told(request, warnings)
         who, now = manager(request), self._backend.clock.now()
 
         def patched(shown: Document) -> Document:
@@ -163,13 +178,39 @@ class PatchVerb:
         except StatusError as error:
             if not is_apply or error.code != _NOT_FOUND:
                 raise
-            new = applied(path, sent, None, Apply(who, now, options.force, warnings))
+            new = self._applied_anew(path, sent, Apply(who, now, options.force, warnings))
             shown = await self._backend.writer.create(path.kind, new, caller(request), dry_run=options.dry_run)
             code = 201
         content = sent.content if isinstance(sent.content, dict) else {}
         response = written(self._backend, path.kind, shown, representation, sent=content, code=code)
         warn(response, dict.fromkeys(warnings))
         return response
+
+    @staticmethod
+    def _applied_anew(path: ResourcePath, sent: SentPatch, how: Apply) -> Document:
+        """An object that an apply creates. Its version, if it names one, means nothing.
+
+        Raises:
+            StatusError: 400 if the object has no name, 409 if it is to be a certain one, by its uid.
+        """
+        metadata = sent.content.get("metadata")
+        if not isinstance(metadata, Mapping) or not metadata.get("name"):
+            raise bodies.without_name(path.name)
+        named = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+        new = applied(path, replace(sent, content={**sent.content, "metadata": named}), None, how)
+        if uid := metadata.get("uid"):
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise errors.conflict(path.kind.group, path.kind.plural, path.name, why)
+        return new
+
+    async def _read(self, request: Request, path: ResourcePath, validation: str) -> SentPatch:
+        """Read a patch. As in Kubernetes, what is not there is missing also for one that is no patch."""
+        try:
+            return await read_patch(request, Expected.of(path.kind), validation, takes_apply=True)
+        except StatusError as error:
+            if error.code == _BAD_REQUEST and media_type(request) != APPLY:
+                self._backend.present(path)
+            raise
 
 
 def applied(path: ResourcePath, sent: SentPatch, present: Document | None, how: Apply) -> Document:
@@ -188,7 +229,7 @@ def applied(path: ResourcePath, sent: SentPatch, present: Document | None, how: 
     named = {"name": path.name, **metadata} if isinstance(metadata, dict) else {"name": path.name}
     if path.namespace:
         named.setdefault("namespace", path.namespace)
-    config = {**sent.content, "metadata": named}
+    config = _without_null_times({**sent.content, "metadata": named})
     management = field_owners.management(path.kind, path.subresource)
     try:
         result = management.applied(present, config, how.manager, how.now, force=how.force)
@@ -197,6 +238,15 @@ def applied(path: ResourcePath, sent: SentPatch, present: Document | None, how: 
     bodies.check_identity(config, path.kind, path.namespace, path.name)
     decoded = sent.decoded(result, present or {}, how.warnings)
     return bodies.check_identity(decoded, path.kind, path.namespace, path.name)
+
+
+def _without_null_times(value: Any) -> Any:
+    """What is applied, without the null times of creation that older clients print of objects that they make."""
+    if isinstance(value, dict):
+        return {
+            key: _without_null_times(one) for key, one in value.items() if key != "creationTimestamp" or one is not None
+        }
+    return [_without_null_times(one) for one in value] if isinstance(value, list) else value
 
 
 async def read_patch(
@@ -214,20 +264,50 @@ async def read_patch(
     Raises:
         StatusError: 415 if the kind does not take this form of patch, 400 if it cannot be read.
     """
-    media, known = media_type(request), (*media_of(expected), *((APPLY,) if takes_apply else ()))
-    if media not in known:
-        if STRATEGIC in known:
-            raise StatusError(415, "415: Unsupported Media Type", details={})
-        raise StatusError(
-            415,
-            f"the body of the request was in an unknown format - accepted media types include: {', '.join(known)}",
-        )
+    media = patch_media(request, expected, takes_apply=takes_apply)
     content = decoding.parsed(await bodies.read_body(request), is_yaml=media == APPLY)
-    if media != JSON_PATCH and not isinstance(content, dict):
-        prefix = "" if media == STRATEGIC else "error decoding patch: "
-        what = f"json: cannot unmarshal {json_type(content)} into Go value of type map[string]interface {{}}"
-        raise bad_request(f"{prefix}{what}")
+    if content is None and media in {JSON_PATCH, STRATEGIC}:  # it changes nothing
+        content = [] if media == JSON_PATCH else {}
+    _check_form(media, content, validation)
     return SentPatch(media, content, expected, validation, subresource)
+
+
+def _check_form(media: str, content: Any, validation: str) -> None:
+    """Check that a patch is an object, or that a JSON patch is a list.
+
+    Raises:
+        StatusError: 400 if it is not. As in Kubernetes, the words depend on who looks at it first.
+    """
+    is_ignored = validation == decoding.IGNORE
+    if media == JSON_PATCH:
+        if not isinstance(content, list) and is_ignored:
+            raise bad_request(f"json: cannot unmarshal {json_type(content)} into Go value of type jsonpatch.Patch")
+        return
+    if isinstance(content, dict):
+        return
+    what = f"json: cannot unmarshal {json_type(content)} into Go value of type map[string]interface {{}}"
+    if media == MERGE:
+        what = "Invalid JSON Patch" if is_ignored or content is None else f"error decoding patch: {what}"
+    elif media == APPLY:
+        what = f"error decoding patch: {what}"
+    raise bad_request(what)
+
+
+def patch_media(request: Request, expected: Expected, *, takes_apply: bool = False) -> str:
+    """Return the form of a patch.
+
+    Raises:
+        StatusError: 415 if the kind does not take it.
+    """
+    media, known = media_type(request), (*media_of(expected), *((APPLY,) if takes_apply else ()))
+    if media in known:
+        return media
+    if STRATEGIC in known:
+        raise StatusError(415, "415: Unsupported Media Type", details={})
+    raise StatusError(
+        415,
+        f"the body of the request was in an unknown format - accepted media types include: {', '.join(known)}",
+    )
 
 
 def media_of(expected: Expected) -> tuple[str, ...]:
@@ -237,7 +317,7 @@ def media_of(expected: Expected) -> tuple[str, ...]:
 
 
 def _check_same_object(expected: Expected, shown: Mapping[str, Any], result: Any) -> None:
-    """Check that a patch leaves the uid as it is.
+    """Check that a patch of a part leaves the uid as it is. Of a whole object, that is one of the rules.
 
     Raises:
         StatusError: 422 if it does not.

@@ -44,8 +44,8 @@ class ReadVerbs:
         Raises:
             StatusError: 404 if there is none, 406 if the accepted forms cannot be sent.
         """
-        await self._reach(resource_version(request.query_params.get("resourceVersion", "")))
         representation = self._backend.representation(request, path.kind)
+        await self._reach(resource_version(request.query_params.get("resourceVersion", "")))
         shown = self._backend.present(path)
         return answers.answer(200, representation.one(path.kind, shown), representation.media_type)
 
@@ -66,15 +66,17 @@ class ReadVerbs:
         pieces = representation.listed(path.kind, head, page)
         return await answers.in_pieces(request, pieces, representation.media_type)
 
-    def chosen(self, path: ResourcePath, options: ListOptions) -> Iterator[ShownObject]:
-        """Yield the present objects that a request selects.
+    async def chosen(self, path: ResourcePath, options: ListOptions) -> tuple[list[bytes], ListHead]:
+        """The JSON of the objects that a request selects, and what their list says of itself.
+
+        A limit counts as in a list.
 
         Raises:
-            StatusError: 400 if a selector cannot be read.
+            StatusError: 400 if a selector cannot be read, 410 if the list that is continued is not kept any more.
         """
         selects = selector(options.labels, options.fields, path.kind.definition)
-        snapshot = self._snapshots.present(path.kind.kind, path.namespace)
-        return (shown for shown in snapshot.objects if selects.selects(shown.json))
+        page, head = await self._page(path, options, await self._snapshot(path, options), selects)
+        return [json for json in page if json is not None], head
 
     async def _snapshot(self, path: ResourcePath, options: ListOptions) -> ListSnapshot:
         kind, namespace = path.kind.kind, path.namespace

@@ -13,9 +13,9 @@ from moorage.gateway.http.messages import answers, bodies, decoding
 from moorage.gateway.http.messages.decoding import Expected
 from moorage.gateway.http.messages.negotiation import media_type
 from moorage.gateway.http.messages.options import write_options
+from moorage.gateway.http.messages.warnings import warn
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.verbs import patches, placement_decisions
-from moorage.gateway.http.verbs.writing import warn
 
 
 class RepeatVerbs:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.core.apimachinery.patching.managed_fields import manager_of
-from moorage.gateway.admission.feature_gates import finalizer_warnings, owner_warnings, warning_header, warnings
+from moorage.gateway.admission.feature_gates import finalizer_warnings, owner_warnings, warnings
+from moorage.gateway.errors import StatusError, conflict
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.messages import answers, bodies, decoding
 from moorage.gateway.http.messages.decoding import Expected
 from moorage.gateway.http.messages.options import write_options
 from moorage.gateway.http.messages.representations import Representation
+from moorage.gateway.http.messages.warnings import told, warn
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.verbs import field_owners
 from moorage.gateway.shown_objects import ShownObject
@@ -24,15 +26,11 @@ from moorage.kinds.kind import ServedKind
 from moorage.kinds.openapi.registry import Origin, origin_of
 
 _TRACE: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_UNPROCESSABLE: Final = 422
 _LONGEST_ACTOR: Final = 128
 
-MOST_WARNED: Final = 4096
-"""Characters of all warnings of an answer together."""
 
-MOST_WARNINGS: Final = 64
-"""Warnings of an answer. Python's own client takes 100 headers."""
-
-_SHORT_WARNING: Final = 256  # characters of one that would be too much
+_OF_THE_SERVER: Final = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
 class WriteVerbs:
@@ -54,7 +52,9 @@ class WriteVerbs:
         options = write_options(request.query_params, "CreateOptions")
         representation = self._backend.representation(request, path.kind)
         sent = await decoding.read_object(request, Expected.of(path.kind), options.field_validation)
-        document = bodies.check_identity(sent.document, path.kind, path.namespace, "")
+        bodies.check_type(sent.document, path.kind)
+        told(request, sent.warnings)
+        document = bodies.check_identity(without_system_fields(sent.document), path.kind, path.namespace, "")
         owned = field_owners.recorded(path.kind, None, document, manager(request), self._backend.clock.now())
         shown = await self._backend.writer.create(path.kind, owned, caller(request), dry_run=options.dry_run)
         response = written(self._backend, path.kind, shown, representation, sent=document, code=201)
@@ -65,25 +65,51 @@ class WriteVerbs:
         """Replace an object.
 
         Raises:
-            StatusError: it cannot be read, is not there, breaks a rule, or cannot be written.
+            StatusError: it cannot be read, is not there and cannot be created so, breaks a rule, or cannot be written.
         """
         options = write_options(request.query_params, "UpdateOptions")
         representation = self._backend.representation(request, path.kind)
         present = self._backend.store.get(path.object_id)
         known = path.kind.converted(present.document) if present is not None else None
-        sent = await decoding.read_object(request, Expected.of(path.kind), options.field_validation, known=known)
+        try:
+            sent = await decoding.read_object(request, Expected.of(path.kind), options.field_validation, known=known)
+        except StatusError as error:
+            if error.code == _UNPROCESSABLE:  # by the definition of a custom resource, which comes later upstream
+                self._backend.present(path)
+            raise
+        bodies.check_type(sent.document, path.kind)
+        told(request, sent.warnings)
         document = bodies.check_identity(sent.document, path.kind, path.namespace, path.name)
         who, now = manager(request), self._backend.clock.now()
 
         def replaced(shown: dict[str, Any]) -> dict[str, Any]:
             return field_owners.recorded(path.kind, path.kind.converted(shown), document, who, now)
 
-        shown = await self._backend.writer.change(
-            path.kind, path.object_id, replaced, "update", caller(request), dry_run=options.dry_run
-        )
-        response = written(self._backend, path.kind, shown, representation, sent=document)
+        by, code = caller(request), 200
+        if present is None and path.kind.definition.created_by_update:
+            if uid := document["metadata"].get("uid"):
+                why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
+                raise conflict(path.kind.group, path.kind.plural, path.name, why)
+            new = without_system_fields(document, "resourceVersion")
+            new = field_owners.recorded(path.kind, None, new, who, now)
+            shown = await self._backend.writer.create(path.kind, new, by, dry_run=options.dry_run)
+            code = 201
+        else:
+            shown = await self._backend.writer.change(
+                path.kind, path.object_id, replaced, "update", by, dry_run=options.dry_run
+            )
+        response = written(self._backend, path.kind, shown, representation, sent=document, code=code)
         warn(response, [*sent.warnings, *owner_warnings(document)])
         return response
+
+
+def without_system_fields(document: dict[str, Any], *more: str) -> dict[str, Any]:
+    """A new object without the fields of its metadata that only the server sets, and without others of them."""
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        return document
+    kept = {key: one for key, one in metadata.items() if key not in {*_OF_THE_SERVER, *more}}
+    return {**document, "metadata": kept}
 
 
 def written(
@@ -112,24 +138,6 @@ def written(
     if origin_of(served.group, served.kind) in {Origin.CUSTOM, Origin.OWN}:
         warn(response, finalizer_warnings(sent))
     return response
-
-
-def warn(response: Response, texts: Iterable[str]) -> None:
-    """Add warnings to an answer, which kubectl shows.
-
-    Clients limit the headers of an answer, in number and size. So what is beyond `MOST_WARNED` characters is cut as
-    in Kubernetes, and what is beyond `MOST_WARNINGS` is left out.
-    """
-    there = response.headers.getlist("warning")
-    number, told = len(there), sum(map(len, there))
-    for text in texts:
-        header = warning_header(text)
-        if told + len(header) > MOST_WARNED:
-            header = warning_header(text[:_SHORT_WARNING])
-        if number == MOST_WARNINGS or told + len(header) > MOST_WARNED:
-            return
-        number, told = number + 1, told + len(header)
-        response.headers.append("warning", header)
 
 
 def manager(request: Request) -> str:

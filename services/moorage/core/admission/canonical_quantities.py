@@ -1,0 +1,83 @@
+"""Quantities in the form in which an API server shows them: `1` for `1000m`, `1Gi` for `1024Mi`, `"2"` for 2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from moorage.core.apimachinery.quantities import QuantityError, canonical_text
+
+_Path = tuple[str, ...]
+
+_EACH: Final = "*"
+"""Stands for each item of a list, or each value of an object."""
+
+_RESOURCES: Final[tuple[_Path, ...]] = (("requests", _EACH), ("limits", _EACH))
+_POD: Final[tuple[_Path, ...]] = (
+    *(
+        (containers, _EACH, "resources", *path)
+        for containers in ("containers", "initContainers", "ephemeralContainers")
+        for path in _RESOURCES
+    ),
+    *(("resources", *path) for path in _RESOURCES),
+    ("overhead", _EACH),
+    ("volumes", _EACH, "emptyDir", "sizeLimit"),
+    *(("volumes", _EACH, "ephemeral", "volumeClaimTemplate", "spec", "resources", *path) for path in _RESOURCES),
+)
+_TEMPLATE: Final[tuple[_Path, ...]] = tuple(("spec", "template", "spec", *path) for path in _POD)
+_CLAIM: Final[tuple[_Path, ...]] = tuple(("spec", "resources", *path) for path in _RESOURCES)
+_PATHS: Final[Mapping[str, tuple[_Path, ...]]] = {
+    "Pod": tuple(("spec", *path) for path in _POD),
+    **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet", "Job", "ReplicationController"), _TEMPLATE),
+    "StatefulSet": (*_TEMPLATE, *(("spec", "volumeClaimTemplates", _EACH, *path) for path in _CLAIM)),
+    "CronJob": tuple(("spec", "jobTemplate", *path) for path in _TEMPLATE),
+    "PersistentVolumeClaim": (*_CLAIM, ("status", "capacity", _EACH)),
+    "PersistentVolume": (("spec", "capacity", _EACH),),
+    "ResourceQuota": (("spec", "hard", _EACH),),
+    "LimitRange": tuple(
+        ("spec", "limits", _EACH, field, _EACH)
+        for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+    ),
+    "Node": (("status", "capacity", _EACH), ("status", "allocatable", _EACH)),
+}
+"""Where objects of Kubernetes' kinds have quantities. Those of custom resources are shown as they were sent."""
+
+
+def with_canonical_quantities(document: dict[str, Any]) -> dict[str, Any]:
+    """An object with its quantities in canonical form. What is none stays as it is."""
+    for path in _PATHS.get(document.get("kind", ""), ()):
+        document = _changed(document, path)
+    return document
+
+
+def _changed(value: Any, path: _Path) -> Any:
+    """The value with what is at a path in canonical form. It is the same one if nothing changes."""
+    if not path:
+        return _canonical(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else value
+    first, rest = path[0], path[1:]
+    if first != _EACH:
+        if not isinstance(value, dict) or first not in value:
+            return value
+        inner = _changed(value[first], rest)
+        return value if inner is value[first] else {**value, first: inner}
+    if isinstance(value, dict):
+        found = {key: _changed(one, rest) for key, one in value.items()}
+        return value if all(found[key] is one for key, one in value.items()) else found
+    if isinstance(value, list):
+        items = [_changed(one, rest) for one in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+    return value
+
+
+def _canonical(value: str | float) -> str | float:
+    found = _canonical_text(value)
+    return value if found == value else found
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _canonical_text(value: str | float) -> str | float:
+    try:
+        return canonical_text(value)
+    except QuantityError:
+        return value
