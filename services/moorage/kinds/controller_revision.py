@@ -26,7 +26,6 @@ class ControllerRevisionKind(Untyped):
     namespaced = True
     has_generation = False
     order = 90
-    has_generation = False
     columns = (TableColumn("CONTROLLER", of(_controller)), TableColumn("REVISION", text("revision")), AGE)
 
     def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,6 @@ class ServiceAccountKind(Untyped):
     deleted_is_returned = True
     has_generation = False
     order = 102
-    has_generation = False
     columns = (TableColumn("SECRETS", count("secrets")), AGE)
     api_columns = (AGE,)
     in_each_namespace = (built_in.DEFAULT_ACCOUNT,)
