@@ -1,5 +1,5 @@
 // Command kubernetes-schema writes the structure of the kinds of Kubernetes, Karmada and Open Cluster Management that
-// Moorage serves: names, forms, merge keys and protobuf numbers, and no descriptions.
+// Moorage serves: names, forms, values, merge keys and protobuf numbers, and no descriptions.
 //
 // Built-in types are read by reflection, together with the OpenAPI documents of the same release. Custom resources are
 // read from the manifests of their definitions. `make kubernetes-schema` runs it; a clone does not need it.

@@ -18,6 +18,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -31,7 +32,8 @@ import (
 var roots = map[string][]any{
 	"v1": {corev1.Namespace{}, corev1.Node{}, corev1.Pod{}, corev1.ConfigMap{}, corev1.Service{}, corev1.Event{},
 		corev1.Binding{}, corev1.ServiceAccount{}, corev1.Secret{}, corev1.PersistentVolumeClaim{}, corev1.LimitRange{},
-		corev1.ResourceQuota{}, metav1.Status{}, metav1.List{}},
+		corev1.ResourceQuota{}, corev1.ReplicationController{}, corev1.Endpoints{}, corev1.PersistentVolume{},
+		metav1.Status{}, metav1.List{}},
 	"apps/v1": {appsv1.Deployment{}, appsv1.ReplicaSet{}, appsv1.StatefulSet{}, appsv1.DaemonSet{},
 		appsv1.ControllerRevision{}},
 	"batch/v1":               {batchv1.Job{}, batchv1.CronJob{}},
@@ -39,6 +41,7 @@ var roots = map[string][]any{
 	"networking.k8s.io/v1":   {networkingv1.Ingress{}, networkingv1.NetworkPolicy{}},
 	"scheduling.k8s.io/v1":   {schedulingv1.PriorityClass{}},
 	"storage.k8s.io/v1":      {storagev1.StorageClass{}},
+	"discovery.k8s.io/v1":    {discoveryv1.EndpointSlice{}},
 	"policy/v1":              {policyv1.PodDisruptionBudget{}, policyv1.Eviction{}},
 	"autoscaling/v1":         {autoscalingv1.Scale{}},
 	"coordination.k8s.io/v1": {coordinationv1.Lease{}},
@@ -88,6 +91,9 @@ func nativeTypes(kubernetesFolder, karmadaFolder string) (document, error) {
 		for name, schema := range read.Components.Schemas {
 			published[name] = schema
 		}
+	}
+	if err := addEnums(kubernetesFolder, published); err != nil {
+		return document{}, err
 	}
 	var swagger struct{ Definitions map[string]openapi }
 	if err := parse(filepath.Join(karmadaFolder, "api/openapi-spec/swagger.json"), &swagger); err != nil {

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.flaws import data, network, ties, work
+from tests.conformance.flaws import backing, data, network, ties, work
 from tests.conformance.flaws.common import Document, Starts
 from tests.conformance.patching_plane import VARIABLE, Plane, PlaneMissingError
 
@@ -37,7 +37,13 @@ Pair = tuple[Document, Answer]
 
 _MOST_TOLD = 10
 
-FAMILIES: dict[str, Starts] = {"work": work.STARTS, "data": data.STARTS, "network": network.STARTS, "ties": ties.STARTS}
+FAMILIES: dict[str, Starts] = {
+    "work": work.STARTS,
+    "data": data.STARTS,
+    "network": network.STARTS,
+    "ties": ties.STARTS,
+    "backing": backing.STARTS,
+}
 """The tables of flaws. The answers of each are recorded in a file of its own."""
 
 

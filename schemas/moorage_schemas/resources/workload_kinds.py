@@ -24,6 +24,7 @@ WORKLOAD_KINDS: Final = (
     WorkloadKind("Pod"),
     WorkloadKind("Deployment", makes_pods=True, scaled=True),
     WorkloadKind("ReplicaSet", makes_pods=True, scaled=True),
+    WorkloadKind("ReplicationController", makes_pods=True, scaled=True),
     WorkloadKind("StatefulSet", makes_pods=True, scaled=True),
     WorkloadKind("DaemonSet", makes_pods=True),
     WorkloadKind("Job", makes_pods=True),

@@ -1,4 +1,4 @@
-"""The controllers that create pods from a template (apps/v1, batch/v1)."""
+"""The controllers that create pods from a template (apps/v1, batch/v1, v1)."""
 
 from __future__ import annotations
 
@@ -29,6 +29,22 @@ class ReplicaSet(Resource):
     """A replica set (apps/v1)."""
 
     spec: WorkloadSpec = Field(default_factory=WorkloadSpec)
+
+
+class ReplicationControllerSpec(OpenModel):
+    """`spec` of a replication controller, whose selector consists of labels alone."""
+
+    replicas: int | None = None
+    """If absent, 1."""
+
+    selector: dict[str, str] | None = None
+    template: PodTemplate = Field(default_factory=PodTemplate)
+
+
+class ReplicationController(Resource):
+    """A replication controller (v1), the older form of a replica set."""
+
+    spec: ReplicationControllerSpec = Field(default_factory=ReplicationControllerSpec)
 
 
 class StatefulSet(Resource):

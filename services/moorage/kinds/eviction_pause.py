@@ -59,7 +59,7 @@ class EvictionPauseKind(Kind["EvictionPause"]):
     kind = "EvictionPause"
     plural = "evictionpauses"
     singular = "evictionpause"
-    cli_names = ("ep",)
+    cli_names = ("pause", "pauses")
     namespaced = False
     order = 190
     status_shown = True

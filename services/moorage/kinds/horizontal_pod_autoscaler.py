@@ -44,7 +44,6 @@ class HorizontalPodAutoscalerKind(StoredKind):
     singular = "horizontalpodautoscaler"
     short_names = ("hpa",)
     order = 112
-    has_generation = False
     status_shown = True
     in_all = True
     without = "nothing scales by it"

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.stored import StoredKind
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, of, text
+from moorage.kinds.printing.kubernetes import first_of
 
 if TYPE_CHECKING:
     from moorage.core.apimachinery.field_errors import FieldError
-
-_MOST = 3  # hosts that are shown
 
 
 def _hosts(found: Object) -> str:
@@ -22,8 +21,7 @@ def _hosts(found: Object) -> str:
         if isinstance(rules, list)
         else []
     )
-    more = f" + {len(hosts) - _MOST} more..." if len(hosts) > _MOST else ""
-    return ",".join(hosts[:_MOST]) + more or "*"
+    return first_of(hosts) or "*"
 
 
 def _addresses(found: Object) -> str:

@@ -83,6 +83,9 @@ class Kind(ABC, Generic[ResourceT]):
     cli_names: ClassVar[tuple[str, ...]] = ()
     """Further words that the command line takes."""
 
+    deprecation: ClassVar[str] = ""
+    """What everybody who reads or writes its objects is warned of: that another kind takes its place."""
+
     namespaced: ClassVar[bool]
     order: ClassVar[int] = AFTER_ALL
     """Discovery and the command line list kinds from low to high, and by kind where it is the same."""

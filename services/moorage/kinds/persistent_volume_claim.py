@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.stored import StoredKind
-from moorage.kinds.printing.columns import AGE, Object, TableColumn, of, text
+from moorage.kinds.printing.columns import AGE, TableColumn, of, text
+from moorage.kinds.printing.kubernetes import access_modes
 
 if TYPE_CHECKING:
     from moorage.core.apimachinery.field_errors import FieldError
-
-_SHORT = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
-
-
-def _modes(found: Object) -> str:
-    """The access modes of the bound volume. A claim that nobody has bound has none."""
-    modes = at(found, "status", "accessModes")
-    return ",".join(_SHORT.get(str(one), str(one)) for one in modes) if isinstance(modes, list) else ""
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
 
 
 class PersistentVolumeClaimKind(StoredKind):
@@ -36,7 +31,8 @@ class PersistentVolumeClaimKind(StoredKind):
         TableColumn("STATUS", text("status", "phase", default="Pending")),
         TableColumn("VOLUME", text("spec", "volumeName", default="")),
         TableColumn("CAPACITY", text("status", "capacity", "storage", default="")),
-        TableColumn("ACCESS MODES", of(_modes)),
+        # Those of the bound volume. A claim that nobody has bound has none.
+        TableColumn("ACCESS MODES", of(lambda found: access_modes(at(found, "status", "accessModes")))),
         TableColumn("StorageClass", text("spec", "storageClassName", default="")),
         TableColumn("VolumeAttributesClass", text("spec", "volumeAttributesClassName", default="<unset>")),
         AGE,
@@ -54,6 +50,10 @@ class PersistentVolumeClaimKind(StoredKind):
         from moorage.core.admission.validation.storage import validate_claim_update
 
         return validate_claim_update(before, after)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`. As an API server says of a new claim: nobody here binds it."""
+        return {"phase": "Pending"}
 
 
 KIND = PersistentVolumeClaimKind()

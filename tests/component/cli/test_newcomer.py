@@ -24,7 +24,7 @@ OWN = "/apis/moorage.io/v1alpha1"
 
 def test_all_means_pods_and_what_makes_and_scales_them() -> None:
     kinds = {one.kind.kind for one in resource_arguments.parse(["all"])}
-    controllers = {"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"}
+    controllers = {"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "CronJob"}
     assert kinds == {"Pod", *controllers, "HorizontalPodAutoscaler"}
 
 

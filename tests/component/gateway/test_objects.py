@@ -455,6 +455,7 @@ async def test_discovery_lists_what_is_served() -> None:
         "rbac.authorization.k8s.io",
         "scheduling.k8s.io",
         "storage.k8s.io",
+        "discovery.k8s.io",
         "work.karmada.io",
         "apiextensions.k8s.io",
         "authentication.k8s.io",

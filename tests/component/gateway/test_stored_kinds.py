@@ -19,6 +19,18 @@ JOB = {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{
 
 OBJECTS: dict[str, tuple[str, Json]] = {
     "CronJob": ("/apis/batch/v1/namespaces/default/cronjobs", {"spec": {"schedule": "@daily", "jobTemplate": JOB}}),
+    "Endpoints": (
+        "/api/v1/namespaces/default/endpoints",
+        {
+            "subsets": [
+                {"addresses": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}], "ports": [{"name": n, "port": 80} for n in "ab"]}
+            ]
+        },
+    ),
+    "EndpointSlice": (
+        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+        {"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"port": 80}]},
+    ),
     "HorizontalPodAutoscaler": (
         "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
         {
@@ -43,6 +55,17 @@ OBJECTS: dict[str, tuple[str, Json]] = {
         "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
         {"spec": {"podSelector": {"matchLabels": {"app": "web"}}, "egress": [{}]}},
     ),
+    "PersistentVolume": (
+        "/api/v1/persistentvolumes",
+        {
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadOnlyMany", "ReadWriteOnce"],
+                "hostPath": {"path": "/a"},
+                "claimRef": {"namespace": "default", "name": "c"},
+            }
+        },
+    ),
     "PersistentVolumeClaim": (
         "/api/v1/namespaces/default/persistentvolumeclaims",
         {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}},
@@ -54,10 +77,13 @@ OBJECTS: dict[str, tuple[str, Json]] = {
 }
 CELLS: dict[str, list[str | int]] = {
     "CronJob": ["o", "@daily", "<none>", "False", 0, "<none>"],
+    "Endpoints": ["o", "10.0.0.1:80,[fd00::1]:80,10.0.0.1:80 + 1 more..."],
+    "EndpointSlice": ["o", "IPv4", "80", "10.0.0.1"],
     "HorizontalPodAutoscaler": ["o", "Deployment/web", "cpu: <unknown>/50%", "1", "3", "0"],
     "Ingress": ["o", "nginx", "a.example,b.example,c.example + 1 more...", "", "80"],
     "LimitRange": ["o"],
     "NetworkPolicy": ["o", "app=web"],
+    "PersistentVolume": ["o", "1Gi", "RWO,ROX", "Retain", "Pending", "default/c", "", "<unset>", ""],
     "PersistentVolumeClaim": ["o", "Pending", "", "", "", "", "<unset>"],
     "PriorityClass": ["o", 7, False],
     "ResourceQuota": ["o", "", ""],
@@ -83,7 +109,7 @@ async def test_it_is_stored_and_shown(kind: str) -> None:
     assert table["rows"][0]["cells"][: len(CELLS[kind])] == CELLS[kind]
     (definition,) = [one for one in discovered() if one.kind == kind]
     assert isinstance(definition, StoredKind)
-    assert len(warnings) == bool(definition.without)
+    assert len(warnings) == bool(definition.without) + bool(definition.deprecation)
     again = await gateway.ok("PUT", f"{path}/o", made.json())
     assert again == made.json(), "what was shown may be sent back, and changes nothing"
     await gateway.ok("DELETE", f"{path}/o")
@@ -211,3 +237,66 @@ async def test_what_it_contains_is_looked_at_when_it_changes() -> None:
     await gateway.ok("POST", path, {"metadata": {"name": "x"}, "data": {"a": "b"}})
     refused = await gateway.call("PATCH", f"{path}/x", {"data": {"a b": "c"}})
     assert (refused.status_code, refused.json()["details"]["causes"][0]["field"]) == (422, "data[a b]")
+
+
+async def test_whoever_touches_endpoints_is_told_that_slices_take_their_place() -> None:
+    gateway = Fixture()
+    path, body = OBJECTS["Endpoints"]
+    told = '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"'
+    for verb, place, sent in (("GET", path, None), ("GET", f"{path}/o", None), ("POST", path, {"metadata": {}})):
+        answer = await gateway.call(verb, place, sent)
+        assert answer.headers.get_list("warning") == [told], (verb, place, answer.status_code)
+    made = await gateway.call("POST", path, {"metadata": {"name": "o"}, **body})
+    assert made.headers.get_list("warning") == [told]
+    assert [port["protocol"] for port in made.json()["subsets"][0]["ports"]] == ["TCP", "TCP"]
+    other, slices = OBJECTS["EndpointSlice"]
+    assert not (await gateway.call("POST", other, {"metadata": {"name": "o"}, **slices})).headers.get_list("warning")
+
+
+async def test_what_an_older_form_of_a_slice_said_of_zones_is_dropped() -> None:
+    path, body = OBJECTS["EndpointSlice"]
+    old = {"endpoints": [{"addresses": ["10.0.0.1"], "deprecatedTopology": {"zone": "a"}}]}
+    made = await Fixture().ok("POST", path, {"metadata": {"name": "o"}, **body, **old})
+    assert made["endpoints"] == [{"addresses": ["10.0.0.1"]}]
+    assert made["ports"] == [{"name": "", "port": 80, "protocol": "TCP"}]
+
+
+async def test_what_a_volume_consists_of_stays() -> None:
+    gateway = Fixture()
+    path, body = OBJECTS["PersistentVolume"]
+    made = await gateway.ok("POST", path, {"metadata": {"name": "o"}, **body})
+    assert made["status"] == {"phase": "Pending", "lastPhaseTransitionTime": made["metadata"]["creationTimestamp"]}
+    assert (made["spec"]["volumeMode"], made["spec"]["hostPath"]["type"]) == ("Filesystem", "")
+    answer = await gateway.call("PATCH", f"{path}/o", {"spec": {"hostPath": {"path": "/b"}, "volumeMode": "Block"}})
+    assert [one["field"] for one in answer.json()["details"]["causes"]] == ["spec.persistentvolumesource", "volumeMode"]
+    await gateway.ok("PATCH", f"{path}/o", {"spec": {"persistentVolumeReclaimPolicy": "Delete"}})
+
+
+async def test_a_claim_is_pending_and_an_autoscaler_counts_the_changes_of_its_spec() -> None:
+    gateway = Fixture()
+    path, body = OBJECTS["PersistentVolumeClaim"]
+    made = await gateway.ok("POST", path, {"metadata": {"name": "o"}, **body, "status": {"phase": "Bound"}})
+    assert made["status"] == {"phase": "Pending"}, "nobody binds it"
+    path, body = OBJECTS["HorizontalPodAutoscaler"]
+    made = await gateway.ok("POST", path, {"metadata": {"name": "o"}, **body})
+    changed = await gateway.ok("PATCH", f"{path}/o", {"spec": {"maxReplicas": 9}})
+    assert (made["metadata"]["generation"], changed["metadata"]["generation"]) == (1, 2)
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    assert "generation" not in (await gateway.ok("POST", accounts, {"metadata": {"name": "o"}}))["metadata"]
+
+
+async def test_a_job_without_labels_has_those_of_its_pods() -> None:
+    gateway = Fixture()
+    template = {**JOB["spec"]["template"], "metadata": {"labels": {"app": "x"}, "annotations": {"a": "b"}}}
+    path = "/apis/batch/v1/namespaces/default/jobs"
+    made = await gateway.ok("POST", path, {"metadata": {"name": "o"}, "spec": {"template": template}})
+    labels, own = made["metadata"]["labels"], made["spec"]["template"]["metadata"]["labels"]
+    assert labels == own
+    assert (labels["app"], labels["job-name"], "annotations" in made["metadata"]) == ("x", "o", False)
+    bare = await gateway.ok("PATCH", f"{path}/o", {"metadata": {"labels": dict.fromkeys(labels)}})
+    assert bare["metadata"]["labels"] == own
+    other = {"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": {"template": template}}
+    assert (await gateway.ok("POST", path, other))["metadata"]["labels"] == {"a": "b"}
+    manual = {"manualSelector": True, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+    found = await gateway.ok("POST", path, {"metadata": {"name": "q"}, "spec": manual})
+    assert found["metadata"]["labels"] == {"app": "x"}

@@ -23,6 +23,7 @@ COLUMNS = {
     ),
     "/api/v1/namespaces": "Name Status Age",
     "/api/v1/configmaps": "Name Data Age",
+    "/api/v1/replicationcontrollers": "Name Desired Current Ready Age *Containers *Images *Selector",
     "/api/v1/services": "Name Type Cluster-IP External-IP Port(s) Age *Selector",
     f"{APPS}/deployments": "Name Ready Up-to-date Available Age *Containers *Images *Selector",
     f"{APPS}/replicasets": "Name Desired Current Ready Age *Containers *Images *Selector",

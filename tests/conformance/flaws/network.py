@@ -26,7 +26,7 @@ _BLOCKS = (
     "a::b::c/64",
     " 10.0.0.0/8",
 )
-_ADDRESSES = (
+ADDRESSES = (
     "",
     "x",
     "1.2.3.4",
@@ -87,7 +87,7 @@ _SERVICE: Flaws = {
         {"clientIP": {}},
         *({"clientIP": {"timeoutSeconds": one}} for one in (-1, 0, 1, 86_400, 86_401)),
     ),
-    "spec.externalIPs": (*([one] for one in _ADDRESSES), ["x", "0.0.0.0"]),  # noqa: S104 - text in a document
+    "spec.externalIPs": (*([one] for one in ADDRESSES), ["x", "0.0.0.0"]),  # noqa: S104 - text in a document
     "spec.loadBalancerSourceRanges": (*([one] for one in _BLOCKS), ["x", "10.0.0.1/8"]),
     "spec.loadBalancerClass": ("", "a", "a b", "a/b/c"),
     "spec.loadBalancerIP": ("x",),

@@ -25,11 +25,11 @@ _REQUIREMENTS = (
     {"key": "a", "operator": "Gt", "values": ["1", "2"]},
     {"key": "metadata.name", "operator": "In", "values": ["a", "b"]},
 )
-_SELECTORS = tuple({"matchExpressions": [one]} for one in _REQUIREMENTS)
+SELECTORS = tuple({"matchExpressions": [one]} for one in _REQUIREMENTS)
 _TERMS = (
     {"topologyKey": ""},
     {"topologyKey": "zone", "namespaces": ["Bad_Name"]},
-    {"topologyKey": "a b", "labelSelector": _SELECTORS[1]},
+    {"topologyKey": "a b", "labelSelector": SELECTORS[1]},
     {"topologyKey": "zone", "matchLabelKeys": ["a"]},
     {"topologyKey": "zone", "matchLabelKeys": ["a"], "mismatchLabelKeys": ["a"], "labelSelector": {}},
 )
@@ -150,7 +150,7 @@ _POD: Flaws = {
         [{"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule", "nodeTaintsPolicy": "Foo"}],
         *(
             [{"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]
-            for selector in _SELECTORS
+            for selector in SELECTORS
         ),
     ),
     "terminationGracePeriodSeconds": (-1, 0),
@@ -168,7 +168,7 @@ _POD: Flaws = {
     "securityContext": ({"runAsUser": -1},),
 }
 _CONTROLLER: Flaws = {
-    "spec.selector": (None, {}, {"matchLabels": {"a": "c"}}, *_SELECTORS),
+    "spec.selector": (None, {}, {"matchLabels": {"a": "c"}}, *SELECTORS),
     "spec.template.metadata.labels": (None, {}, {"a": "b", "c": "d e"}, *LABELS),
     "spec.template.metadata.annotations": ({"a b": "c"},),
     "spec.minReadySeconds": (-1, 600),
@@ -252,7 +252,7 @@ STARTS: Starts = {
         {
             "spec.minAvailable": _AMOUNTS,
             "spec.maxUnavailable": _AMOUNTS,
-            "spec.selector": _SELECTORS,
+            "spec.selector": SELECTORS,
             "spec.unhealthyPodEvictionPolicy": ("Foo",),
         },
     ),

@@ -189,12 +189,15 @@ def test_a_node_made_again_between_two_looks_starts_empty() -> None:
     assert world.where("web") == ["n1"]
 
 
+OWNERS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job")
+
+
 def test_deleting_an_owner_ends_all_of_it() -> None:
     world = NodeWorld("n1", "n2")
-    for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"):
+    for kind in OWNERS:
         world.declare(kind, kind.lower(), {"replicas": 2, "parallelism": 2, "template": TEMPLATE})
-    assert len(world.run().where()) == 10
-    for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"):
+    assert len(world.run().where()) == 12
+    for kind in OWNERS:
         world.delete(kind, kind.lower())
     world.run()
     assert world.flow.table(PLACEMENTS) == {}

@@ -28,7 +28,7 @@ def order(world: NodeWorld, kind: str, name: str, node: str = "") -> None:
     world.order(key, PodOrder(pod=placed.workload.key, uid=placed.uid, node=node, time=world.flow.now, actor="me"))
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"])
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet"])
 def test_one_pod_is_ended_and_made_again_once(kind: str) -> None:
     world = NodeWorld("n1", "n2", "n3")
     web(world, kind)

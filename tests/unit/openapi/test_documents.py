@@ -195,6 +195,19 @@ def test_what_moorage_decides_by_is_described() -> None:
     assert "description" in SCHEMAS["io.k8s.api.core.v1.PodSpec"]["properties"]["affinity"]
 
 
+def test_values_that_a_field_may_have_are_named_in_both_versions() -> None:
+    for schemas in (SCHEMAS, SWAGGER["definitions"]):
+        effect = schemas["io.k8s.api.core.v1.Taint"]["properties"]["effect"]
+        assert effect["enum"] == ["NoExecute", "NoSchedule", "PreferNoSchedule"]
+        named = '\n\nPossible enum values:\n - `"NoExecute"`\n - `"NoSchedule"`\n - `"PreferNoSchedule"`'
+        assert effect["description"].endswith(named)
+        assert not effect["description"].startswith("Possible"), "what Moorage says of it comes first"
+        protocol = schemas["io.k8s.api.core.v1.ContainerPort"]["properties"]["protocol"]
+        assert protocol["description"].startswith("Possible enum values:"), "nothing else is said of it"
+    manager = SCHEMAS["io.k8s.api.core.v1.PodSpec"]["properties"]["schedulerName"]
+    assert "enum" not in manager
+
+
 def test_a_use_does_not_change_the_definition() -> None:
     found = DOCUMENTS.of("apis/apps/v1")
     assert found is not None

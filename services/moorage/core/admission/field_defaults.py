@@ -42,6 +42,7 @@ _CONTAINER: Final = {
 }
 _PROBE: Final = {"failureThreshold": 3, "periodSeconds": 10, "successThreshold": 1, "timeoutSeconds": 1}
 _VOLUMES: Final[Mapping[str, _Object]] = {
+    "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "kind": "Shared", "readOnly": False},
     "configMap": {"defaultMode": _MODE},
     "downwardAPI": {"defaultMode": _MODE},
     "hostPath": {"type": ""},
@@ -51,6 +52,10 @@ _VOLUMES: Final[Mapping[str, _Object]] = {
     "scaleIO": {"fsType": "xfs", "storageMode": "ThinProvisioned"},
     "secret": {"defaultMode": _MODE},
 }
+_SOURCES: Final = ("azureDisk", "hostPath", "iscsi", "rbd", "scaleIO")
+"""The sources of `_VOLUMES` that a persistent volume may have."""
+
+_PORT: Final = {"name": "", "protocol": "TCP"}
 _DEPLOYMENT: Final = {"progressDeadlineSeconds": 600, "replicas": 1, "revisionHistoryLimit": 10}
 _QUARTER: Final = "25%"
 _BY_ADMISSION: Final[Mapping[str, tuple[str, ...]]] = {
@@ -363,6 +368,45 @@ def _job_template(template: _Object) -> _Object:
     return _within(found, "spec", lambda spec: _within(spec, "template", lambda one: _filled(one, {"metadata": {}})))
 
 
+def with_labels_of_template(document: _Object) -> _Object:
+    """A controller that has the labels of its pods, unless it has labels of its own."""
+    labels, metadata = _labels_of_template(document), document.get("metadata") or {}
+    if not labels or not isinstance(metadata, dict) or metadata.get("labels"):
+        return document
+    return {**document, "metadata": {**metadata, "labels": labels}}
+
+
+def selecting_by_template(document: _Object) -> _Object:
+    """A replication controller that selects by the labels of its pods, and has them, unless it says otherwise."""
+    labels, spec = _labels_of_template(document), document.get("spec")
+    if labels and isinstance(spec, dict) and not spec.get("selector"):
+        document = {**document, "spec": {**spec, "selector": labels}}
+    return with_labels_of_template(document)
+
+
+def _labels_of_template(document: _Object) -> Any:
+    found: Any = document
+    for field in ("spec", "template", "metadata", "labels"):
+        found = found.get(field) if isinstance(found, dict) else None
+    return found
+
+
+def _volume_spec(spec: _Object) -> _Object:
+    found = _filled(spec, {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"})
+    sources = {
+        field: _filled(found[field], _VOLUMES[field]) for field in _SOURCES if isinstance(found.get(field), dict)
+    }
+    return {**found, **sources}
+
+
+def _ports(subset: _Object) -> _Object:
+    return _each(subset, "ports", lambda port: _filled(port, {"protocol": "TCP"}))
+
+
+def _given(value: Mapping[str, Any]) -> _Object:
+    return {field: one for field, one in value.items() if one is not None}
+
+
 def _autoscaler(spec: _Object) -> _Object:
     found = _filled(spec, {"minReplicas": 1})
     if not found.get("metrics"):
@@ -420,6 +464,10 @@ _CRON_JOB: Final = {
     "suspend": False,
 }
 _KINDS: Final[Mapping[str, Callable[[_Object], _Object]]] = {
+    "Endpoints": lambda document: _each(document, "subsets", _ports),
+    "EndpointSlice": lambda document: _each(document, "ports", lambda port: {**_PORT, **_given(port)}),
+    "PersistentVolume": _with_spec(_volume_spec),
+    "ReplicationController": lambda document: _with_spec(_replica_set)(selecting_by_template(document)),
     "CronJob": _with_spec(_cron_job),
     "HorizontalPodAutoscaler": _with_spec(_autoscaler),
     "LimitRange": _with_spec(_limit_range),
@@ -435,7 +483,7 @@ _KINDS: Final[Mapping[str, Callable[[_Object], _Object]]] = {
     "ReplicaSet": _with_spec(_replica_set),
     "StatefulSet": _with_spec(_stateful_set),
     "DaemonSet": _with_spec(_daemon_set),
-    "Job": _with_spec(_job),
+    "Job": lambda document: _with_spec(_job)(with_labels_of_template(document)),
     "Service": _with_spec(with_service_defaults),
     **dict.fromkeys(("Role", "ClusterRole"), lambda role: {**role, "rules": role.get("rules") or None}),
     "RoleBinding": _binding,

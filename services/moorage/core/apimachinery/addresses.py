@@ -114,3 +114,17 @@ def _unmapped_network(block: Block) -> ipaddress.IPv4Network | ipaddress.IPv6Net
     if first is network.network_address:
         return network
     return ipaddress.ip_network((first, network.prefixlen - _V4_IN_V6))
+
+
+def with_port(host: str, port: int) -> str:
+    """An address and a port in one text: `10.0.0.1:80`, `[::1]:80`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def check_today(value: str) -> list[str]:
+    """Check an IP address in a field that only takes what such a field takes today."""
+    wrong = check_address(value)
+    address = address_of(value)
+    if wrong or address is None or str(address) == value:
+        return wrong
+    return [f'must be in canonical form ("{address}")']

@@ -19,6 +19,7 @@ class ErrorKind(StrEnum):
     DUPLICATE = "FieldValueDuplicate"
     FORBIDDEN = "FieldValueForbidden"
     TOO_LONG = "FieldValueTooLong"
+    TOO_MANY = "FieldValueTooMany"
     TYPE_INVALID = "FieldValueTypeInvalid"
 
     @property
@@ -35,6 +36,7 @@ _TITLES = {
     ErrorKind.DUPLICATE: "Duplicate value",
     ErrorKind.FORBIDDEN: "Forbidden",
     ErrorKind.TOO_LONG: "Too long",
+    ErrorKind.TOO_MANY: "Too many",
     ErrorKind.TYPE_INVALID: "Invalid value",
 }
 # Kinds whose message does not repeat the value.
@@ -131,3 +133,8 @@ def duplicate(path: str, value: Any, detail: str = "") -> FieldError:
 def forbidden(path: str, detail: str) -> FieldError:
     """The error for a field that may not be set here."""
     return FieldError(path, ErrorKind.FORBIDDEN, None, detail)
+
+
+def too_many(path: str, number: int, most: int) -> FieldError:
+    """The error for a list that is longer than it may be."""
+    return FieldError(path, ErrorKind.TOO_MANY, number, f"must have at most {most} items")

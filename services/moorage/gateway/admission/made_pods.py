@@ -10,7 +10,7 @@ from typing import Any
 
 from moorage.core.admission.field_defaults import with_field_defaults
 from moorage.core.apimachinery.field_errors import invalid
-from moorage.core.apimachinery.selectors import matches_labels
+from moorage.core.apimachinery.selectors import as_label_selector, matches_labels
 from moorage.core.apimachinery.unstructured import at
 from moorage.core.scheduling.nodes.workloads import TEMPLATE_HASH_LABEL
 from moorage.gateway import errors
@@ -98,7 +98,7 @@ def check_selected(wanted: Mapping[str, Any], pod: Mapping[str, Any], owner: Res
     """
     labels, before = (one["metadata"].get("labels") or {} for one in (wanted, pod))
     selector = at(owner.object, "spec", "selector")
-    selected = selector is None or matches_labels(LabelSelector.model_validate(selector), labels)
+    selected = selector is None or matches_labels(LabelSelector.model_validate(as_label_selector(selector)), labels)
     if not selected or labels.get(TEMPLATE_HASH_LABEL) != before.get(TEMPLATE_HASH_LABEL):
         why = f"{owner.key} selects its pods by their labels and cannot release one of them"
         field = invalid("metadata.labels", labels, why)

@@ -60,6 +60,9 @@ class Occurrence:
     matter: str = ""
     """Tells occurrences of one reason apart that are not counted together."""
 
+    counts_all: bool = False
+    """Whether its event also counts several occurrences at one time, which are then not the same one."""
+
 
 def occurrences(topic: str, record: Any) -> Iterator[Occurrence]:
     """What is told of a record.

@@ -15,13 +15,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 import structlog
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.gateway.controllers.decisions import DECLARED_PREFIX, TOPICS, Occurrence, occurrences
+from moorage.gateway.controllers.pods_made import PodsMade, Similar, combined
 from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.errors import StatusError
 from moorage.gateway.logged_objects import logged_write
@@ -32,8 +33,9 @@ from moorage.kinds.status.records import ObjectId
 from moorage.runtime.clock import Clock
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.times import format_time, parse_time
-from moorage_schemas.topics import RESOURCES, Topic
+from moorage_schemas.topics import PLACEMENTS, RESOURCES, Topic
 
 _log = structlog.get_logger(__name__)
 
@@ -85,6 +87,7 @@ class EventRecorder:
         self._oldest: list[tuple[datetime, ObjectId]] = []
         """A heap of these times. An entry counts only while `_written` says the same."""
 
+        self._pods, self._similar = PodsMade(store, clock.now), Similar()
         self._gone: set[str] = set()
         """Namespaces that are gone, whose events go with them."""
 
@@ -106,6 +109,7 @@ class EventRecorder:
         """Work until cancelled."""
         self._written.clear()
         self._oldest.clear()
+        self._pods, self._similar = PodsMade(self._store, self._clock.now), Similar()
         self._store.logged, self._store.decided = self._note_event, self._note_record
         self._reading = True
         try:
@@ -125,6 +129,7 @@ class EventRecorder:
             document = orjson.loads(shown.unversioned)
             object_id = ObjectId(KIND.kind, document["metadata"]["namespace"], document["metadata"]["name"])
             self._note_time(object_id, document)
+            self._know(document)
             if ObjectId(NAMESPACE, "", object_id.namespace) not in self._store:
                 self._gone.add(object_id.namespace)
             if number % _AT_ONCE == 0:
@@ -136,6 +141,8 @@ class EventRecorder:
         for topic in TOPICS:
             for number, record in enumerate(self._store.tables.tables[topic.short].records()):
                 self._note(topic, record)
+                if topic is PLACEMENTS:
+                    self._add(self._pods.present(record), at_start=True)
                 if number % _AT_ONCE == 0:
                     await asyncio.sleep(0)
 
@@ -149,7 +156,11 @@ class EventRecorder:
 
     def _note_record(self, topic: Topic, key: str, event: Model | None) -> None:
         """See `Store.decided`."""
+        if topic is PLACEMENTS:
+            self._add(self._pods.placed(key, event))
         if topic is RESOURCES:
+            if event is None or key.startswith(DECLARED_PREFIX):
+                self._add(self._pods.declared(key, cast("ResourceDeclared | None", event)))
             if event is None and key.startswith(f"{NAMESPACE}/"):
                 self._gone.add(ObjectId.of(key).name)
             elif event is not None and key.startswith(DECLARED_PREFIX):
@@ -158,19 +169,49 @@ class EventRecorder:
             self._note(topic, event)
 
     def _note(self, topic: Topic, record: Any) -> None:
+        self._add(occurrences(topic.short, record))
+
+    def _add(self, found: Iterable[Occurrence], *, at_start: bool = False) -> None:
+        """Note occurrences as due.
+
+        Args:
+            found: the occurrences.
+            at_start: whether an earlier leader may have told of them already.
+        """
         since = self._clock.now() - self._ttl
-        for one in occurrences(topic.short, record):
-            if one.time <= since:
+        for each in found:
+            if each.time <= since or (at_start and self._is_combined(each)):
                 continue
+            one = self._gathered(each)
             object_id = event_of(one)
             counted = self._pending.get(object_id)
             if counted is None:
                 while len(self._pending) >= max(self._kept, 1):
                     del self._pending[next(iter(self._pending))]
                 self._pending[object_id] = Counted(one, one.time)
-            elif counted.latest.time < one.time:
+            elif counted.latest.time < one.time or one.counts_all:
                 counted.latest = one
                 counted.count += 1
+
+    def _gathered(self, one: Occurrence) -> Occurrence:
+        """An occurrence as it is told: by itself, or with those that are like it if they are many."""
+        object_id = event_of(one)
+        if object_id in self._pending or object_id in self._store:
+            return one
+        if self._similar.is_many(one):
+            return combined(one)
+        self._similar.know(one.about.uid, one.reason, one.time)
+        return one
+
+    def _is_combined(self, one: Occurrence) -> bool:
+        """Whether an earlier leader has told of an occurrence together with others."""
+        present = self._store.get(event_of(combined(one)))
+        return present is not None and decided_at(present.document) >= one.time
+
+    def _know(self, document: Mapping[str, Any]) -> None:
+        """Count an event of an earlier leader among those that are like it."""
+        uid, reason = at(document, "involvedObject", "uid"), str(document.get("reason") or "")
+        self._similar.know(str(uid or ""), reason, decided_at(document))
 
     def _note_event(self, object_id: ObjectId, json: bytes | None) -> None:
         """See `Store.logged`."""
@@ -260,7 +301,7 @@ class EventRecorder:
             return None
         shown = self._store.get(object_id)
         present = shown.document if shown is not None else None
-        if present is not None and decided_at(present) >= one.latest.time:
+        if present is not None and decided_at(present) >= one.latest.time and not one.latest.counts_all:
             return None
         document = event(object_id, one, present, self._clock.now())
         return logged_write(object_id, document, self._meta(object_id))

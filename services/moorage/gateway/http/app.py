@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from moorage.gateway.admission.feature_gates import warning_header
 from moorage.gateway.configuration import Configured, FirstContent
 from moorage.gateway.controllers.controllers import Controllers
 from moorage.gateway.controllers.events import EventRecorder
@@ -199,7 +200,9 @@ class _Endpoints:
             found = definitions.answer(request, parts, self._backend)
             if found is not None:
                 return found
-        return await self._api.handle(request, paths.parse(group, version, parts))
+        path = paths.parse(group, version, parts)
+        request.state.deprecation = path.kind.definition.deprecation
+        return await self._api.handle(request, path)
 
     async def root(self, _: Request) -> Response:
         """`/`: the paths of everything."""
@@ -284,6 +287,8 @@ def _guarded(gateway: Gateway, verb: str, handler: Handler) -> Handler:
         except Exception:  # noqa: BLE001 - after any error the caller gets an answer, and the log gets the trace
             _log.exception("gateway.request_failed", method=request.method, path=request.url.path)
             response = answers.failure(request, StatusError(500, "the gateway failed on this request; see its log"))
+        if text := getattr(request.state, "deprecation", ""):  # also beside an error, and before other warnings
+            response.raw_headers.insert(0, (b"warning", warning_header(text).encode()))
         # Everything is for its caller alone, and may be another the next moment.
         response.headers.setdefault("cache-control", "no-cache, private")
         gateway.metrics.requests.labels(request.method, verb, str(response.status_code)).inc()

@@ -37,6 +37,7 @@ DEFINITIONS: Final[Mapping[str, Callable[[Mapping[str, Data]], Data]]] = {
         for package, kind in (
             *((_APPS, kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")),
             ("io.k8s.api.batch.v1", "Job"),
+            ("io.k8s.api.core.v1", "ReplicationController"),
         )
     },
     "io.k8s.api.policy.v1.PodDisruptionBudgetStatus": lambda _: {

@@ -22,7 +22,17 @@ def native() -> Data:
     for name, texts in _read("descriptions").items():
         for field, text in texts.items() if name in definitions else ():
             (definitions[name]["fields"][field] if field else definitions[name])["description"] = text
+    for definition in definitions.values():
+        for said in definition.get("fields", {}).values():
+            if values := said.get("enum"):
+                said["description"] = _with_values(said.get("description", ""), values)
     return found
+
+
+def _with_values(text: str, values: list[str]) -> str:
+    """A description that names the values that a field may have: kubectl 1.20 shows nothing else of them."""
+    listed = "".join(f'\n - `"{one}"`' for one in values)
+    return f"{text}\n\nPossible enum values:{listed}".strip()
 
 
 @cache

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from moorage.core.apimachinery.durations import age, human
+from moorage.core.apimachinery.selectors import as_label_selector
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.printing.columns import (
     NONE,
@@ -50,6 +51,7 @@ def selector_text(selector: Any) -> str:
     """A label selector in one line: `app=web,tier in (a,b)`. `<none>` if there is none."""
     if not isinstance(selector, Mapping):
         return NONE
+    selector = as_label_selector(selector)
     labels = selector.get("matchLabels") or {}
     parts = [f"{key}={value}" for key, value in sorted(labels.items())]
     for one in selector.get("matchExpressions") or ():
@@ -203,3 +205,26 @@ def external_ip(found: Object) -> str:
         named = [str(one.get("ip") or one.get("hostname")) for one in known] + named
         return ",".join(named) or "<pending>"
     return ",".join(named) or NONE
+
+
+# Volumes and endpoints
+
+_ACCESS_MODES: Final = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+_MOST: Final = 3  # addresses or ports that are shown
+
+
+def access_modes(modes: Any) -> str:
+    """The access modes of a volume in short: `RWO,ROX`."""
+    found = modes if isinstance(modes, list) else []
+    return ",".join(short for mode, short in _ACCESS_MODES.items() if mode in found)
+
+
+def first_of(found: list[str], most: int = _MOST) -> str:
+    """The first few of some texts, and how many more there are: `a,b,c + 1 more...`."""
+    more = f" + {len(found) - most} more..." if len(found) > most else ""
+    return ",".join(found[:most]) + more

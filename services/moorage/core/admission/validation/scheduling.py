@@ -39,16 +39,21 @@ def affinity(spec: Fields, path: str) -> Iterator[FieldError]:
     nodes = inner(found, "nodeAffinity")
     at = f"{path}.nodeAffinity"
     if (selector := object_in(nodes, _REQUIRED)) is not None:
-        where = f"{at}.{_REQUIRED}.nodeSelectorTerms"
-        if not listed(selector, "nodeSelectorTerms"):
-            yield required(where, "must have at least one node selector term")
-        for term, term_path in objects(selector, "nodeSelectorTerms", where):
-            yield from _node_term(term, term_path, strict=True)
+        yield from node_selector(selector, f"{at}.{_REQUIRED}")
     for term, term_path in objects(nodes, _PREFERRED, f"{at}.{_PREFERRED}"):
         yield from _weight(term, term_path)
         yield from _node_term(inner(term, "preference"), f"{term_path}.preference", strict=False)
     for field in ("podAffinity", "podAntiAffinity"):
         yield from _pods(inner(found, field), f"{path}.{field}")
+
+
+def node_selector(selector: Fields, path: str) -> Iterator[FieldError]:
+    """The errors of a selector of nodes."""
+    where = f"{path}.nodeSelectorTerms"
+    if not listed(selector, "nodeSelectorTerms"):
+        yield required(where, "must have at least one node selector term")
+    for term, term_path in objects(selector, "nodeSelectorTerms", where):
+        yield from _node_term(term, term_path, strict=True)
 
 
 def _weight(term: Fields, path: str) -> Iterator[FieldError]:

@@ -1,7 +1,8 @@
-"""Validation of PersistentVolumeClaims and StorageClasses, and of changes to them, as Kubernetes 1.37 has it."""
+"""Validation of PersistentVolumes, claims on them and StorageClasses, and of changes, as Kubernetes 1.37 has it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ from moorage.core.admission.validation.fields import (
     qualified_name,
     text,
 )
+from moorage.core.admission.validation.scheduling import node_selector
+from moorage.core.admission.validation.volumes import PERSISTENT_SOURCES, persistent_source
 from moorage.core.apimachinery.field_errors import (
     FieldError,
     duplicate,
@@ -32,9 +35,45 @@ _MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOnc
 _ALONE: Final = "ReadWriteOncePod"
 _VOLUME_MODES: Final = ("Block", "Filesystem")
 _RECLAIM: Final = ("Delete", "Retain")
+_RECLAIM_VOLUME: Final = ("Delete", "Recycle", "Retain")
 _BINDING: Final = ("Immediate", "WaitForFirstConsumer")
 _FIXED: Final = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode", "allowedTopologies")
 _LEFT_OPEN: Final = ("storageClassName", "volumeName")
+
+
+def validate_volume(document: Mapping[str, Any]) -> list[FieldError]:
+    """Validate the spec of a persistent volume."""
+    spec = inner(document, "spec")
+    name, of_attributes = text(spec, "storageClassName"), spec.get("volumeAttributesClassName")
+    return [
+        *_modes_of_volume(spec),
+        *_capacity(inner(spec, "capacity")),
+        *known(text(spec, "persistentVolumeReclaimPolicy"), "spec.persistentVolumeReclaimPolicy", _RECLAIM_VOLUME),
+        *_node_affinity(spec),
+        *persistent_source(spec, "spec"),
+        *(dns_subdomain(name, "spec.storageClassName") if name else ()),
+        *known(text(spec, "volumeMode"), "spec.volumeMode", _VOLUME_MODES),
+        *(_attributes_class(of_attributes, spec) if isinstance(of_attributes, str) else ()),
+    ]
+
+
+def validate_volume_update(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+    """Validate a change of a persistent volume: what it consists of stays.
+
+    Args:
+        before: the volume as it is shown.
+        after: the volume as it is wanted.
+    """
+    earlier, later = inner(before, "spec"), inner(after, "spec")
+    found = []
+    if _sources(earlier) != _sources(later):
+        rule = "spec.persistentvolumesource is immutable after creation"
+        found.append(forbidden("spec.persistentvolumesource", rule))
+    if earlier.get("volumeMode") != later.get("volumeMode"):
+        found.append(invalid("volumeMode", later.get("volumeMode"), "field is immutable"))
+    if earlier.get("volumeAttributesClassName") is not None and later.get("volumeAttributesClassName") is None:
+        found.append(forbidden("spec.volumeAttributesClassName", "update from non-nil value to nil is forbidden"))
+    return found
 
 
 def validate_claim(document: Mapping[str, Any]) -> list[FieldError]:
@@ -86,6 +125,57 @@ def validate_claim_update(before: Mapping[str, Any], after: Mapping[str, Any]) -
         return []
     what = "resources.requests and volumeAttributesClassName for bound claims"
     return [forbidden("spec", f"spec is immutable after creation except {what}")]
+
+
+def _modes_of_volume(spec: Fields) -> Iterator[FieldError]:
+    path, modes = "spec.accessModes", listed(spec, "accessModes")
+    if not modes:
+        yield required(path)
+    yield from (not_supported(path, mode, _MODES) for mode in modes if mode not in _MODES)
+    if _ALONE in modes and {*modes} & {*_MODES} != {_ALONE}:
+        yield forbidden(path, f"may not use {_ALONE} with other access modes")
+
+
+def _capacity(capacity: Fields) -> Iterator[FieldError]:
+    path = "spec.capacity"
+    if not capacity:
+        yield required(path)
+    if set(capacity) != {"storage"}:
+        shown = {name: canonical_text(value) for name, value in sorted(capacity.items()) if quantity(value) is not None}
+        yield not_supported(path, shown or None, ("storage",))
+    for name, value in sorted(capacity.items()):
+        found = quantity(value)
+        if found is None:
+            continue
+        if found < 0:
+            yield invalid(f"{path}[{name}]", math.ceil(found), "must be a valid resource quantity")
+        if found <= 0:
+            yield invalid(f"{path}[{name}]", canonical_text(value), "must be greater than zero")
+
+
+def _node_affinity(spec: Fields) -> Iterator[FieldError]:
+    found, path = object_in(spec, "nodeAffinity"), "spec.nodeAffinity.required"
+    if found is None:
+        return
+    if (wanted := object_in(found, "required")) is None:
+        yield required(path, "must specify required node constraints")
+    else:
+        yield from node_selector(wanted, path)
+
+
+def _attributes_class(name: str, spec: Fields) -> Iterator[FieldError]:
+    path = "spec.volumeAttributesClassName"
+    yield from dns_subdomain(name, path) if name else [required(path, "an empty string is disallowed")]
+    if object_in(spec, "csi") is None:
+        yield required("spec.csi", "has to be specified when using volumeAttributesClassName")
+
+
+def _sources(spec: Fields) -> dict[str, Any]:
+    """What a volume consists of. A secret that is needed to make it larger may still be named."""
+    found = {field: spec[field] for field in PERSISTENT_SOURCES if spec.get(field) is not None}
+    if isinstance(found.get("csi"), Mapping):
+        found["csi"] = {key: one for key, one in found["csi"].items() if key != "controllerExpandSecretRef"}
+    return found
 
 
 def _access_modes(spec: Fields) -> Iterator[FieldError]:

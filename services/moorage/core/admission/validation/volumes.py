@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from posixpath import normpath
 from typing import Final
 
 from moorage.core.admission.validation.container_fields import (
@@ -11,7 +12,15 @@ from moorage.core.admission.validation.container_fields import (
     path_below,
     resource_reference,
 )
-from moorage.core.admission.validation.fields import Fields, dns_label, file_mode, object_in, objects, text
+from moorage.core.admission.validation.fields import (
+    Fields,
+    dns_label,
+    dns_subdomain,
+    file_mode,
+    object_in,
+    objects,
+    text,
+)
 from moorage.core.apimachinery.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from moorage.core.apimachinery.quantities import parse_quantity
 
@@ -48,6 +57,32 @@ _SOURCES: Final = (
     "image",
 )
 """In the order in which Kubernetes looks at them: the first one counts, and others are forbidden."""
+
+PERSISTENT_SOURCES: Final = (
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+)
+"""The sources of persistent volumes, in the order in which Kubernetes looks at them."""
 
 _HOST_PATH_TYPES: Final = (
     "",
@@ -93,6 +128,55 @@ def validate_volumes(spec: Fields, path: str) -> tuple[Mountable, list[FieldErro
             found[name] = volume
         errors += wrong
     return Mountable(found), errors
+
+
+def persistent_source(spec: Fields, path: str) -> Iterator[FieldError]:
+    """The errors of what a persistent volume consists of.
+
+    Args:
+        spec: of the volume.
+        path: of the spec.
+    """
+    named = [field for field in PERSISTENT_SOURCES if object_in(spec, field) is not None]
+    for number, field in enumerate(named):
+        # As in Kubernetes, a flexible volume is not held to be one too many, and one name is spelled otherwise.
+        if number and field != "flexVolume":
+            where = f"{path}.{'cephFS' if field == 'cephfs' else field}"
+            yield forbidden(where, "may not specify more than 1 volume type")
+        else:
+            yield from _PERSISTENT_RULES.get(field, _anything)(object_in(spec, field) or {}, f"{path}.{field}")
+            if field == "local" and object_in(spec, "nodeAffinity") is None:
+                yield required(f"{path}.nodeAffinity", "Local volume requires node affinity")
+    if not named:
+        yield required(path, "must specify a volume type")
+    policy, where = text(spec, "persistentVolumeReclaimPolicy"), text(object_in(spec, "hostPath") or {}, "path")
+    if policy == "Recycle" and where and normpath(where).lstrip("/") == "" and where.startswith("/"):
+        rule = "may not be 'recycle' for a hostPath mount of '/'"
+        yield forbidden(f"{path}.persistentVolumeReclaimPolicy", rule)
+
+
+def _anything(_: Fields, __: str) -> Iterator[FieldError]:
+    """No errors: of a source that Moorage's users are not known to write, only its presence counts."""
+    return iter(())
+
+
+def _local(source: Fields, path: str) -> Iterator[FieldError]:
+    where = text(source, "path")
+    if not where:
+        yield required(f"{path}.path")
+    elif ".." in where.split("/"):
+        yield invalid(f"{path}.path", where, "must not contain '..'")
+
+
+def _driver(source: Fields, path: str) -> Iterator[FieldError]:
+    driver = text(source, "driver")
+    yield from dns_subdomain(driver.lower(), f"{path}.driver") if driver else [required(f"{path}.driver")]
+    yield from _present(source, path, "volumeHandle")
+    for field in _SECRETS:
+        if (secret := object_in(source, field)) is not None:
+            for part in ("name", "namespace"):
+                value = text(secret, part)
+                yield from dns_label(value, f"{path}.{field}.{part}") if value else [required(f"{path}.{field}.{part}")]
 
 
 def _source(volume: Fields, path: str) -> Iterator[FieldError]:
@@ -174,3 +258,15 @@ _RULES: Final[dict[str, Callable[[Fields, str], Iterator[FieldError]]]] = {
     "persistentVolumeClaim": lambda source, path: _present(source, path, "claimName"),
     "downwardAPI": _own_fields,
 }
+_PERSISTENT_RULES: Final[dict[str, Callable[[Fields, str], Iterator[FieldError]]]] = {
+    "hostPath": _host_path,
+    "nfs": _network_share,
+    "local": _local,
+    "csi": _driver,
+}
+_SECRETS: Final = (
+    "controllerPublishSecretRef",
+    "controllerExpandSecretRef",
+    "nodePublishSecretRef",
+    "nodeExpandSecretRef",
+)

@@ -58,6 +58,23 @@ def validate_replica_set(document: Mapping[str, Any]) -> list[FieldError]:
     return [*found, *_selected_template(spec, "replicaset", "ReplicaSet", empty_is_said_of="deployment")]
 
 
+def validate_replication_controller(document: Mapping[str, Any]) -> list[FieldError]:
+    """Validate the spec of a replication controller."""
+    spec = inner(document, "spec")
+    selector, template, at = inner(spec, "selector"), object_in(spec, "template"), "spec.template"
+    found = [*not_negative(spec, "spec", "minReadySeconds")]
+    if not selector:
+        found.append(required("spec.selector"))
+    found += not_negative(spec, "spec", "replicas")
+    if template is None:
+        return [*found, required(at)]
+    labels = inner(template, "metadata").get("labels")
+    if not selector.items() <= (labels or {}).items():
+        shown = dict(sorted(labels.items())) if isinstance(labels, Mapping) else None
+        found.append(invalid(f"{at}.metadata.labels", shown, _UNMATCHED))
+    return [*found, *validate_pod_template(template, at), *_runs_for_ever(spec, "ReplicationController")]
+
+
 def validate_stateful_set(document: Mapping[str, Any]) -> list[FieldError]:
     """Validate the spec of a stateful set."""
     spec = inner(document, "spec")

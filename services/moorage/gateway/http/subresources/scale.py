@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from moorage.core.admission.machine_sets import wanted_replicas
 from moorage.core.apimachinery.field_errors import FieldError, invalid
+from moorage.core.apimachinery.selectors import as_label_selector
 from moorage.gateway import errors
 from moorage.gateway.errors import shorten
 from moorage.gateway.http.messages import bodies
@@ -99,6 +100,7 @@ def _part(metadata: Any, name: str) -> Any:
 
 def _selector(selector: Mapping[str, Any]) -> str:
     """A label selector as text, in the form that `kubectl -l` accepts."""
+    selector = as_label_selector(selector)
     parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
     for requirement in selector.get("matchExpressions") or ():
         key, values = requirement.get("key", ""), ",".join(sorted(requirement.get("values") or ()))

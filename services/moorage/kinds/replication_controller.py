@@ -1,0 +1,71 @@
+"""`ReplicationController` (v1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from moorage.kinds.families.controllers import ControllerKind
+from moorage.kinds.printing.columns import AGE, text
+from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, SELECTOR, number
+
+if TYPE_CHECKING:
+    from moorage.core.admission.feature_gates import FeatureGates
+    from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.controllers import Counts
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
+    from moorage_schemas.resources.workloads import ReplicationController
+
+
+class ReplicationControllerKind(ControllerKind["ReplicationController"]):
+    """A replication controller: the older form of a replica set, whose selector consists of labels alone."""
+
+    group = ""
+    kind = "ReplicationController"
+    plural = "replicationcontrollers"
+    singular = "replicationcontroller"
+    short_names = ("rc",)
+    order = 35
+    scaled = True
+    shown_zeros = frozenset({"replicas"})
+    field_selectors: ClassVar[Mapping[str, str]] = {"status.replicas": "0"}
+    api_columns = (
+        number("Desired", "spec", "replicas")._replace(cell=text("spec", "replicas", default="1")),
+        number("Current", "status", "replicas"),
+        number("Ready", "status", "readyReplicas"),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    )
+
+    @property
+    def model(self) -> type[ReplicationController]:
+        """See `Kind`."""
+        from moorage_schemas.resources.workloads import ReplicationController
+
+        return ReplicationController
+
+    def created(self, document: dict[str, Any], gates: FeatureGates) -> dict[str, Any]:
+        """See `Kind`. What it selects stays, also if the labels of its template change later."""
+        from moorage.core.admission.field_defaults import selecting_by_template
+
+        return selecting_by_template(super().created(document, gates))
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.workloads import validate_replication_controller
+
+        return validate_replication_controller(document)
+
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        """See `Kind`. Unlike that of the controllers of the group apps, its selector may change."""
+        return []
+
+    def counted(self, counts: Counts, resource: ResourceDeclared, records: Records) -> Document:
+        """See `ControllerKind`."""
+        return {**super().counted(counts, resource, records), "fullyLabeledReplicas": counts.replicas}
+
+
+KIND = ReplicationControllerKind()
