@@ -65,6 +65,12 @@ class Affinity(OpenModel):
     node_affinity: NodeAffinity | None = None
 
 
+class SchedulingGate(OpenModel):
+    """Something that has to happen before a pod is placed."""
+
+    name: str = ""
+
+
 class PodSpec(OpenModel):
     """`spec` of a pod."""
 
@@ -79,6 +85,7 @@ class PodSpec(OpenModel):
     host_network: bool = False
     priority: int | None = None
     scheduler_name: str = ""
+    scheduling_gates: list[SchedulingGate] | None = None
 
 
 class Pod(Resource):

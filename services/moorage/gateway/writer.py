@@ -15,6 +15,7 @@ from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.admission.field_defaults import in_stored_form, with_field_defaults
 from moorage.core.apimachinery.field_errors import FieldError
 from moorage.core.apimachinery.quantities import QuantityError
+from moorage.core.apimachinery.unstructured import at
 from moorage.gateway import errors
 from moorage.gateway.admission import defaults, deletion, made_pods, taint_edits, validation
 from moorage.gateway.admission.deletion import Deleted, DeleteOptions
@@ -383,11 +384,13 @@ class Writer:
         async with self._locks.held(object_id):
             self._ensure_writable()
             shown = self._shown(kind, object_id)
-            made_pods.check_unbound(shown.document, uid)
             if made_pods.is_made(object_id, self._store.tables):
+                made_pods.check_unbound(shown.document, uid)
                 await self._order(object_id, "bind", caller, node=node, dry_run=dry_run)
-            elif not dry_run:
-                stored = self._declared(kind, object_id)
+                return
+            stored = self._declared(kind, object_id)
+            made_pods.check_unbound(shown.document, uid, str(at(stored.object, "spec", "nodeName") or ""))
+            if not dry_run:
                 bound = {**stored.object, "spec": {**(stored.object.get("spec") or {}), "nodeName": node}}
                 declared = stored.model_copy(update={"object": bound, "version": stored.version + 1})
                 await self._write(kind, object_id, declared, "bind", caller)

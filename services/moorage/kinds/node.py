@@ -143,6 +143,11 @@ class NodeKind(Target["Node"]):
 
         return role_taints(resource.metadata.labels, resource.spec.taints or ())
 
+    def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterator[str]:
+        """See `Kind`."""
+        if at(document, "spec", "externalID"):
+            yield "spec.externalID: this field is deprecated, and is unused by Kubernetes"
+
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
         """See `Kind`."""
         from moorage.kinds.pod import pod_status

@@ -28,6 +28,22 @@ async def test_what_is_left_out_is_shown_with_its_default() -> None:
     assert "strategy" not in stored(gateway, "Deployment/default/web")["spec"]
 
 
+async def test_a_nodes_room_is_its_capacity_and_an_old_account_field_is_an_alias() -> None:
+    gateway = Fixture()
+    capacity = {"cpu": "2", "memory": "1Gi"}
+    node = {"metadata": {"name": "n1"}, "spec": {"externalID": "x"}, "status": {"capacity": capacity}}
+    made = await gateway.call("POST", "/api/v1/nodes", node)
+    assert made.json()["status"]["allocatable"] == capacity
+    assert "spec.externalID: this field is deprecated" in made.headers["warning"]
+    for field in ("serviceAccountName", "serviceAccount"):
+        body = {
+            "metadata": {"name": field.lower()},
+            "spec": {"containers": [{"name": "c", "image": "a"}], field: "robot"},
+        }
+        spec = (await gateway.ok("POST", "/api/v1/namespaces/default/pods", body))["spec"]
+        assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("robot", "robot")
+
+
 async def test_writing_back_what_was_read_changes_nothing() -> None:
     gateway, shown = await made()
     before = stored(gateway, "Deployment/default/web")

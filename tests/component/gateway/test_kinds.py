@@ -362,7 +362,7 @@ async def test_scale_reads_and_changes_the_number_alone() -> None:
     assert (stale.status_code, stale.json()["reason"]) == (409, "Conflict")
     assert (await gateway.ok("PATCH", path, {"spec": {"replicas": 1}}))["spec"] == {"replicas": 1}
     # Go clients leave a zero out.
-    assert (await gateway.ok("PUT", path, {"metadata": {"name": "web"}, "spec": {}}))["spec"] == {"replicas": 0}
+    assert (await gateway.ok("PUT", path, {"metadata": {"name": "web"}, "spec": {}}))["spec"] == {}
     now = await gateway.ok("GET", f"{DEPLOYMENTS}/web")
     assert now["spec"] == {**made["spec"], "replicas": 0}
     assert now["metadata"]["generation"] == 4
@@ -451,7 +451,7 @@ async def test_the_status_of_a_node_is_changed_by_itself() -> None:
     made = await gateway.ok("POST", NODES, node(unschedulable=True))
     body = {"status": {"capacity": {"cpu": "4"}, "conditions": [{"type": "Mine"}]}, "spec": {"unschedulable": False}}
     after = await gateway.ok("PATCH", f"{NODES}/n1/status", body)
-    assert after["status"] == {"capacity": {"cpu": "4"}}
+    assert after["status"] == {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}}
     assert after["spec"]["unschedulable"] is True
     assert after["metadata"]["generation"] == 1
     assert (await gateway.ok("GET", f"{NODES}/n1/status")) == after

@@ -396,6 +396,34 @@ async def test_a_bare_pod_is_bound_once() -> None:
     )
 
 
+async def test_a_pod_that_was_bound_a_moment_ago_cannot_be_bound_again() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", PODS, pod("p1", schedulerName="mine"))
+    place(gateway, "p1", node="")
+    assert (await gateway.call("POST", f"{PODS}/p1/binding", binding("p1"))).status_code == 201
+    assert "nodeName" not in (await gateway.ok("GET", f"{PODS}/p1"))["spec"], "placement has not confirmed it yet"
+    assert (await gateway.call("POST", f"{PODS}/p1/binding", binding("p1"))).status_code == 409
+
+
+async def test_a_gated_pod_cannot_be_bound() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", PODS, pod("p1", schedulingGates=[{"name": "a"}]))
+    answer = await gateway.call("POST", f"{PODS}/p1/binding", binding("p1"))
+    assert answer.status_code == 409
+    assert "pod p1 has non-empty .spec.schedulingGates" in answer.json()["message"]
+
+
+@pytest.mark.parametrize("subresource", ["binding", "eviction"])
+async def test_an_order_names_its_pod(subresource: str) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", PODS, pod("p1", schedulerName="mine"))
+    answer = await gateway.call("POST", f"{PODS}/p1/{subresource}", {})
+    assert (answer.status_code, answer.json()["message"]) == (
+        400,
+        f"name in URL does not match name in {subresource.capitalize()} object",
+    )
+
+
 async def test_a_controllers_pod_is_bound_by_an_order() -> None:
     gateway = await serving("a", "b", node="")
     await gateway.call("POST", f"{PODS}/a/binding", binding("a"))

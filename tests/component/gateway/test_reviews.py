@@ -55,6 +55,21 @@ async def test_who_the_caller_is() -> None:
         ("POST", f"{AUTHORIZATION}/selfsubjectaccessreviews", {"spec": {**ASKED, **PATHS}}, 422, "Invalid"),
         ("POST", f"{AUTHORIZATION}/subjectaccessreviews", {"spec": ASKED}, 422, "Invalid"),
         ("POST", f"{AUTHORIZATION}/selfsubjectaccessreviews", {"spec": 7}, 400, "BadRequest"),
+        (
+            "POST",
+            f"{AUTHORIZATION}/selfsubjectaccessreviews",
+            {"metadata": {"name": "a"}, "spec": PATHS},
+            422,
+            "Invalid",
+        ),
+        ("POST", f"{AUTHORIZATION}/selfsubjectrulesreviews", {"spec": {}}, 400, "BadRequest"),
+        (
+            "POST",
+            f"{AUTHORIZATION}/namespaces/b/localsubjectaccessreviews",
+            {"spec": {**ASKED, "user": "a"}},
+            422,
+            "Invalid",
+        ),
         ("POST", WHOAMI, {"kind": "Pod", "apiVersion": "v1"}, 400, "BadRequest"),
         ("POST", WHOAMI, [], 400, "BadRequest"),
         ("GET", WHOAMI, None, 405, "MethodNotAllowed"),
@@ -86,7 +101,9 @@ async def test_somebody_else_may_do_nothing_and_is_told_why() -> None:
     path = f"{AUTHORIZATION}/selfsubjectaccessreviews"
     found = await gateway.ok("POST", path, {"spec": ASKED}, headers=BOB)
     assert found["status"] == {"allowed": False, "reason": "there is no other user than moorage:admin"}
-    rules = await gateway.ok("POST", f"{AUTHORIZATION}/selfsubjectrulesreviews", {"spec": {}}, headers=BOB)
+    rules = await gateway.ok(
+        "POST", f"{AUTHORIZATION}/selfsubjectrulesreviews", {"spec": {"namespace": "a"}}, headers=BOB
+    )
     assert rules["status"]["resourceRules"] == []
     assert (await gateway.ok("GET", "/api/v1", headers=BOB))["kind"] == "APIResourceList", "clients look names up first"
 

@@ -68,6 +68,78 @@ async def test_an_image_a_deadline_and_more_tolerations_may_change() -> None:
     assert len(changed["tolerations"]) == len(more)
 
 
+GATED = {
+    "schedulingGates": [{"name": "a"}],
+    "nodeSelector": {"a": "b"},
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "x", "operator": "Exists"}]}]
+            }
+        }
+    },
+}
+
+
+def terms(*keys: str, of: int = 1) -> Json:
+    """The change of a pod's required node affinity to terms with these keys."""
+    wanted = [{"matchExpressions": [{"key": key, "operator": "Exists"} for key in keys]}] * of
+    return {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": wanted}}}
+    }
+
+
+async def test_the_nodes_of_a_gated_pod_may_become_fewer() -> None:
+    gateway = Fixture()
+    await made(gateway, **GATED)
+    for patch in ({"nodeSelector": {"c": "d"}}, terms("x", "y")):
+        await gateway.ok("PATCH", f"{PODS}/p1", {"spec": patch})
+    spec = (await gateway.ok("GET", f"{PODS}/p1"))["spec"]
+    assert spec["nodeSelector"] == {"a": "b", "c": "d"}
+    assert spec["affinity"] == terms("x", "y")["affinity"]
+
+
+_TERMS = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+_Y = '{"MatchExpressions":[{"Key":"y","Operator":"Exists","Values":null}],"MatchFields":null}'
+
+
+@pytest.mark.parametrize(
+    ("patch", "field", "message"),
+    [
+        ({"nodeSelector": {"a": "c"}}, "spec.nodeSelector", 'Invalid value: {"a":"c"}: only additions'),
+        ({"nodeSelector": None}, "spec.nodeSelector", "Invalid value: null: only additions"),
+        ({"affinity": None}, _TERMS, "Invalid value: null: no additions/deletions"),
+        (terms("y", of=2), _TERMS, f"Invalid value: [{_Y},{_Y}]: no additions/deletions"),
+        (terms("y"), f"{_TERMS}[0]", f"Invalid value: {_Y}: only additions are allowed"),
+    ],
+)
+async def test_the_nodes_of_a_gated_pod_may_not_become_others(patch: Json, field: str, message: str) -> None:
+    gateway = Fixture()
+    await made(gateway, **GATED)
+    ((where, said),) = causes(await gateway.call("PATCH", f"{PODS}/p1", {"spec": patch}))
+    assert where == field
+    assert said.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "message"),
+    [
+        (
+            {"metadata": {"ownerReferences": [{"apiVersion": "a/b/c", "kind": "K", "name": "n", "uid": "u"}]}},
+            "metadata.ownerReferences[0].apiVersion",
+            'Invalid value: "a/b/c": must be <group>/<version> or <version>',
+        ),
+        ({"spec": {"podCIDR": "x"}}, "spec.podCIDRs[0]", 'Invalid value: "x": must be a valid CIDR value'),
+    ],
+)
+async def test_a_flaw_of_a_node_is_named(body: Json, field: str, message: str) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}})
+    ((where, said),) = causes(await gateway.call("PATCH", "/api/v1/nodes/n1", body))
+    assert where == field
+    assert said.startswith(message)
+
+
 async def test_a_changed_selector_is_named_beside_the_rules_that_the_change_breaks() -> None:
     gateway = Fixture()
     await gateway.ok("POST", DEPLOYMENTS, deployment())

@@ -133,7 +133,15 @@ async def test_a_watch_ends_with_its_timeout_and_a_bookmark() -> None:
     lines = [orjson.loads(line) for line in answer.content.splitlines()]
     assert [line["type"] for line in lines] == ["ADDED", "BOOKMARK", "BOOKMARK"]
     assert lines[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
-    assert int(lines[2]["object"]["metadata"]["resourceVersion"]) == await version(gateway)
+    assert lines[2]["object"]["metadata"] == {"resourceVersion": str(await version(gateway))}
+
+
+async def test_no_bookmark_is_sent_to_a_client_that_does_not_take_them() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", NODES, node())
+    query = "watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+    answer = await gateway.call("GET", f"{NODES}?{query}")
+    assert [orjson.loads(line)["type"] for line in answer.content.splitlines()] == ["ADDED"]
 
 
 async def test_one_object_can_be_watched_by_its_path() -> None:

@@ -102,6 +102,22 @@ def test_a_pod_of_another_scheduler_waits_until_it_is_bound() -> None:
     world.check()
 
 
+def test_a_gated_pod_waits_until_all_its_gates_are_gone() -> None:
+    world = NodeWorld("n1")
+    world.declare("Pod", "gated", pod_spec(schedulingGates=[{"name": "example.com/a"}, {"name": "example.com/b"}]))
+    world.flow.run()
+    waiting = world.pods()["gated"]
+    assert (waiting.state, waiting.reason) == (PlacementState.PENDING, "SchedulingGated")
+    world.declare("Pod", "gated", pod_spec(schedulingGates=[{"name": "example.com/b"}]))
+    world.node("n2")
+    world.flow.run()
+    assert world.pods()["gated"].state is PlacementState.PENDING
+    world.declare("Pod", "gated", pod_spec())
+    world.flow.run()
+    assert world.pods()["gated"].state is PlacementState.PLACED
+    world.check()
+
+
 def test_a_controllers_pod_of_another_scheduler_is_bound_by_order() -> None:
     world = NodeWorld("n1", "n2")
     web(world, template=ELSEWHERE)

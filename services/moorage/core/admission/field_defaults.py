@@ -193,6 +193,8 @@ def _pod(spec: _Object) -> _Object:
 
 def _pod_spec(spec: _Object) -> _Object:
     found = _filled(spec, _POD)
+    if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
+        found |= {"serviceAccountName": account, "serviceAccount": account}  # the older field is an alias
     for field in _CONTAINERS:
         found = _each(found, field, _container)
     return _each(found, "volumes", _volume)
@@ -200,6 +202,11 @@ def _pod_spec(spec: _Object) -> _Object:
 
 def _on_host(container: _Object) -> _Object:
     return _each(container, "ports", lambda port: _filled(port, {"hostPort": port.get("containerPort")}))
+
+
+def _node(status: _Object) -> _Object:
+    capacity = status.get("capacity")
+    return _filled(status, {"allocatable": capacity}) if isinstance(capacity, dict) else status
 
 
 def _template(spec: _Object) -> _Object:
@@ -470,6 +477,7 @@ _KINDS: Final[Mapping[str, Callable[[_Object], _Object]]] = {
     "Lease": _of_top({"spec": {}}),
     "Secret": lambda secret: _filled(with_texts_as_data(secret), {"type": "Opaque"}),
     "StorageClass": _of_top({"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}),
+    "Node": lambda node: _within(node, "status", _node),
     "Pod": _with_spec(_pod),
     "Deployment": _with_spec(_deployment),
     "ReplicaSet": _with_spec(_replica_set),

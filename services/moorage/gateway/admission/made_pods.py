@@ -111,23 +111,26 @@ def _template_part(pod: Mapping[str, Any]) -> tuple[Any, ...]:
     return whole.get("spec"), metadata.get("ownerReferences") or [], metadata.get("finalizers") or []
 
 
-def check_unbound(pod: Mapping[str, Any], uid: str) -> None:
+def check_unbound(pod: Mapping[str, Any], uid: str, ordered: str = "") -> None:
     """Check that a pod may be bound to a node.
 
     Args:
         pod: the pod as it is shown.
         uid: of the pod that is meant; empty for any of that name.
+        ordered: the node that it was bound to a moment ago; empty for none.
 
     Raises:
-        StatusError: 409 if it has a node, is being deleted, or is another pod.
+        StatusError: 409 if it has a node, is gated, is being deleted, or is another pod.
     """
-    name, node = str(pod["metadata"]["name"]), at(pod, "spec", "nodeName")
+    name, node = str(pod["metadata"]["name"]), at(pod, "spec", "nodeName") or ordered
     if uid and uid != pod["metadata"].get("uid"):
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata'].get('uid')}"
     elif is_marked(pod):
         why = f"pod {name} is being deleted, cannot be assigned to a host"
     elif node:
         why = f'pod {name} is already assigned to node "{node}"'
+    elif at(pod, "spec", "schedulingGates"):
+        why = f"pod {name} has non-empty .spec.schedulingGates"
     else:
         return
     raise errors.conflict("", "pods/binding", name, why)

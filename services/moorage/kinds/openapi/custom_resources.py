@@ -104,7 +104,8 @@ def violations(schema: Schema, value: Any, path: str) -> Iterator[FieldError]:
             yield not_supported(path, value, schema.enum)
         return
     if schema.form is Form.TIME and time_flaw(value):
-        yield invalid(path, value, f"{path} in body must be of type date-time: {quote(value)}")
+        rule = f"{path} in body must be of type date-time: {quote(value)}"
+        yield FieldError(path, ErrorKind.TYPE_INVALID, value, rule)
     if schema.enum and value not in schema.enum:
         yield not_supported(path, value, schema.enum)
     yield from _beyond_limits(schema, value, path)

@@ -22,6 +22,7 @@ from moorage.kinds.printing.columns import (
 from moorage_schemas.times import parse_time
 
 UNKNOWN: Final = "<unknown>"
+_GATED: Final = "SchedulingGated"
 
 _OPERATORS: Final = {"In": "in", "NotIn": "notin"}
 
@@ -102,9 +103,11 @@ CREATED: Final = TableColumn("Created At", text("metadata", "creationTimestamp",
 
 
 def pod_phase(found: Object) -> str:
-    """The status of a pod as kubectl shows it: `Terminating`, the reason of its status, or its phase."""
+    """The status of a pod as kubectl shows it: `Terminating`, `SchedulingGated`, its status's reason, or its phase."""
     if at(found, "metadata", "deletionTimestamp"):
         return "Terminating"
+    if condition_field(found, "PodScheduled", "reason") == _GATED:
+        return _GATED
     return str(at(found, "status", "reason") or at(found, "status", "phase") or "Unknown")
 
 

@@ -217,6 +217,15 @@ def test_json_patches() -> None:
     assert (document, patch) == before
 
 
+def test_paths_of_json_patches_that_rfc_6902_does_not_know() -> None:
+    patch = [
+        {"op": "replace", "path": "/a/01", "value": 5},
+        {"op": "test", "path": "/a/+1", "value": 5},
+        {"op": "add", "path": "ignored/b", "value": 1},
+    ]
+    assert json_patch.applied({"a": [1, 2]}, patch) == {"a": [1, 5], "b": 1}
+
+
 _UNPROCESSABLE = "the server rejected our request due to an error in our request"
 
 
@@ -230,6 +239,7 @@ _UNPROCESSABLE = "the server rejected our request due to an error in our request
         ([{"op": "add", "path": "", "value": {}}], 422, _UNPROCESSABLE),
         ([{"op": "erase", "path": "/a"}], 422, _UNPROCESSABLE),
         ([{"op": "copy", "path": "/b"}], 422, _UNPROCESSABLE),
+        ([{"op": "add", "path": "b", "value": 1}], 422, _UNPROCESSABLE),
         ({}, 400, "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"),
         ([1], 400, "error decoding patch: json: cannot unmarshal number into Go value of type handlers.jsonPatchOp"),
         (

@@ -35,7 +35,7 @@ def validate_node_update(before: Mapping[str, Any], after: Mapping[str, Any]) ->
     """
     old, new = inner(before, "spec"), inner(after, "spec")
     found = []
-    if listed(old, "podCIDRs") and listed(old, "podCIDRs") != listed(new, "podCIDRs"):
+    if _ranges(old) and _ranges(old) != _ranges(new):
         found.append(forbidden(_RANGES, 'node updates may not change podCIDR except from "" to valid'))
     if (provider := text(old, "providerID")) and provider != text(new, "providerID"):
         changed = "modified" if text(new, "providerID") else "cleared"
@@ -45,7 +45,8 @@ def validate_node_update(before: Mapping[str, Any], after: Mapping[str, Any]) ->
 
 def _addresses(spec: Fields) -> Iterator[FieldError]:
     versions = []
-    for number, value in enumerate(listed(spec, "podCIDRs")):
+    ranges = _ranges(spec)
+    for number, value in enumerate(ranges):
         try:
             versions.append(ip_network(value, strict=False).version)
         except ValueError:
@@ -53,4 +54,10 @@ def _addresses(spec: Fields) -> Iterator[FieldError]:
             yield invalid(f"{_RANGES}[{number}]", value, rule)
     if len(versions) > len(set(versions)):
         rule = "may specify no more than one CIDR for each IP family"
-        yield invalid(_RANGES, list(listed(spec, "podCIDRs")), rule)
+        yield invalid(_RANGES, ranges, rule)
+
+
+def _ranges(spec: Fields) -> list[Any]:
+    """The addresses of a node's pods. The older field counts if the newer one is left out."""
+    older = text(spec, "podCIDR")
+    return list(listed(spec, "podCIDRs")) or ([older] if older else [])

@@ -19,10 +19,14 @@ _KEPT_TOLERATION: Final = "existing toleration can not be modified except its to
 _FREE: Final = frozenset({"activeDeadlineSeconds", "schedulingGates", "tolerations"})
 _GRACE: Final = "terminationGracePeriodSeconds"
 _DEADLINE: Final = "activeDeadlineSeconds"
+_REQUIREMENTS: Final = ("matchExpressions", "matchFields")
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def validate_pod_update(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
     """Validate a change of a pod. Only images and deadlines may change, tolerations be added, and gates be removed.
+
+    While there are gates, the nodes that it may have may become fewer.
 
     Args:
         before: the pod as it is shown.
@@ -35,7 +39,10 @@ def validate_pod_update(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
     deadline = _deadline(number(old, _DEADLINE), number(new, _DEADLINE))
     if deadline is not None and number(new, _DEADLINE) is not None:
         return [deadline]
-    return [*([deadline] if deadline else []), *_tolerations(old, new), *_gates(old, new), *_others(old, new)]
+    errors = [*([deadline] if deadline else []), *_tolerations(old, new), *_gates(old, new)]
+    if not listed(old, "schedulingGates"):
+        return [*errors, *_others(old, new)]
+    return [*errors, *_selector(old, new), *_affinity(old, new), *_others(old, _with_choice_of(old, new))]
 
 
 def _deadline(old: int | None, new: int | None) -> FieldError | None:
@@ -64,6 +71,62 @@ def _gates(old: Fields, new: Fields) -> Iterator[FieldError]:
         name = text(gate, "name")
         if name not in known:
             yield forbidden(f"{at}.name", f"only deletion is allowed, but found new scheduling gate '{name}'")
+
+
+def _selector(old: Fields, new: Fields) -> Iterator[FieldError]:
+    """While a pod is gated, labels of nodes may be added to those that it needs."""
+    wanted = inner(new, "nodeSelector")
+    if not inner(old, "nodeSelector").items() <= wanted.items():
+        rule = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        yield invalid("spec.nodeSelector", dict(wanted) or None, rule)
+
+
+def _affinity(old: Fields, new: Fields) -> Iterator[FieldError]:
+    """While a pod is gated, its required node affinity may be set, and requirements be added to its terms."""
+    path = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+    known, wanted = _terms(old), _terms(new)
+    if not known:
+        return
+    if len(known) != len(wanted):
+        shown = [_shown_term(one) for one in wanted] or None
+        yield invalid(path, shown, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")
+        return
+    for number_of, (before, after) in enumerate(zip(known, wanted, strict=True)):
+        if not all(_begins(after, before, field) for field in _REQUIREMENTS):
+            yield invalid(
+                f"{path}[{number_of}]", _shown_term(after), "only additions are allowed (no mutations or deletions)"
+            )
+
+
+def _terms(spec: Fields) -> list[Any]:
+    return list(listed(inner(inner(inner(spec, "affinity"), "nodeAffinity"), _REQUIRED), "nodeSelectorTerms"))
+
+
+def _shown_term(term: Fields) -> dict[str, Any]:
+    """A term as a kube-apiserver's messages show it, which have the names of its internal form."""
+    return {
+        field[0].upper() + field[1:]: [
+            {"Key": text(one, "key"), "Operator": text(one, "operator"), "Values": one.get("values")}
+            for one in listed(term, field)
+        ]
+        or None
+        for field in _REQUIREMENTS
+    }
+
+
+def _begins(after: Fields, before: Fields, field: str) -> bool:
+    """Whether a list of requirements begins with those that it had. A term without any matches nothing."""
+    known, wanted = listed(before, field), listed(after, field)
+    if not any(listed(before, one) for one in _REQUIREMENTS):
+        return not wanted
+    return list(wanted[: len(known)]) == list(known)
+
+
+def _with_choice_of(old: Fields, new: Fields) -> dict[str, Any]:
+    """The new spec with the old choice of nodes."""
+    affinity = {**inner(new, "affinity"), "nodeAffinity": inner(inner(old, "affinity"), "nodeAffinity")}
+    said = {field: value for field, value in affinity.items() if value}
+    return {**new, "nodeSelector": old.get("nodeSelector"), "affinity": said}
 
 
 def _others(old: Fields, new: Fields) -> Iterator[FieldError]:

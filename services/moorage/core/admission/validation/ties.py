@@ -41,6 +41,9 @@ def _owners(references: list[OwnerReference]) -> list[FieldError]:
     found: list[FieldError] = []
     controller = ""
     for number, reference in enumerate(references):
+        if (version := reference.api_version).count("/") > 1:
+            rule = "must be <group>/<version> or <version>"
+            found.append(invalid(f"{_OWNERS}[{number}].apiVersion", version, rule))
         for field, value in (
             ("apiVersion", reference.api_version),
             ("kind", reference.kind),

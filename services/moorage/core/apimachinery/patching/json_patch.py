@@ -19,15 +19,18 @@ MOST_OPERATIONS: Final = 10_000
 MOST_COPIED: Final = 3 << 20
 """The bytes of JSON that the operations `copy` of a patch may add, as in Kubernetes."""
 
-_FROM_THE_END: Final = re.compile(r"-[1-9][0-9]*")
+_INDEX: Final = re.compile(r"[+-]?[0-9]+")
+_OTHER_INDEX: Final = re.compile(r"/[+-]|/0[0-9]")
+"""Where a path may have an index that RFC 6902 does not know: signed, or with zeros before it."""
 _TYPES: Final = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
 
 
 def applied(document: Mapping[str, Any], patch: Any) -> Any:
     """The document after a patch, as a new one. The result is what the last operation left, of any type.
 
-    As in Kubernetes, and unlike in RFC 6902, negative indices count from the end of a list, a value that is left out is
-    null, and a field that an object does not have is null to `replace`, `copy` and `test`.
+    As in Kubernetes, and unlike in RFC 6902, indices may have a sign and leading zeros, and negative ones count from
+    the end of a list. What a path has before its first slash is ignored, a value that is left out is null, and a field
+    that an object does not have is null to `replace`, `copy` and `test`.
 
     Raises:
         PatchError: 400 if the patch is not a list of operations, 413 if there are too many, 422 if one of them cannot
@@ -117,7 +120,11 @@ def _strict(operation: Mapping[str, Any], document: Any) -> dict[str, Any]:
     changed = dict(operation)
     op = changed["op"]
     for name in ("path", "from"):
-        if (path := changed.get(name)) and "/-" in path:
+        if (path := changed.get(name)) and not path.startswith("/"):
+            if "/" not in path:
+                raise unprocessable()
+            path = changed[name] = path[path.index("/") :]
+        if path and _OTHER_INDEX.search(path):
             changed[name] = _absolute_path(path, document, is_added=name == "path" and op in {"add", "copy", "move"})
     if op in {"add", "replace"}:
         changed.setdefault("value", None)
@@ -140,8 +147,10 @@ def _absolute_path(path: str, document: Any, *, is_added: bool) -> str:
     place: Any = document
     for number, part in enumerate(parts[1:], 1):
         is_last = number == len(parts) - 1
-        if isinstance(place, list) and _FROM_THE_END.fullmatch(part):
-            index = len(place) + int(part) + (1 if is_last and is_added else 0)
+        if isinstance(place, list) and _INDEX.fullmatch(part):
+            index = int(part)
+            if index < 0:
+                index += len(place) + (1 if is_last and is_added else 0)
             if index < 0:
                 raise unprocessable()
             parts[number] = str(index)

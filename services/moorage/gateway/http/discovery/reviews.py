@@ -49,6 +49,9 @@ class Review:
 
     namespaced: bool = False
 
+    needs_namespace: bool = False
+    """Whether its `spec` has to name a namespace."""
+
     check: Callable[[Document], list[FieldError]] = lambda _: []
     """Returns the errors in its `spec`."""
 
@@ -76,7 +79,7 @@ async def answer(request: Request, review: Review, clock: Clock) -> Response:
     """
     identity = identity_of(request)
     if review.of_others and not identity.is_admin:
-        namespace = str(request.path_params.get("path", "")).split("/")[-2] if review.namespaced else ""
+        namespace = _namespace(request) if review.namespaced else ""
         raise forbidden(identity, "create", review.group, review.plural, namespace=namespace)
     options = write_options(request.query_params, "CreateOptions")
     form = accepted(request, (JSON, YAML, PROTOBUF))
@@ -92,9 +95,13 @@ async def answer(request: Request, review: Review, clock: Clock) -> Response:
         raise bad_request(
             f'{review.kind} in version "{VERSION}" cannot be handled as a {review.kind}: spec: must be an object'
         )
-    if found := review.check(spec or {}):
-        raise errors.invalid(review.group, "", "", found)
     metadata = dict(part(sent, "metadata"))
+    namespace = _namespace(request) if review.namespaced else ""
+    found = [*review.check(spec or {}), *_check_metadata(review, metadata, spec or {}, namespace)]
+    if found:
+        raise errors.invalid(review.group, "", "", found)
+    if review.needs_namespace and not (spec or {}).get("namespace"):
+        raise bad_request("no namespace on request")
     if review.group == AUTHENTICATION:
         metadata["creationTimestamp"] = format_time(clock.now().replace(microsecond=0))
     shown: Document = {"kind": review.kind, "apiVersion": api_version, "metadata": metadata}
@@ -129,10 +136,33 @@ def _caller(_: Document, identity: Identity) -> Document:
     return {"userInfo": {"username": identity.user, "groups": list(identity.groups)}}
 
 
+def _namespace(request: Request) -> str:
+    """The namespace in the path of a review."""
+    return str(request.path_params.get("path", "")).split("/")[-2]
+
+
+def _check_metadata(review: Review, metadata: Document, spec: Document, namespace: str) -> list[FieldError]:
+    """A question about permissions has no name, and asks about the namespace that it is asked in."""
+    if review.group != AUTHORIZATION or review.needs_namespace:
+        return []
+    found = []
+    if review.namespaced:
+        asked = (spec.get("resourceAttributes") or {}).get("namespace", "")
+        if asked != namespace:
+            rule = "must match metadata.namespace"
+            found.append(invalid("spec.resourceAttributes.namespace", asked, rule))
+        metadata = {key: value for key, value in metadata.items() if key != "namespace"}
+    if set(metadata) - {"managedFields"}:
+        found.append(invalid("metadata", metadata, "must be empty"))
+    return found
+
+
 def _check_attributes(spec: Mapping[str, Any]) -> list[FieldError]:
     if bool(spec.get("resourceAttributes")) is bool(spec.get("nonResourceAttributes")):
         rule = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        return [invalid("spec", None, rule)]
+        asked = spec.get("nonResourceAttributes")
+        shown = {"Path": asked.get("path", ""), "Verb": asked.get("verb", "")} if asked else None
+        return [invalid("spec", shown, rule)]
     return []
 
 
@@ -160,7 +190,13 @@ REVIEWS: Final = (
         status=_of_caller,
         check=_check_attributes,
     ),
-    Review(group=AUTHORIZATION, plural="selfsubjectrulesreviews", kind="SelfSubjectRulesReview", status=_rules),
+    Review(
+        group=AUTHORIZATION,
+        plural="selfsubjectrulesreviews",
+        kind="SelfSubjectRulesReview",
+        needs_namespace=True,
+        status=_rules,
+    ),
     Review(
         group=AUTHORIZATION,
         plural="subjectaccessreviews",

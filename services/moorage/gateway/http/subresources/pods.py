@@ -117,7 +117,7 @@ def _check_names(path: ResourcePath, sent: Document) -> None:
     metadata, kind = sent.get("metadata") or {}, path.subresource.capitalize()
     # kubectl before 1.22 drains with evictions of the older version.
     decoding.check_type(sent, _EXPECTED[path.subresource], older="v1beta1" if path.subresource == EVICTION else "")
-    if metadata.get("name", path.name) != path.name:
+    if metadata.get("name") != path.name:
         raise bad_request(f"name in URL does not match name in {kind} object")
     if (metadata.get("namespace") or path.namespace) != path.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")

@@ -55,7 +55,7 @@ def scale_of(shown: Mapping[str, Any]) -> Document:
         "kind": KIND,
         "apiVersion": API_VERSION,
         "metadata": {name: metadata[name] for name in _KEPT if name in metadata},
-        "spec": {"replicas": wanted_replicas(shown)},
+        "spec": {"replicas": replicas} if (replicas := wanted_replicas(shown)) else {},
         "status": {"replicas": int(status.get("replicas") or 0)},
     }
     if selector := _selector((shown.get("spec") or {}).get("selector") or {}):

@@ -47,7 +47,7 @@ class Watch:
 
     bookmarks: bool = False
     initial_end: bool = False
-    """Whether a bookmark marks the end of the objects that existed already (`sendInitialEvents`)."""
+    """Whether a bookmark marks the end of the objects that existed already (`sendInitialEvents`), if any are sent."""
 
     timeout: float | None = None
     """Seconds after which the watch ends. None means never."""
@@ -188,7 +188,7 @@ def _present(watch: Watch, objects: Iterable[ShownObject], version: int) -> Iter
     for shown in objects:
         if watch.selected.selects(shown.json):
             yield watch.encoder.event("ADDED", watch.kind, shown)
-    if watch.initial_end:
+    if watch.initial_end and watch.bookmarks:
         yield _bookmark(version, watch, _INITIAL_END)
 
 
@@ -208,7 +208,7 @@ def _selects(watch: Watch, state: bytes | None) -> bool:
 
 
 def _bookmark(version: int, watch: Watch, annotations: Mapping[str, str] | None = None) -> bytes:
-    metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
+    metadata: dict[str, Any] = {"resourceVersion": str(version)}
     if annotations:
         metadata["annotations"] = dict(annotations)
     return watch.encoder.bookmark(watch.kind, metadata)

@@ -53,6 +53,9 @@ class Owner:
         self.scheduler = ""
         """The name of another scheduler that is to place its pods; empty for none."""
 
+        self.gated = False
+        """Whether `spec.schedulingGates` is not empty: its pods wait until all gates are gone."""
+
         self.orders: Mapping[str, PodOrder] = {order.uid: order for order in event.pods}
         """The orders about its pods, by their uids."""
 
@@ -109,20 +112,20 @@ class Owner:
 
     def _read(self, spec: Mapping[str, Any]) -> PodShape:
         try:
-            self.node_name, self.scheduler, shape = _known_spec(orjson.dumps(spec))
+            self.node_name, self.scheduler, self.gated, shape = _known_spec(orjson.dumps(spec))
         except orjson.JSONEncodeError:  # it has a number of more than 64 bits
-            self.node_name, self.scheduler, shape = _read_spec(spec)
+            self.node_name, self.scheduler, self.gated, shape = _read_spec(spec)
         return shape
 
 
 @lru_cache(maxsize=4096)
-def _known_spec(spec: bytes) -> tuple[str, str, PodShape]:
+def _known_spec(spec: bytes) -> tuple[str, str, bool, PodShape]:
     """Return `_read_spec` of a spec in JSON. Most pods have the same spec as others, which is read once."""
     return _read_spec(orjson.loads(spec))
 
 
-def _read_spec(spec: Mapping[str, Any]) -> tuple[str, str, PodShape]:
-    """Return the node that a pod's spec names, the other scheduler that it names, and its shape.
+def _read_spec(spec: Mapping[str, Any]) -> tuple[str, str, bool, PodShape]:
+    """Return the node that a pod's spec names, the other scheduler that it names, whether it is gated, and its shape.
 
     Raises:
         ValidationError: it is not the spec of a pod.
@@ -130,7 +133,7 @@ def _read_spec(spec: Mapping[str, Any]) -> tuple[str, str, PodShape]:
     """
     model = PodSpec.model_validate(spec)
     scheduler = "" if model.scheduler_name in _OWN_SCHEDULERS else model.scheduler_name
-    return model.node_name, scheduler, _shared(shape_of(model))
+    return model.node_name, scheduler, bool(model.scheduling_gates), _shared(shape_of(model))
 
 
 @lru_cache(maxsize=65_536)

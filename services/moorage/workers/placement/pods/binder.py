@@ -32,6 +32,7 @@ TAINT_EVICTION: Final = "TaintEviction"
 TARGET_GONE: Final = "TargetGone"
 DELETED: Final = "Deleted"
 OTHER_SCHEDULER: Final = "OtherScheduler"
+SCHEDULING_GATED: Final = "SchedulingGated"
 CONFLICT: Final = "Conflict"
 """One-word reasons of decisions."""
 
@@ -132,6 +133,10 @@ class Binder:
         order = owner.orders.get(slot.uid)
         if name := (order.node if order is not None else "") or owner.node_name:
             return self._place_as_named(owner, slot, shape, name)
+        if owner.gated:
+            message = "Scheduling is blocked due to non-empty scheduling gates"
+            self._wait(owner, slot, SCHEDULING_GATED, Decision(None, 0, (), (), message))
+            return False
         if owner.scheduler:
             message = f'spec.schedulerName: it is bound by "{owner.scheduler}"'
             self._wait(owner, slot, OTHER_SCHEDULER, Decision(None, 0, (), (), message))
