@@ -88,7 +88,11 @@ func customTypes() (document, error) {
 // fromOpenAPI is the node of a schema of an OpenAPI document.
 func fromOpenAPI(said openapi, refer func(string) string) node {
 	made := node{}
-	common(made, said)
+	if refer == nil {
+		common(made, said)
+	} else { // an aggregated API has Go types
+		builtIn(made, said)
+	}
 	if reference, is := said["$ref"].(string); is {
 		made["ref"] = refer(reference)
 		return made

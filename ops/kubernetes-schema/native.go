@@ -222,7 +222,7 @@ func (r *reader) value(goType reflect.Type, said openapi) node {
 	made := node{}
 	if goType.Kind() == reflect.Struct {
 		made["ref"] = r.define(goType)
-		common(made, said)
+		builtIn(made, said)
 		return made
 	}
 	switch goType.Kind() {
@@ -261,8 +261,16 @@ func (r *reader) value(goType reflect.Type, said openapi) node {
 	if goType.PkgPath() != "" {
 		made["type_name"] = goType.String()
 	}
-	common(made, said)
+	builtIn(made, said)
 	return made
+}
+
+// builtIn takes over the same of a Go type, whose fields have their zero values without being told.
+func builtIn(made node, said openapi) {
+	common(made, said)
+	if isZero(made["default"]) {
+		delete(made, "default")
+	}
 }
 
 // common takes over what an OpenAPI document says in the same words for built-in types and custom resources.
@@ -282,7 +290,7 @@ func common(made node, said openapi) {
 	if enum := list(said["enum"]); enum != nil {
 		made["enum"] = enum
 	}
-	if value := said["default"]; value != nil && !isZero(value) {
+	if value := said["default"]; value != nil {
 		made["default"] = value
 	}
 }
