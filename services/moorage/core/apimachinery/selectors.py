@@ -8,7 +8,7 @@ selects nothing. An invalid requirement (an unknown operator, or `Gt` without ex
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from moorage.core.apimachinery.integers import canonical_int64
 from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
@@ -27,12 +27,6 @@ LABEL_OPERATORS: Final = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
 NODE_OPERATORS: Final = (*LABEL_OPERATORS, GT, LT)
 
 _INT64: Final = 1 << 63
-
-
-def as_label_selector(selector: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A selector as a label selector. Older kinds select by a plain map of labels instead."""
-    is_plain = all(isinstance(value, str) for value in selector.values())
-    return {"matchLabels": selector} if selector and is_plain else selector
 
 
 def check_requirement(requirement: SelectorRequirement, *, node: bool) -> str:

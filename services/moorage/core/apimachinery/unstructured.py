@@ -19,3 +19,9 @@ def at(value: Any, *path: str) -> Any:
             return None
         value = value.get(name)
     return value
+
+
+def as_label_selector(selector: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A selector as a label selector. Older kinds select by a plain map of labels instead."""
+    is_plain = all(isinstance(value, str) for value in selector.values())
+    return {"matchLabels": selector} if selector and is_plain else selector

@@ -10,8 +10,8 @@ from typing import Any
 
 from moorage.core.admission.field_defaults import with_field_defaults
 from moorage.core.apimachinery.field_errors import invalid
-from moorage.core.apimachinery.selectors import as_label_selector, matches_labels
-from moorage.core.apimachinery.unstructured import at
+from moorage.core.apimachinery.selectors import matches_labels
+from moorage.core.apimachinery.unstructured import as_label_selector, at
 from moorage.core.scheduling.nodes.workloads import TEMPLATE_HASH_LABEL
 from moorage.gateway import errors
 from moorage.gateway.admission.deletion import is_marked

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from moorage.core.apimachinery.durations import age, human
-from moorage.core.apimachinery.selectors import as_label_selector
-from moorage.core.apimachinery.unstructured import at
+from moorage.core.apimachinery.unstructured import as_label_selector, at
 from moorage.kinds.printing.columns import (
     NONE,
     Cell,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from moorage.core.admission.machine_sets import wanted_replicas
 from moorage.core.apimachinery.field_errors import FieldError, invalid
-from moorage.core.apimachinery.selectors import as_label_selector
+from moorage.core.apimachinery.unstructured import as_label_selector
 from moorage.gateway import errors
 from moorage.gateway.errors import shorten
 from moorage.gateway.http.messages import bodies
