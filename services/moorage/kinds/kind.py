@@ -196,8 +196,13 @@ class Kind(ABC, Generic[ResourceT]):
 
     def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
         """Return the errors in an object's name, namespace, labels and annotations."""
-        from moorage.core.admission.validation.core import validate_annotations, validate_metadata
+        from moorage.core.admission.validation.core import (
+            validate_annotations,
+            validate_generate_name,
+            validate_metadata,
+        )
 
+        generated = validate_generate_name(metadata.generate_name, dns_label=self.label_names)
         found = validate_metadata(
             metadata.name,
             metadata.namespace,
@@ -205,7 +210,7 @@ class Kind(ABC, Generic[ResourceT]):
             namespaced=self.namespaced,
             dns_label=self.label_names,
         )
-        return [*found, *validate_annotations(metadata.annotations or {})]
+        return [*generated, *found, *validate_annotations(metadata.annotations or {})]
 
     def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
         """Return the errors in the rest of an object.

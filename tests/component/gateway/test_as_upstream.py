@@ -178,6 +178,18 @@ async def test_quantities_are_shown_in_canonical_form_and_kept_as_they_were_sent
     assert gateway.store.tables.resources["Pod/default/p1"].version == 1, "the same object again is no change"
 
 
+@pytest.mark.parametrize(
+    ("prefix", "is_valid"),
+    [("job-", True), ("a.b-", True), ("-", False), ("Bad_", False), ("a--", True)],
+)
+async def test_what_names_are_made_of_is_validated(prefix: str, is_valid: bool) -> None:  # noqa: FBT001 - a test case
+    answer = await Fixture().call("POST", MAPS, {"metadata": {"generateName": prefix}})
+    if is_valid:
+        assert answer.json()["metadata"]["name"].startswith(prefix)
+    else:
+        assert answer.json()["details"]["causes"][0]["field"] == "metadata.generateName"
+
+
 async def test_who_creates_an_object_owns_its_defaults() -> None:
     gateway = Fixture()
     made = await gateway.ok("POST", f"{SECRETS}?fieldManager=ann", named("s", stringData={"a": "b"}))

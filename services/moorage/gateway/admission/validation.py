@@ -68,7 +68,7 @@ def broken_rules(
     definition = kind.definition
     found = definition.validate_metadata(resource.metadata) + validate_ties(resource.metadata)
     if before is not None:  # nobody can change it
-        found = [error for error in found if error.path != "metadata.name"]
+        found = [error for error in found if error.path not in {"metadata.name", "metadata.generateName"}]
         found += _changed_by_the_server(before["metadata"], document["metadata"])
     if _has_domains(kind):
         present = finalizers_of(before) if before is not None else ()

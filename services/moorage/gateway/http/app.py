@@ -119,6 +119,7 @@ def create_app(gateway: Gateway) -> Starlette:
             ),
             route("/metrics", "metrics", endpoints.metrics, _READING),
             route("/version", "discovery", endpoints.version, _METHODS),
+            route("/version/", "discovery", endpoints.version, _METHODS),
             route("/v1/conditions", "conditions", intake.handle, _METHODS),
             route("/v1/explain", "explain", gateway.explanations.handle, _METHODS),
             route("/openapi/v2", "openapi", openapi.version_2, _READING),

@@ -56,7 +56,8 @@ class Permission(Untyped):
         """See `Kind`."""
         from moorage.core.admission.validation.rbac import validate_path_name
 
-        named = metadata.model_copy(update={"name": "role"})  # a valid name; those of roles have other rules
+        # Valid names: those of roles have other rules.
+        named = metadata.model_copy(update={"name": "role", "generate_name": ""})
         return validate_path_name(metadata.name) + super().validate_metadata(named)
 
     def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:

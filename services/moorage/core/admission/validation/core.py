@@ -57,6 +57,15 @@ def validate_name(name: str, path: str = "metadata.name", *, dns_label: bool = F
     return [invalid(path, name, message) for message in check(name, names.OLDER)]
 
 
+def validate_generate_name(prefix: str, *, dns_label: bool = False) -> list[FieldError]:
+    """Validate what the server makes a name of: like a name, but it may end with a dash. An empty one is valid."""
+    if not prefix:
+        return []
+    masked = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+    check = names.check_dns_label if dns_label else names.check_dns_subdomain
+    return [invalid("metadata.generateName", prefix, message) for message in check(masked, names.OLDER)]
+
+
 def validate_labels(labels: Mapping[str, str], path: str = "metadata.labels") -> list[FieldError]:
     """Validate the keys and values of labels. Errors are ordered by key, so that equal labels give equal messages."""
     errors: list[FieldError] = []
