@@ -7,6 +7,7 @@ is refused in the same words.
 from __future__ import annotations
 
 import functools
+import json
 from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
@@ -142,7 +143,7 @@ def test_a_report_that_was_changed_in_any_way_is_read_or_refused_as_by_pydantic(
                 place["later"] = data.draw(wrong)
         if not value:
             break
-    agree(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
+    agree(json.dumps(value).encode())  # unlike orjson, it writes integers of any length
 
 
 @given(value=st.binary(max_size=20), place=st.integers(0, len(VALUE)), cut=st.integers(0, 3))
