@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -153,3 +154,15 @@ async def test_parts_of_the_wrong_type(body: Any) -> None:
         assert 400 <= answer.status_code < 500, answer.text
     named = {"metadata": {"name": "n2"}, **body}
     assert 400 <= (await gateway.call("POST", NODES, named)).status_code < 500
+
+
+async def test_many_owners_that_want_to_be_the_controller_get_no_long_answer() -> None:
+    owners = [
+        {"apiVersion": "v1", "kind": "Pod", "name": f"p{n}", "uid": f"u{n}", "controller": True} for n in range(2000)
+    ]
+    body = {"metadata": {"name": "a", "ownerReferences": owners}}
+    answer = await Fixture().call("POST", "/api/v1/namespaces/default/configmaps", body)
+    assert answer.status_code == 422
+    assert "Only one reference can have Controller set to true" in answer.json()["message"]
+    # The message and the causes show the owners once each, and their quotes are escaped in one of them.
+    assert len(answer.content) < 5 * len(json.dumps(owners))

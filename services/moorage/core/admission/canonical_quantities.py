@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -44,30 +44,47 @@ _PATHS: Final[Mapping[str, tuple[_Path, ...]]] = {
 """Where objects of Kubernetes' kinds have quantities. Those of custom resources are shown as they were sent."""
 
 
+_Tree = dict[str, Any]
+"""Paths that begin in the same way stand together. The end of a path has no further steps."""
+
+
+def _tree(paths: Iterable[_Path]) -> _Tree:
+    tree: _Tree = {}
+    for path in paths:
+        branch = tree
+        for step in path:
+            branch = branch.setdefault(step, {})
+    return tree
+
+
+_TREES: Final[Mapping[str, _Tree]] = {kind: _tree(paths) for kind, paths in _PATHS.items()}
+
+
 def with_canonical_quantities(document: dict[str, Any]) -> dict[str, Any]:
     """An object with its quantities in canonical form. What is none stays as it is."""
-    for path in _PATHS.get(document.get("kind", ""), ()):
-        document = _changed(document, path)
-    return document
+    tree = _TREES.get(document.get("kind", ""))
+    found: dict[str, Any] = document if tree is None else _changed(document, tree)
+    return found
 
 
-def _changed(value: Any, path: _Path) -> Any:
-    """The value with what is at a path in canonical form. It is the same one if nothing changes."""
-    if not path:
+def _changed(value: Any, tree: _Tree) -> Any:
+    """The value with what the paths of a tree lead to in canonical form. It is the same one if nothing changes."""
+    if not tree:
         return _canonical(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else value
-    first, rest = path[0], path[1:]
-    if first != _EACH:
-        if not isinstance(value, dict) or first not in value:
-            return value
-        inner = _changed(value[first], rest)
-        return value if inner is value[first] else {**value, first: inner}
-    if isinstance(value, dict):
-        found = {key: _changed(one, rest) for key, one in value.items()}
-        return value if all(found[key] is one for key, one in value.items()) else found
+    each = tree.get(_EACH)
     if isinstance(value, list):
-        items = [_changed(one, rest) for one in value]
+        if each is None or not value:
+            return value
+        items = [_changed(one, each) for one in value]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
-    return value
+    if not isinstance(value, dict):
+        return value
+    found = value
+    for name, inner in ((name, each) for name in value) if each is not None else tree.items():
+        if name in value and (one := _changed(value[name], inner)) is not value[name]:
+            found = {**value} if found is value else found
+            found[name] = one
+    return found
 
 
 def _canonical(value: str | float) -> str | float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -31,18 +32,27 @@ def prepared(document: Mapping[str, Any], kind: Kind[Any], rules: Iterable[Dedic
 def with_each_owner_once(document: Document) -> Document:
     """The object without owner references that say the same as another one, as an API server keeps it."""
     references = document["metadata"].get("ownerReferences")
-    if not isinstance(references, list) or not twice_named(references):
+    repeated = _repeated(references)
+    if not repeated:
         return document
-    kept = [one for i, one in enumerate(references) if one not in references[:i]]
+    kept = [one for place, one in enumerate(references) if place not in repeated]
     return {**document, "metadata": {**document["metadata"], "ownerReferences": kept}}
 
 
 def twice_named(references: object) -> list[str]:
     """The uids of owners that owner references name more than once in the same way."""
-    if not isinstance(references, list):
-        return []
-    repeated = (one for i, one in enumerate(references) if one in references[:i] and isinstance(one, Mapping))
-    return sorted({str(one.get("uid")) for one in repeated})
+    return sorted({str(one.get("uid")) for one in _repeated(references).values() if isinstance(one, Mapping)})
+
+
+def _repeated(references: Any) -> dict[int, Any]:
+    """The owner references that say the same as an earlier one, by their places. There may be very many."""
+    seen, found = set[str](), dict[int, Any]()
+    for place, one in enumerate(references if isinstance(references, list) else ()):
+        said = json.dumps(one, sort_keys=True)
+        if said in seen:
+            found[place] = one
+        seen.add(said)
+    return found
 
 
 def created(document: Document, *, uid: str, now: datetime) -> Document:

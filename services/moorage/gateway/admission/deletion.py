@@ -97,7 +97,8 @@ def validate_finalizers(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
     """
     if not is_marked(before):
         return []
-    added = [one for one in finalizers_of(after) if one not in finalizers_of(before)]
+    present = frozenset(finalizers_of(before))
+    added = [one for one in finalizers_of(after) if one not in present]
     if not added:
         return []
     listed = ", ".join(f'"{one}"' for one in added)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -11,6 +12,7 @@ from moorage_schemas.resources.meta import ObjectMeta, OwnerReference
 
 _OWNERS: Final = "metadata.ownerReferences"
 _FINALIZERS: Final = "metadata.finalizers"
+_MOST_SHOWN: Final = 65_536  # characters of owners in errors
 _NO_OWNER: Final = ("v1", "Event")
 _STANDARD: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 """The finalizers whose names have no domain."""
@@ -34,12 +36,13 @@ def validate_domains(finalizers: Sequence[str], present: Collection[str]) -> lis
         present: those that it has. An older release may have accepted them.
     """
     rule = "name is neither a standard finalizer name nor is it fully qualified"
-    return [invalid(f"{_FINALIZERS}[{i}]", one, rule) for i, one in without_domain(finalizers) if one not in present]
+    known = frozenset(present)
+    return [invalid(f"{_FINALIZERS}[{i}]", one, rule) for i, one in without_domain(finalizers) if one not in known]
 
 
 def _owners(references: list[OwnerReference]) -> list[FieldError]:
     found: list[FieldError] = []
-    controller = ""
+    controller, shown, room = "", list[dict[str, object]](), 0
     for number, reference in enumerate(references):
         if (version := reference.api_version).count("/") > 1:
             rule = "must be <group>/<version> or <version>"
@@ -57,12 +60,17 @@ def _owners(references: list[OwnerReference]) -> list[FieldError]:
             found.append(invalid(f"{_OWNERS}[{number}]", _shown(reference), rule))
         if reference.controller:
             named = f"{reference.kind}/{reference.name}"
-            if controller:
+            if controller and not shown:
+                shown = [_shown(one) for one in references]
+                # Each error shows all owners: a short request gets no long answer, and at least one error.
+                room = max(1, _MOST_SHOWN // len(json.dumps(shown)))
+            if controller and room:
                 rule = (
                     "Only one reference can have Controller set to true. "
                     f'Found "true" in references for {controller} and {named}'
                 )
-                found.append(invalid(_OWNERS, [_shown(one) for one in references], rule))
+                found.append(invalid(_OWNERS, shown, rule))
+                room -= 1
             controller = controller or named
     return found
 
