@@ -11,22 +11,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import gzip
 import json
 import os
 import re
 import secrets
-import ssl
 import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
-import yaml
 from tests.component.gateway.double import Fixture
 from tests.conformance.conversation_requests import JSON, MERGE, Conversation, Json, Request
-from tests.conformance.patching_plane import VARIABLE, PlaneMissingError
+from tests.conformance.patching_plane import VARIABLE, PlaneMissingError, connection
 
 RECORDED = Path(__file__).parent / "vectors" / "apiserver" / "conversations.jsonl.gz"
 
@@ -160,26 +157,6 @@ def _of_list(found: Json) -> Json:
     return {**found, "rows": found["rows"] or []}  # of some kinds, none are null
 
 
-def plane(folder: Path) -> httpx.AsyncClient:
-    """A client of the kube-apiserver whose `kubeconfig` is in a folder.
-
-    Raises:
-        PlaneMissingError: it is not there.
-    """
-    path = folder / "kubeconfig"
-    if not path.is_file():
-        raise PlaneMissingError(f"no control plane is compared with: {path} is missing")
-    config = yaml.safe_load(path.read_text("utf-8"))
-    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
-    return httpx.AsyncClient(
-        base_url=cluster["server"],
-        headers={"authorization": f"Bearer {user['token']}"},
-        verify=ssl.create_default_context(cadata=authority),
-        timeout=30,
-    )
-
-
 async def held(client: httpx.AsyncClient, seed: str) -> list[tuple[Request, Json]]:
     """A conversation with a server: the requests and its answers. Nothing is left of it."""
     conversation, server = Conversation(seed), Server(client)
@@ -220,7 +197,7 @@ async def compared(folder: Path, seed: str, count: int, *, record: bool) -> int:
         PlaneMissingError: there is no control plane.
     """
     differing, lines = 0, []
-    async with plane(folder) as client:
+    async with httpx.AsyncClient(**connection(folder)) as client:
         client.headers["user-agent"] = _AGENT
         for number in range(count):
             one = f"{seed}-{number}"

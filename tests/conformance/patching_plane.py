@@ -45,6 +45,26 @@ class PlaneMissingError(Exception):
     """There is no control plane where one should be."""
 
 
+def connection(folder: Path) -> dict[str, Any]:
+    """The options of an HTTP client that speaks with the kube-apiserver whose `kubeconfig` is in a folder.
+
+    Raises:
+        PlaneMissingError: it is not there.
+    """
+    path = folder / "kubeconfig"
+    if not path.is_file():
+        raise PlaneMissingError(f"no control plane is compared with: {path} is missing")
+    config = yaml.safe_load(path.read_text("utf-8"))
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    return {
+        "base_url": cluster["server"],
+        "headers": {"authorization": f"Bearer {user['token']}"},
+        "verify": ssl.create_default_context(cadata=authority),
+        "timeout": 30,
+    }
+
+
 class Plane:
     """A client of a kube-apiserver."""
 
@@ -54,22 +74,12 @@ class Plane:
         Raises:
             PlaneMissingError: it is not there, or the server does not answer.
         """
-        path = folder / "kubeconfig"
-        if not path.is_file():
-            raise PlaneMissingError(f"no control plane is compared with: {path} is missing")
-        config = yaml.safe_load(path.read_text("utf-8"))
-        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
-        self._client = httpx.Client(
-            base_url=cluster["server"],
-            headers={"authorization": f"Bearer {user['token']}"},
-            verify=ssl.create_default_context(cadata=authority),
-            timeout=30,
-        )
+        options = connection(folder)
+        self._client = httpx.Client(**options)
         try:
             self._client.get("/version").raise_for_status()
         except httpx.HTTPError as error:
-            raise PlaneMissingError(f"no control plane is compared with: {cluster['server']}: {error}") from None
+            raise PlaneMissingError(f"no control plane is compared with: {options['base_url']}: {error}") from None
 
     def send(self, method: str, path: str, body: Any = None, media: str = "application/json", **query: str) -> Answer:
         """Send a request, and return its object as `result`, or its code, message and causes."""

@@ -107,6 +107,12 @@ def not_found(group: str, plural: str, name: str) -> StatusError:
     return StatusError(404, f'{_qualified(group, plural)} "{name}" not found', details=_details(group, plural, name))
 
 
+def forbidden(group: str, plural: str, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
+    """403: admission does not let an object be as it is wanted."""
+    message = f'{_qualified(group, plural)} "{name}" is forbidden: {why}'
+    return StatusError(403, message, details=_details(group, plural, name), causes=causes)
+
+
 def already_exists(
     group: str, plural: str, name: str, *, generated: bool = False, deleted: bool = False
 ) -> StatusError:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from moorage.kinds.families.controllers import ControllerKind
-from moorage.kinds.printing.columns import AGE, text
-from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, SELECTOR, number
+from moorage.kinds.printing.kubernetes import REPLICA_COLUMNS
 
 if TYPE_CHECKING:
     from moorage.core.apimachinery.field_errors import FieldError
@@ -25,15 +24,7 @@ class ReplicaSetKind(ControllerKind["ReplicaSet"]):
     order = 50
     scaled = True
     shown_zeros = frozenset({"replicas"})
-    api_columns = (
-        number("Desired", "spec", "replicas")._replace(cell=text("spec", "replicas", default="1")),
-        number("Current", "status", "replicas"),
-        number("Ready", "status", "readyReplicas"),
-        AGE,
-        CONTAINERS,
-        IMAGES,
-        SELECTOR,
-    )
+    api_columns = REPLICA_COLUMNS
 
     @property
     def model(self) -> type[ReplicaSet]:

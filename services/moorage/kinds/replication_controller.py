@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from moorage.kinds.families.controllers import ControllerKind
-from moorage.kinds.printing.columns import AGE, text
-from moorage.kinds.printing.kubernetes import CONTAINERS, IMAGES, SELECTOR, number
+from moorage.kinds.printing.kubernetes import REPLICA_COLUMNS
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -30,15 +29,7 @@ class ReplicationControllerKind(ControllerKind["ReplicationController"]):
     scaled = True
     shown_zeros = frozenset({"replicas"})
     field_selectors: ClassVar[Mapping[str, str]] = {"status.replicas": "0"}
-    api_columns = (
-        number("Desired", "spec", "replicas")._replace(cell=text("spec", "replicas", default="1")),
-        number("Current", "status", "replicas"),
-        number("Ready", "status", "readyReplicas"),
-        AGE,
-        CONTAINERS,
-        IMAGES,
-        SELECTOR,
-    )
+    api_columns = REPLICA_COLUMNS
 
     @property
     def model(self) -> type[ReplicationController]:

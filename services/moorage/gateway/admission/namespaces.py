@@ -34,10 +34,6 @@ def check_namespace(kind: ServedKind, namespace: str, name: str, tables: Tables)
         if not exists(namespace, tables):
             raise errors.not_found("", "namespaces", namespace)
     elif declared.object["metadata"].get("deletionTimestamp"):
-        raise errors.StatusError(
-            403,
-            f'{kind.resource} "{name}" is forbidden: unable to create new content in namespace {namespace} '
-            "because it is being terminated",
-            details={"name": name, "kind": kind.plural, **({"group": kind.group} if kind.group else {})},
-            causes=[Cause(TERMINATING, f"namespace {namespace} is being terminated", "metadata.namespace")],
-        )
+        why = f"unable to create new content in namespace {namespace} because it is being terminated"
+        cause = Cause(TERMINATING, f"namespace {namespace} is being terminated", "metadata.namespace")
+        raise errors.forbidden(kind.group, kind.plural, name, why, [cause])

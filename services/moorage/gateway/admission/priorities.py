@@ -6,7 +6,7 @@ from typing import Any
 
 from moorage.core.admission import priorities
 from moorage.core.admission.priorities import PriorityError
-from moorage.gateway.errors import StatusError
+from moorage.gateway.errors import forbidden
 from moorage.gateway.tables import Tables
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.status.built_in import PRIORITY_CLASS
@@ -32,7 +32,7 @@ def with_priority(document: Document, kind: ServedKind, tables: Tables) -> Docum
     try:
         return priorities.prioritized(document, tables.index(PriorityIndex).classes)
     except PriorityError as error:
-        raise _forbidden(document, kind, error) from None
+        raise forbidden(kind.group, kind.plural, _name(document), str(error)) from None
 
 
 def check_default_class(document: Document, kind: ServedKind, tables: Tables) -> None:
@@ -51,10 +51,8 @@ def check_default_class(document: Document, kind: ServedKind, tables: Tables) ->
     try:
         priorities.check_only_default(document, tables.index(PriorityIndex).classes)
     except PriorityError as error:
-        raise _forbidden(document, kind, error) from None
+        raise forbidden(kind.group, kind.plural, _name(document), str(error)) from None
 
 
-def _forbidden(document: Document, kind: ServedKind, error: PriorityError) -> StatusError:
-    name = str(document["metadata"].get("name", ""))
-    details = {"name": name, "kind": kind.plural, **({"group": kind.group} if kind.group else {})}
-    return StatusError(403, f'{kind.resource} "{name}" is forbidden: {error}', details=details)
+def _name(document: Document) -> str:
+    return str(document["metadata"].get("name", ""))

@@ -9,6 +9,7 @@ from typing import Any, Final
 from moorage.core.apimachinery.durations import age, human
 from moorage.core.apimachinery.unstructured import as_label_selector, at
 from moorage.kinds.printing.columns import (
+    AGE,
     NONE,
     Cell,
     Object,
@@ -93,6 +94,17 @@ IMAGES: Final = of_containers("Images", "image", "spec", "template")
 
 SELECTOR: Final = TableColumn("Selector", of(lambda found: selector_text(at(found, "spec", "selector"))), wide=True)
 """The selector of a controller."""
+
+REPLICA_COLUMNS: Final = (
+    number("Desired", "spec", "replicas")._replace(cell=text("spec", "replicas", default="1")),
+    number("Current", "status", "replicas"),
+    number("Ready", "status", "readyReplicas"),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+)
+"""The columns of what makes a number of like pods and nothing else."""
 
 CREATED: Final = TableColumn("Created At", text("metadata", "creationTimestamp", default=UNKNOWN), type="date")
 """When an object was created."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from moorage.core.admission.validation.fields import (
+    PROTOCOLS,
     Fields,
     dns_subdomain,
     inner,
@@ -32,7 +33,6 @@ from moorage.core.apimachinery.field_errors import (
     required,
 )
 
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _SCHEMES: Final = ("HTTP", "HTTPS")
 _PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
 _PRIVILEGED_PROPAGATION: Final = "Bidirectional"
@@ -88,7 +88,7 @@ def ports(container: Fields, path: str) -> Iterator[FieldError]:
             yield required(f"{at}.containerPort")
         if outside := number(one, "hostPort"):
             yield from port_number(outside, f"{at}.hostPort")
-        yield from one_of(text(one, "protocol"), f"{at}.protocol", _PROTOCOLS)
+        yield from one_of(text(one, "protocol"), f"{at}.protocol", PROTOCOLS)
 
 
 def host_ports(containers: Iterator[tuple[Fields, str]]) -> Iterator[FieldError]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from moorage.core.admission.validation.fields import (
+    PROTOCOLS,
     Fields,
     dns_label,
     dns_subdomain,
@@ -24,7 +25,6 @@ from moorage.core.apimachinery import names
 from moorage.core.apimachinery.addresses import address_of, check_address, check_reachable, check_today
 from moorage.core.apimachinery.field_errors import FieldError, duplicate, invalid, not_supported, required, too_many
 
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 _MOST_ENDPOINTS: Final = 1000
 _MOST_ADDRESSES: Final = 100
@@ -86,7 +86,7 @@ def _address(address: Fields, path: str) -> Iterator[FieldError]:
 
 
 def _protocols(port: Fields, path: str) -> Iterator[FieldError]:
-    yield from one_of(text(port, "protocol"), f"{path}.protocol", _PROTOCOLS)
+    yield from one_of(text(port, "protocol"), f"{path}.protocol", PROTOCOLS)
     if isinstance(port.get("appProtocol"), str):
         yield from qualified_name(port["appProtocol"], f"{path}.appProtocol")
 
@@ -105,8 +105,8 @@ def _slice_itself(document: Fields) -> Iterator[FieldError]:
             yield duplicate(f"{at}.name", name)
         seen.add(name)
         protocol = text(port, "protocol")
-        if protocol not in _PROTOCOLS:
-            yield not_supported(f"{at}.protocol", protocol, _PROTOCOLS)
+        if protocol not in PROTOCOLS:
+            yield not_supported(f"{at}.protocol", protocol, PROTOCOLS)
         if isinstance(port.get("appProtocol"), str):
             yield from qualified_name(port["appProtocol"], f"{at}.appProtocol")
 

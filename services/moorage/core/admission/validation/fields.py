@@ -14,6 +14,9 @@ from moorage.core.apimachinery.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_
 
 Fields = Mapping[str, Any]
 
+PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+"""The protocols of ports."""
+
 _LAST_PORT: Final = 65_535
 _LAST_FILE_MODE: Final = 0o777
 

@@ -7,7 +7,7 @@ although it breaks a rule: it may have been accepted once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from moorage.core.admission.services import (
@@ -24,6 +24,7 @@ from moorage.core.admission.services import (
     is_reached_from_outside,
 )
 from moorage.core.admission.validation.fields import (
+    PROTOCOLS,
     Fields,
     dns_label,
     dns_subdomain,
@@ -52,7 +53,6 @@ from moorage.core.apimachinery.field_errors import (
 
 _TYPES: Final = (CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT)
 _AFFINITIES: Final = (CLIENT_IP, NO_AFFINITY)
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _POLICIES: Final = ("Cluster", LOCAL)
 _STACKS: Final = ("PreferDualStack", "RequireDualStack", SINGLE_STACK)
 _DISTRIBUTIONS: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
@@ -166,7 +166,7 @@ def _ports(spec: Fields) -> Iterator[FieldError]:
         elif len(found) > 1:
             yield required(f"{at}.name")
         yield from port_number(number(one, "port") or 0, f"{at}.port")
-        yield from one_of(text(one, "protocol"), f"{at}.protocol", _PROTOCOLS)
+        yield from one_of(text(one, "protocol"), f"{at}.protocol", PROTOCOLS)
         yield from port(one.get("targetPort"), f"{at}.targetPort")
         if isinstance(protocol := one.get("appProtocol"), str):
             yield from qualified_name(protocol, f"{at}.appProtocol")
@@ -217,7 +217,7 @@ def _addresses(spec: Fields, old: Fields) -> Iterator[FieldError]:
     elif found and not first:
         yield invalid("spec.clusterIPs", found, "must be empty when `clusterIP` is not specified")
     yield from _families(spec)
-    wrong = list(_wrong_addresses(found, texts(old, "clusterIPs")))
+    wrong = list(_wrong_addresses(found, frozenset(texts(old, "clusterIPs"))))
     yield from wrong
     if len(found) > len(FAMILIES):
         yield invalid("spec.clusterIPs", found, "may only hold up to 2 values")
@@ -226,17 +226,18 @@ def _addresses(spec: Fields, old: Fields) -> Iterator[FieldError]:
 
 
 def _families(spec: Fields) -> Iterator[FieldError]:
-    found, policy = texts(spec, "ipFamilies"), spec.get("ipFamilyPolicy")
+    found, policy, seen = texts(spec, "ipFamilies"), spec.get("ipFamilyPolicy"), set[str]()
     for i, one in enumerate(found):
         if one not in FAMILIES:
             yield not_supported(f"spec.ipFamilies[{i}]", one, FAMILIES)
-        if one in found[:i]:
+        if one in seen:
             yield duplicate(f"spec.ipFamilies[{i}]", one)
+        seen.add(one)
     if isinstance(policy, str) and policy not in _STACKS:
         yield not_supported("spec.ipFamilyPolicy", policy, _STACKS)
 
 
-def _wrong_addresses(found: Sequence[str], known: Sequence[str]) -> Iterator[FieldError]:
+def _wrong_addresses(found: Sequence[str], known: Collection[str]) -> Iterator[FieldError]:
     for i, one in enumerate(found):
         if i == 0 and one == HEADLESS:
             if len(found) > 1:
@@ -261,7 +262,7 @@ def _family(address: str) -> str:
 
 
 def _outside_addresses(spec: Fields, old: Fields) -> Iterator[FieldError]:
-    known = texts(old, "externalIPs")
+    known = frozenset(texts(old, "externalIPs"))
     for i, one in enumerate(texts(spec, "externalIPs")):
         wrong = [] if one in known else check_address(one)
         if not wrong and (address := address_of(one)) is not None:
@@ -281,7 +282,7 @@ def _source_ranges(document: Mapping[str, Any], before: Mapping[str, Any]) -> It
     if text(spec, "type") != LOAD_BALANCER:
         yield forbidden(path, _IN_TYPE)
     if found:
-        known = [one.strip() for one in texts(inner(before, "spec"), "loadBalancerSourceRanges")]
+        known = {one.strip() for one in texts(inner(before, "spec"), "loadBalancerSourceRanges")}
         for i, one in enumerate(found):
             if one.strip() not in known:
                 yield from _blocks([one], f"{path}[{i}]")
