@@ -1,0 +1,1 @@
+"""Who may do what: users, what they ask to do, and the rules of RBAC."""
