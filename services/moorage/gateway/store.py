@@ -71,6 +71,7 @@ class Store:
         """Called when a gateway has taken over the writes."""
 
         self._objects = ShownObjects()
+        self._followers: dict[str, list[Callable[[ObjectId, bytes | None], None]]] = {}
 
     def __iter__(self) -> Iterator[ObjectId]:
         return iter(self._objects)
@@ -82,6 +83,14 @@ class Store:
     def ready(self) -> bool:
         """Whether all objects can be read."""
         return self.complete and self.caught_up
+
+    def tell(self, kind: str, told: Callable[[ObjectId, bytes | None], None]) -> None:
+        """Tell of the present objects of a kind, and of each change of one from now on: its JSON, or None."""
+        self._followers.setdefault(kind, []).append(told)
+        for shown in self.all(kind):
+            document = shown.document
+            metadata = document["metadata"]
+            told(ObjectId(kind, metadata.get("namespace", ""), metadata["name"]), shown.unversioned)
 
     def lead(self, tables: Tables, builder: ObjectBuilder) -> None:
         """Use these tables from now on, because this gateway leads."""
@@ -126,6 +135,8 @@ class Store:
         json = object_in(record.value) if record.value is not None else None
         if self.logged is not None and object_id.kind in logged_kinds():
             self.logged(object_id, json)
+        for told in self._followers.get(object_id.kind, ()):
+            told(object_id, json)
         if json is not None:
             shown = self._objects.put(object_id, record.version, json)
             if recorded:

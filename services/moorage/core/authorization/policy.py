@@ -1,0 +1,144 @@
+"""All roles and bindings, found by whom they are about, and what follows from them.
+
+Kubernetes looks at all bindings of the cluster and of a namespace for each question. Here those of a user are looked up
+once, and again after a binding has changed. A question then costs a few lookups for each role that the user has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from moorage.core.authorization.attributes import Attributes, Permission, User
+from moorage.core.authorization.bindings import (
+    Binding,
+    RoleKey,
+    RoleRef,
+    SubjectKey,
+    UnknownRoleError,
+    subject_keys,
+)
+from moorage.core.authorization.escalation import joined
+from moorage.core.authorization.rules import PolicyRule, RoleRules
+
+_KEPT: Final = 4096  # users, each with a namespace, whose bindings are remembered
+
+_MASTER: Final = Permission(allowed=True)
+
+
+class _BindingKey(NamedTuple):
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserRules:
+    """The rules that somebody has in a namespace."""
+
+    rules: tuple[PolicyRule, ...]
+    errors: tuple[str, ...] = ()
+    """Why some of them are not known."""
+
+
+class Policy:
+    """Roles and bindings, and who may do what by them."""
+
+    def __init__(self) -> None:
+        self._roles: dict[RoleKey, RoleRules] = {}
+        self._bindings: dict[_BindingKey, Binding] = {}
+        self._by_subject: dict[tuple[str, SubjectKey], dict[_BindingKey, None]] = {}
+        """The bindings of a namespace, or of all with an empty text, that name a subject."""
+
+        self._remembered: dict[tuple[str, tuple[str, ...], str], tuple[Binding, ...]] = {}
+
+    def put_role(self, key: RoleKey, rules: Iterable[PolicyRule]) -> None:
+        """Add a role, or replace it."""
+        self._roles[key] = RoleRules(rules)
+
+    def remove_role(self, key: RoleKey) -> None:
+        """Remove a role, if it is there."""
+        self._roles.pop(key, None)
+
+    def put_binding(self, binding: Binding) -> None:
+        """Add a binding, or replace it."""
+        self.remove_binding(binding.namespace, binding.name)
+        key = _BindingKey(binding.namespace, binding.name)
+        self._bindings[key] = binding
+        for subject in binding.named():
+            self._by_subject.setdefault((binding.namespace, subject), {})[key] = None
+
+    def remove_binding(self, namespace: str, name: str) -> None:
+        """Remove a binding, if it is there."""
+        self._remembered.clear()
+        key = _BindingKey(namespace, name)
+        binding = self._bindings.pop(key, None)
+        for subject in binding.named() if binding is not None else ():
+            place = (namespace, subject)
+            if (found := self._by_subject.get(place)) is not None:
+                found.pop(key, None)
+                if not found:
+                    del self._by_subject[place]
+
+    def authorize(self, user: User, asked: Attributes) -> Permission:
+        """Return whether somebody may do something, with Kubernetes' reason."""
+        if user.is_master:
+            return _MASTER
+        errors: list[str] = []
+        seen: set[RoleKey] = set()
+        for binding in self._bindings_of(user, asked.namespace):
+            try:
+                key = binding.role.key(binding.namespace)
+            except UnknownRoleError as error:
+                errors.append(str(error))
+                continue
+            if key in seen:  # it gives nothing that an earlier one does not give
+                continue
+            seen.add(key)
+            role = self._roles.get(key)
+            if role is None:
+                errors.append(binding.role.not_found)
+            elif role.allow(asked):
+                return Permission(allowed=True, reason=f"RBAC: allowed by {binding.described(user)}")
+        return Permission(allowed=False, reason=f"RBAC: {joined(errors)}" if errors else "")
+
+    def rules_for(self, user: User, namespace: str) -> UserRules:
+        """Return the rules that somebody has in a namespace, or everywhere if it is empty."""
+        rules: list[PolicyRule] = []
+        errors: list[str] = []
+        for binding in self._bindings_of(user, namespace):
+            try:
+                rules += self.role_rules(binding.role, binding.namespace)
+            except UnknownRoleError as error:
+                errors.append(str(error))
+        return UserRules(tuple(rules), tuple(errors))
+
+    def role_rules(self, role: RoleRef, namespace: str) -> tuple[PolicyRule, ...]:
+        """Return the rules of a role.
+
+        Args:
+            role: that a binding gives.
+            namespace: of the binding.
+
+        Raises:
+            UnknownRoleError: there is no such role.
+        """
+        found = self._roles.get(role.key(namespace))
+        if found is None:
+            raise UnknownRoleError(role.not_found)
+        return found.rules
+
+    def _bindings_of(self, user: User, namespace: str) -> tuple[Binding, ...]:
+        """The bindings that name a user: those of the whole fleet, then those of the namespace, both by name."""
+        place = (user.name, user.groups, namespace)
+        found = self._remembered.get(place)
+        if found is None:
+            if len(self._remembered) >= _KEPT:
+                self._remembered.clear()
+            found = self._remembered[place] = tuple(self._found(user, namespace))
+        return found
+
+    def _found(self, user: User, namespace: str) -> Iterator[Binding]:
+        for where in dict.fromkeys(("", namespace)):
+            keys = {key for subject in subject_keys(user) for key in self._by_subject.get((where, subject), ())}
+            yield from (self._bindings[key] for key in sorted(keys))

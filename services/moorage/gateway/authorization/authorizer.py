@@ -1,0 +1,81 @@
+"""Answers who may do what, by the roles and bindings that the gateway shows.
+
+Every gateway follows the object log, so each answers by itself, whether it leads or not. A gateway that has just
+written a binding has read it back before it answers the request.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+
+from moorage.core.authorization.attributes import Attributes, Permission, User
+from moorage.core.authorization.bindings import (
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    ROLE,
+    ROLE_BINDING,
+    Binding,
+    RoleKey,
+    RoleRef,
+)
+from moorage.core.authorization.policy import Policy, UserRules
+from moorage.core.authorization.rules import PolicyRule, rules_of
+from moorage.gateway.store import Store
+from moorage.kinds.status.records import ObjectId
+
+_ROLES: Final = frozenset({CLUSTER_ROLE, ROLE})
+_KINDS: Final = (CLUSTER_ROLE, ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING)
+_NOT_READ: Final = Permission(allowed=False, reason="RBAC: roles and bindings have not been read yet")
+
+
+class Authorizer:
+    """Follows the roles and bindings of a store.
+
+    As long as the store has not read all of them, nobody may do anything but the members of `system:masters`: a binding
+    that was read may have been deleted later.
+
+    Args:
+        store: the present objects.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._policy = Policy()
+        for kind in _KINDS:
+            store.tell(kind, self._changed)
+
+    def authorize(self, user: User, asked: Attributes) -> Permission:
+        """Return whether somebody may do something, and why, in Kubernetes' words. It takes microseconds."""
+        if not self._store.ready and not user.is_master:
+            return _NOT_READ
+        return self._policy.authorize(user, asked)
+
+    def rules_for(self, user: User, namespace: str) -> UserRules:
+        """Return the rules that somebody has in a namespace, or everywhere if it is empty."""
+        if not self._store.ready:
+            return UserRules((), (_NOT_READ.reason,))
+        return self._policy.rules_for(user, namespace)
+
+    def role_rules(self, role: RoleRef, namespace: str) -> tuple[PolicyRule, ...]:
+        """Return the rules of a role that a binding of a namespace gives.
+
+        Raises:
+            UnknownRoleError: there is no such role.
+        """
+        return self._policy.role_rules(role, namespace)
+
+    def _changed(self, object_id: ObjectId, json: bytes | None) -> None:
+        kind, namespace, name = object_id.kind, object_id.namespace, object_id.name
+        document = orjson.loads(json) if json is not None else None
+        if kind in _ROLES:
+            key = RoleKey(namespace, name)
+            if document is None:
+                self._policy.remove_role(key)
+            else:
+                self._policy.put_role(key, rules_of(document.get("rules")))
+        elif document is None:
+            self._policy.remove_binding(namespace, name)
+        else:
+            self._policy.put_binding(Binding.of(namespace, document))
