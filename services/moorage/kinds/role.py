@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moorage.kinds.families.roles import ROLE_COLUMNS, Permission
+from moorage.kinds.families.roles import ROLE_COLUMNS, PermissionKind
 from moorage.kinds.printing.kubernetes import CREATED
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from moorage_schemas.resources.meta import Resource
 
 
-class RoleKind(Permission):
+class RoleKind(PermissionKind):
     """Permissions in one namespace."""
 
     kind = "Role"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moorage.kinds.families.roles import API_BINDING_COLUMNS, BINDING_COLUMNS, Permission
+from moorage.kinds.families.roles import API_BINDING_COLUMNS, BINDING_COLUMNS, PermissionKind
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from moorage_schemas.resources.meta import Resource
 
 
-class RoleBindingKind(Permission):
+class RoleBindingKind(PermissionKind):
     """The subjects that have the permissions of a role in one namespace."""
 
     kind = "RoleBinding"

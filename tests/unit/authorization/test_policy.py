@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from moorage.core.authorization.attributes import Attributes, User, account_groups, account_user
-from moorage.core.authorization.bindings import Binding, RoleKey
-from moorage.core.authorization.policy import Policy
+from moorage.core.authorization.bindings import RoleBinding, RoleKey
+from moorage.core.authorization.policy import RbacPolicy
 from moorage.core.authorization.rules import PolicyRule
 
 READ_PODS = PolicyRule(("get", "list"), ("",), ("pods",))
@@ -16,7 +16,7 @@ ROBOT = User(account_user("shop", "robot"), account_groups("shop"))
 LIST_PODS = Attributes("list", resource="pods", namespace="shop")
 
 
-def bound(policy: Policy, name: str, role: str, *subjects: tuple[str, str], namespace: str = "") -> None:
+def bound(policy: RbacPolicy, name: str, role: str, *subjects: tuple[str, str], namespace: str = "") -> None:
     """Bind a role, which is of the namespace if its name has a slash."""
     kind = "Role" if role.startswith("/") else "ClusterRole"
     document: dict[str, Any] = {
@@ -24,7 +24,7 @@ def bound(policy: Policy, name: str, role: str, *subjects: tuple[str, str], name
         "roleRef": {"kind": kind, "name": role.lstrip("/")},
         "subjects": [subject(*one) for one in subjects],
     }
-    policy.put_binding(Binding.of(namespace, document))
+    policy.put_binding(RoleBinding.of(namespace, document))
 
 
 def subject(kind: str, name: str) -> dict[str, str]:
@@ -34,9 +34,9 @@ def subject(kind: str, name: str) -> dict[str, str]:
     return {"kind": kind, "name": name}
 
 
-def shop() -> Policy:
+def shop() -> RbacPolicy:
     """A policy with a role of the namespace and one of all."""
-    policy = Policy()
+    policy = RbacPolicy()
     policy.put_role(RoleKey("", "nodes"), [READ_NODES])
     policy.put_role(RoleKey("", "pods"), [READ_PODS])
     policy.put_role(RoleKey("shop", "pods"), [READ_PODS])
@@ -84,7 +84,7 @@ def test_the_first_subject_that_applies_is_named() -> None:
 
 
 def test_masters_may_do_everything() -> None:
-    found = Policy().authorize(User("root", ("system:masters",)), Attributes("destroy", resource="worlds"))
+    found = RbacPolicy().authorize(User("root", ("system:masters",)), Attributes("destroy", resource="worlds"))
     assert (found.allowed, found.reason) == (True, "")
 
 
@@ -109,13 +109,13 @@ def test_roles_that_are_not_there_are_told() -> None:
 
 
 def test_a_role_of_another_kind_is_told() -> None:
-    policy = Policy()
+    policy = RbacPolicy()
     document = {
         "metadata": {"name": "a"},
         "roleRef": {"kind": "Rule", "name": "x"},
         "subjects": [subject("User", "ann")],
     }
-    policy.put_binding(Binding.of("", document))
+    policy.put_binding(RoleBinding.of("", document))
     assert policy.authorize(ANN, LIST_PODS).reason == 'RBAC: unsupported role reference kind: "Rule"'
 
 

@@ -77,7 +77,7 @@ class RoleRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class RoleSubject:
     """One subject of a binding."""
 
     kind: str
@@ -86,7 +86,7 @@ class Subject:
     """Of a service account. If it is empty, that of the binding counts."""
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Subject:
+    def of(cls, found: Mapping[str, Any]) -> RoleSubject:
         """Return the subject that a document states."""
         kind, name, namespace = (str(found.get(field) or "") for field in ("kind", "name", "namespace"))
         return cls(kind, name, namespace)
@@ -107,7 +107,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class RoleBinding:
     """Gives subjects a role: in its namespace, or everywhere."""
 
     namespace: str
@@ -115,10 +115,10 @@ class Binding:
 
     name: str
     role: RoleRef
-    subjects: tuple[Subject, ...] = ()
+    subjects: tuple[RoleSubject, ...] = ()
 
     @classmethod
-    def of(cls, namespace: str, document: Mapping[str, Any]) -> Binding:
+    def of(cls, namespace: str, document: Mapping[str, Any]) -> RoleBinding:
         """Return the binding that a document states."""
         subjects = document.get("subjects")
         found = subjects if isinstance(subjects, list) else []
@@ -126,7 +126,7 @@ class Binding:
             namespace,
             str(document["metadata"]["name"]),
             RoleRef.of(document.get("roleRef")),
-            tuple(Subject.of(one) for one in found if isinstance(one, Mapping)),
+            tuple(RoleSubject.of(one) for one in found if isinstance(one, Mapping)),
         )
 
     def named(self) -> Iterator[SubjectKey]:

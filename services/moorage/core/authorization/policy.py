@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from moorage.core.authorization.attributes import Attributes, Permission, User
 from moorage.core.authorization.bindings import (
-    Binding,
+    RoleBinding,
     RoleKey,
     RoleRef,
     SubjectKey,
@@ -41,16 +41,16 @@ class UserRules:
     """Why some of them are not known."""
 
 
-class Policy:
+class RbacPolicy:
     """Roles and bindings, and who may do what by them."""
 
     def __init__(self) -> None:
         self._roles: dict[RoleKey, RoleRules] = {}
-        self._bindings: dict[_BindingKey, Binding] = {}
+        self._bindings: dict[_BindingKey, RoleBinding] = {}
         self._by_subject: dict[tuple[str, SubjectKey], dict[_BindingKey, None]] = {}
         """The bindings of a namespace, or of all with an empty text, that name a subject."""
 
-        self._remembered: dict[tuple[str, tuple[str, ...], str], tuple[Binding, ...]] = {}
+        self._remembered: dict[tuple[str, tuple[str, ...], str], tuple[RoleBinding, ...]] = {}
 
     def put_role(self, key: RoleKey, rules: Iterable[PolicyRule]) -> None:
         """Add a role, or replace it."""
@@ -60,7 +60,7 @@ class Policy:
         """Remove a role, if it is there."""
         self._roles.pop(key, None)
 
-    def put_binding(self, binding: Binding) -> None:
+    def put_binding(self, binding: RoleBinding) -> None:
         """Add a binding, or replace it."""
         self.remove_binding(binding.namespace, binding.name)
         key = _BindingKey(binding.namespace, binding.name)
@@ -128,7 +128,7 @@ class Policy:
             raise UnknownRoleError(role.not_found)
         return found.rules
 
-    def _bindings_of(self, user: User, namespace: str) -> tuple[Binding, ...]:
+    def _bindings_of(self, user: User, namespace: str) -> tuple[RoleBinding, ...]:
         """The bindings that name a user: those of the whole fleet, then those of the namespace, both by name."""
         place = (user.name, user.groups, namespace)
         found = self._remembered.get(place)
@@ -138,7 +138,7 @@ class Policy:
             found = self._remembered[place] = tuple(self._found(user, namespace))
         return found
 
-    def _found(self, user: User, namespace: str) -> Iterator[Binding]:
+    def _found(self, user: User, namespace: str) -> Iterator[RoleBinding]:
         for where in dict.fromkeys(("", namespace)):
             keys = {key for subject in subject_keys(user) for key in self._by_subject.get((where, subject), ())}
             yield from (self._bindings[key] for key in sorted(keys))

@@ -16,11 +16,11 @@ from moorage.core.authorization.bindings import (
     CLUSTER_ROLE_BINDING,
     ROLE,
     ROLE_BINDING,
-    Binding,
+    RoleBinding,
     RoleKey,
     RoleRef,
 )
-from moorage.core.authorization.policy import Policy, UserRules
+from moorage.core.authorization.policy import RbacPolicy, UserRules
 from moorage.core.authorization.rules import PolicyRule, rules_of
 from moorage.gateway.store import Store
 from moorage.kinds.status.records import ObjectId
@@ -42,7 +42,7 @@ class Authorizer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._policy = Policy()
+        self._policy = RbacPolicy()
         for kind in _KINDS:
             store.tell(kind, self._changed)
 
@@ -78,4 +78,4 @@ class Authorizer:
         elif document is None:
             self._policy.remove_binding(namespace, name)
         else:
-            self._policy.put_binding(Binding.of(namespace, document))
+            self._policy.put_binding(RoleBinding.of(namespace, document))

@@ -47,7 +47,7 @@ API_BINDING_COLUMNS: Final = (
 BINDING_COLUMNS: Final = (TableColumn("ROLE", of(_role)), AGE, TableColumn("SUBJECTS", of(_subjects), wide=True))
 
 
-class Permission(Untyped):
+class PermissionKind(Untyped):
     """A role or a binding. Its name may be any valid path segment, such as `system:masters`."""
 
     group: ClassVar[str] = "rbac.authorization.k8s.io"
