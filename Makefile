@@ -22,7 +22,7 @@ help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 # uv comes from PyPI into the project's own environment; uv.lock pins the rest.
-$(READY): pyproject.toml schemas/pyproject.toml uv.lock
+$(READY): pyproject.toml schemas/pyproject.toml sdk/pyproject.toml uv.lock
 	@test -n "$(PYTHON)" || { echo "Moorage needs Python 3.11 or newer, and found none on PATH" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)

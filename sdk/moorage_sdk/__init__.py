@@ -1,0 +1,1 @@
+"""Write probes and deployers for Moorage."""
