@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from moorage.gateway.admission.feature_gates import warning_header
+from moorage.gateway.authorization.authorizer import Authorizer
 from moorage.gateway.configuration import Configured, FirstContent
 from moorage.gateway.controllers.controllers import Controllers
 from moorage.gateway.controllers.events import EventRecorder
@@ -86,7 +87,7 @@ def create_app(gateway: Gateway) -> Starlette:
     in_force = Configured(gateway.store, gateway.settings)
     writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates)
     controllers = _controllers(gateway, writer)
-    endpoints = _Endpoints(gateway, writer, in_force)
+    endpoints = _Endpoints(gateway, writer, in_force, Authorizer(gateway.store))
     intake = Intake(gateway.store, gateway.log, gateway.clock, lambda: in_force.limits)
 
     def route(path: str, verb: str, handler: Handler, methods: list[str]) -> Route:
@@ -159,8 +160,9 @@ def _controllers(gateway: Gateway, writer: Writer) -> Controllers:
 class _Endpoints:
     """The endpoints other than condition reports."""
 
-    def __init__(self, gateway: Gateway, writer: Writer, in_force: Configured) -> None:
+    def __init__(self, gateway: Gateway, writer: Writer, in_force: Configured, authorizer: Authorizer) -> None:
         self._gateway = gateway
+        self._authorizer = authorizer
         self._checks = {
             "healthz": {"ping": _always},
             "livez": {"ping": _always},
@@ -194,7 +196,7 @@ class _Endpoints:
             document = groups.resources(group, version)
             return answers.in_form(200, document, groups.plain_form(_read(request)))
         if version == reviews.VERSION and (review := reviews.answered(request, group, parts)) is not None:
-            return await reviews.answer(request, review, self._gateway.clock)
+            return await reviews.answer(request, review, self._gateway.clock, self._authorizer)
         if is_binding(group, version, parts):
             return await self._api.handle(request, bindings_path(parts[1]))
         if (group, version) == (definitions.GROUP, definitions.SERVED.version):

@@ -1,6 +1,6 @@
-"""Access reviews: what the caller may do, and who the caller is.
+"""Access reviews: what the caller or somebody else may do, and who the caller is.
 
-Who that is follows from `identity`: the one administrator, or whom the caller asks for (`kubectl --as`).
+What one may do follows from roles and bindings (`Authorizer`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from starlette.responses import Response
 
 from moorage.core.apimachinery.field_errors import FieldError, invalid
 from moorage.core.apimachinery.unstructured import part
+from moorage.core.authorization.attributes import Attributes, User
+from moorage.core.authorization.escalation import joined
 from moorage.gateway import errors
+from moorage.gateway.authorization.authorizer import Authorizer
 from moorage.gateway.errors import bad_request
 from moorage.gateway.http import paths
-from moorage.gateway.http.identity import NOBODY_ELSE, Identity, forbidden, identity_of
+from moorage.gateway.http.identity import forbidden, identity_of
 from moorage.gateway.http.messages import answers, decoding
 from moorage.gateway.http.messages.decoding import Expected
 from moorage.gateway.http.messages.negotiation import JSON, PROTOBUF, YAML, accepted
@@ -41,11 +44,11 @@ class Review:
     group: str
     plural: str
     kind: str
-    status: Callable[[Document, Identity], Document]
-    """Returns the answer to a review, from its `spec`, and from who asks."""
+    status: Callable[[Document, User, Authorizer], Document]
+    """Returns the answer to a review, from its `spec`, from who asks, and from what knows who may do what."""
 
     of_others: bool = False
-    """Whether it asks about somebody else, as only the administrator may."""
+    """Whether it asks about somebody else."""
 
     namespaced: bool = False
 
@@ -71,13 +74,14 @@ def answered(request: Request, group: str, parts: Sequence[str]) -> Review | Non
     return found
 
 
-async def answer(request: Request, review: Review, clock: Clock) -> Response:
+async def answer(request: Request, review: Review, clock: Clock, authorizer: Authorizer) -> Response:
     """Answer a review.
 
     Raises:
         StatusError: 400 if it cannot be read, 422 if it asks for nothing.
     """
     identity = identity_of(request)
+    user = User(identity.user, identity.groups)
     if review.of_others and not identity.is_admin:
         namespace = _namespace(request) if review.namespaced else ""
         raise forbidden(identity, "create", review.group, review.plural, namespace=namespace)
@@ -106,34 +110,60 @@ async def answer(request: Request, review: Review, clock: Clock) -> Response:
         metadata["creationTimestamp"] = format_time(clock.now().replace(microsecond=0))
     shown: Document = {"kind": review.kind, "apiVersion": api_version, "metadata": metadata}
     if review.group == AUTHORIZATION:
-        shown["spec"] = spec or {}
-    shown["status"] = review.status(spec or {}, identity)
+        shown["spec"] = {} if review.needs_namespace else spec or {}  # as Kubernetes answers
+        shown["metadata"] = {} if review.needs_namespace else metadata
+    shown["status"] = review.status(spec or {}, user, authorizer)
     return answers.in_form(201, shown, form)
 
 
-def _of_caller(_: Document, identity: Identity) -> Document:
-    return {"allowed": True} if identity.is_admin else {"allowed": False, "reason": NOBODY_ELSE}
+def _of_caller(spec: Document, user: User, authorizer: Authorizer) -> Document:
+    """What the caller may do."""
+    found = authorizer.authorize(user, _attributes(spec))
+    return {"allowed": found.allowed, **({"reason": found.reason} if found.reason else {})}
 
 
-def _of_anyone(spec: Document, _: Identity) -> Document:
+def _of_anyone(spec: Document, _: User, authorizer: Authorizer) -> Document:
     """What somebody may do."""
     groups = spec.get("groups")
-    asked = Identity(str(spec.get("user") or ""), tuple(map(str, groups)) if isinstance(groups, list) else ())
-    return _of_caller({}, asked)
+    asked = User(str(spec.get("user") or ""), tuple(map(str, groups)) if isinstance(groups, list) else ())
+    return _of_caller(spec, asked, authorizer)
 
 
-def _rules(_: Document, identity: Identity) -> Document:
-    if not identity.is_admin:
-        return {"resourceRules": [], "nonResourceRules": [], "incomplete": False}
+def _attributes(spec: Document) -> Attributes:
+    """What a review asks about."""
+    paths = spec.get("nonResourceAttributes")
+    if isinstance(paths, dict) and paths:
+        return Attributes(str(paths.get("verb") or ""), path=str(paths.get("path") or ""))
+    asked = part(spec, "resourceAttributes")
+    verb, group, version, resource, subresource, namespace, name = (
+        str(asked.get(field) or "")
+        for field in ("verb", "group", "version", "resource", "subresource", "namespace", "name")
+    )
+    return Attributes(verb, group, version, resource, subresource, namespace, name)
+
+
+def _rules(spec: Document, user: User, authorizer: Authorizer) -> Document:
+    """All that the caller may do in a namespace."""
+    found = authorizer.rules_for(user, str(spec["namespace"]))
+    documents = [rule.document() for rule in found.rules]
     return {
-        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "resourceRules": [_without(rule, "nonResourceURLs") for rule in documents if rule.get("resources")],
+        "nonResourceRules": [
+            _without(rule, "apiGroups", "resources", "resourceNames")
+            for rule in documents
+            if rule.get("nonResourceURLs")
+        ],
         "incomplete": False,
+        **({"evaluationError": joined(found.errors)} if found.errors else {}),
     }
 
 
-def _caller(_: Document, identity: Identity) -> Document:
-    return {"userInfo": {"username": identity.user, "groups": list(identity.groups)}}
+def _without(rule: Document, *fields: str) -> Document:
+    return {name: values for name, values in rule.items() if name not in fields}
+
+
+def _caller(_: Document, user: User, __: Authorizer) -> Document:
+    return {"userInfo": {"username": user.name, "groups": list(user.groups)}}
 
 
 def _namespace(request: Request) -> str:
