@@ -90,7 +90,7 @@ def settings() -> str:
             f"`{variable(field)}`",
             f"`{flags.flag(field)}`" if field in flags.FIELDS else "",
             _annotation(info.annotation),
-            f"`{info.default}`" if info.default != "" else "(empty)",
+            f"`{info.default}`" if str(info.default) else "(empty)",
             docs[field],
         )
         for field, info in Settings.model_fields.items()

@@ -122,7 +122,7 @@ def test_the_settings_table_is_the_settings() -> None:
     section = OPERATIONS.partition("## Settings")[2].partition("These variables")[0]
     rows = re.findall(r"^\| `(MOORAGE_\w+)` \| (.+?) \| (.+?) \|$", section, re.MULTILINE)
     assert rows == [
-        (f"MOORAGE_{field.upper()}", f"`{info.default}`" if info.default != "" else "(empty)", docs[field])
+        (f"MOORAGE_{field.upper()}", f"`{info.default}`" if str(info.default) else "(empty)", docs[field])
         for field, info in Settings.model_fields.items()
     ]
 

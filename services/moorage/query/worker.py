@@ -25,6 +25,7 @@ from moorage.runtime.errors import RuntimeFailure, StartAfresh, TablesTooOld
 from moorage.runtime.kafka.consumer_lag import Behind
 from moorage.runtime.kafka.global_tables import GlobalReader
 from moorage.runtime.kafka.offsets import Offsets
+from moorage.runtime.kafka.refusals import told
 from moorage.runtime.kafka.table_age import TableAge, tombstones_kept
 from moorage.runtime.settings import Settings
 from moorage.runtime.tasks import restarted
@@ -168,7 +169,7 @@ class QueryWorker:
         except TimeoutError:
             raise NotReadyError(f"there was no answer within {_ANSWER_SECONDS:g} s") from None
         except (KafkaError, OSError, StartAfresh) as error:
-            raise NotReadyError(f"Kafka does not answer: {error!r}") from None
+            raise NotReadyError(f"Kafka does not answer: {told(error, self._settings)}") from None
         finally:
             self._waiting -= 1
 
@@ -223,7 +224,7 @@ class QueryWorker:
                 metrics.RESTARTS.labels(NAME, "age").inc()
                 backoff = _BACKOFF_FIRST
             except (KafkaError, TimeoutError, OSError) as error:
-                _log.warning("query.reading_failed", error=repr(error))
+                _log.warning("query.reading_failed", error=told(error, self._settings))
                 await asyncio.sleep(backoff)
                 backoff = min(backoff * 2, _BACKOFF_MAX)
 

@@ -26,6 +26,8 @@ from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
 from moorage.runtime.freezing import Freezing
 from moorage.runtime.health import HttpServer, health_app
 from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.refusals import NotAuthenticatedError, told
+from moorage.runtime.kafka.security import security
 from moorage.runtime.kafka.topic_settings import add_missing
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.kafka.worker import Worker
@@ -103,6 +105,13 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
     return uvloop.run(main)
 
 
+def _edge_broker(settings: Settings) -> KafkaBroker:
+    broker = KafkaBroker(clients.servers(settings), logger=None, client_id="moorage-edge")
+    # FastStream has no argument for a token provider, and its other arguments want passwords as text.
+    broker._connection_kwargs.update(security(settings))  # noqa: SLF001 - as above
+    return broker
+
+
 class _Process:
     """One run of `run_services`."""
 
@@ -135,7 +144,7 @@ class _Process:
             if http
             else None
         )
-        self._broker = KafkaBroker(clients.servers(settings), logger=None, client_id="moorage-edge")
+        self._broker = _edge_broker(settings)
         self._watchdog: Watchdog | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: BaseException | None = None
@@ -190,8 +199,11 @@ class _Process:
                 counts = await ensure_topics(self._settings)
                 await add_missing(self._settings)
                 return next(iter(counts.values()))
+            except NotAuthenticatedError as error:
+                raise RuntimeFailure(str(error)) from None
             except (KafkaError, TimeoutError, OSError) as error:
-                log.warning("kafka.not_reachable", servers=self._settings.bootstrap_servers, error=repr(error))
+                why = told(error, self._settings)
+                log.warning("kafka.not_reachable", servers=self._settings.bootstrap_servers, error=why)
                 await asyncio.sleep(_RETRY)
 
     async def _start(self) -> None:

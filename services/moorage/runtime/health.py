@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from moorage.runtime.errors import RuntimeFailure
+from moorage.runtime.kafka.refusals import REFUSALS
 from moorage.runtime.member import Member
 
 
@@ -32,7 +33,9 @@ def health_app(workers: Callable[[], Sequence[Member]], routes: Sequence[Route] 
     async def readyz(_: Request) -> Response:
         running = workers()
         ready = bool(running) and all(worker.ready for worker in running)
-        body = {"ready": ready, "services": {worker.name: worker.report() for worker in running}}
+        body: dict[str, Any] = {"ready": ready, "services": {worker.name: worker.report() for worker in running}}
+        if refused := REFUSALS.current():
+            body["refused"] = refused
         return JSONResponse(body, status_code=200 if ready else 503)
 
     async def metrics(_: Request) -> Response:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from moorage.core.apimachinery.durations import seconds_of
 from moorage.core.conditions.heartbeats import parse_source_grace_periods
 from moorage.runtime import environment
+from moorage.runtime.kafka_settings import KafkaSettings
 
 
 def _seconds(value: object) -> object:
@@ -25,13 +26,12 @@ FEATURE_GATES = ("Failover",)
 """The feature gates that exist."""
 
 
-class Settings(BaseSettings):
+class Settings(KafkaSettings):
     """Each field is set by the environment variable `MOORAGE_` + its name in upper case."""
 
-    model_config = SettingsConfigDict(env_prefix=environment.PREFIX, extra="ignore", frozen=True)
-
-    bootstrap_servers: str = ""
-    """Kafka's addresses, separated by commas. Empty means the embedded broker."""
+    model_config = SettingsConfigDict(
+        env_prefix=environment.PREFIX, extra="ignore", frozen=True, hide_input_in_errors=True
+    )
 
     topic_prefix: str = Field(default="moorage", pattern=r"^[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*$")
     """The first part of all topic names. With different prefixes, several fleets can share a Kafka cluster."""

@@ -46,7 +46,8 @@ def load_settings(flags: Mapping[str, str] | None = None, **overrides: Any) -> S
             field = "_".join(str(part) for part in problem["loc"][:1])
             where = f"--{field.replace('_', '-')}" if field in given else environment.variable(field)
             rule = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
-            lines.append(f"{where}: invalid value {problem['input']!r}: {rule}")
+            value = "(hidden)" if field in Settings.secrets() else repr(problem["input"])
+            lines.append(f"{where}: invalid value {value}: {rule}")
         raise UsageError("; ".join(lines)) from None
 
 

@@ -21,6 +21,7 @@ from moorage.gateway.store import Store
 from moorage.runtime.clock import Clock
 from moorage.runtime.errors import StartAfresh, TablesTooOld
 from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.refusals import told
 from moorage.runtime.kafka.session import BrokerTimes
 from moorage.runtime.kafka.table_age import TableAge
 from moorage.runtime.settings import Settings
@@ -130,9 +131,10 @@ class KafkaLog:
                 self._why, self._failed = _FOLLOWS, False
                 leadership.lost()
             except (TermEnded, TablesTooOld, StartAfresh, KafkaError, TimeoutError, OSError) as error:
-                self._why = f"the gateway is not ready: {error}"
+                why = told(error, self._settings) if isinstance(error, KafkaError) else str(error) or repr(error)
+                self._why = f"the gateway is not ready: {why}"
                 self._failed = True
-                _log.warning("gateway.term_ended", why=str(error) or repr(error))
+                _log.warning("gateway.term_ended", why=why)
             finally:
                 self._term = None
             await self._pause(leadership)
@@ -185,19 +187,18 @@ class KafkaLog:
             # This producer may be unusable (Kafka may have forgotten its sequence). The next report gets a new one.
             broken, self._reports = self._reports, None
             await stop(broken)
+            why = told(error, self._settings)
             raise unavailable(
-                f"Kafka did not accept the report within {_REPORT_TIMEOUT:g} s; send it again: {error!r}"
+                f"Kafka did not accept the report within {_REPORT_TIMEOUT:g} s; send it again: {why}"
             ) from None
 
     async def _reports_producer(self) -> AIOKafkaProducer:
         async with self._reports_lock:
             if self._reports is None:
-                producer = AIOKafkaProducer(
-                    bootstrap_servers=clients.servers(self._settings),
+                producer = clients.reports_producer(
+                    self._settings,
                     client_id=f"{self._settings.topic_prefix}.gateway-reports",
-                    enable_idempotence=True,
-                    acks="all",
-                    request_timeout_ms=int(_REPORT_TIMEOUT * 1000),
+                    timeout_ms=int(_REPORT_TIMEOUT * 1000),
                 )
                 try:
                     await producer.start()

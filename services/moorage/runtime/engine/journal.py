@@ -98,6 +98,7 @@ _ELSEWHERE: Final = frozenset(
         "log_format",
         "log_level",
     }
+    | {name for name in Settings.model_fields if name.startswith("kafka_")}
 )
 
 

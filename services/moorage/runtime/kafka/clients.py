@@ -12,6 +12,9 @@ from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka.closed_connections import mind_closed_connections
 from moorage.runtime.kafka.light_records import light, make_records_light
+from moorage.runtime.kafka.passwords import read_passwords_late
+from moorage.runtime.kafka.refusals import tell_refusals
+from moorage.runtime.kafka.security import security
 from moorage.runtime.kafka.topic_metadata import request_used_topics_only
 from moorage.runtime.settings import Settings
 
@@ -30,6 +33,8 @@ _REBALANCE_MARGIN_MS = 5_000
 mind_closed_connections()
 request_used_topics_only()
 make_records_light()
+read_passwords_late()
+tell_refusals()
 
 
 def servers(settings: Settings) -> list[str]:
@@ -104,6 +109,19 @@ def transactional_producer(settings: Settings, *, transactional_id: str) -> AIOK
     )
 
 
+def reports_producer(settings: Settings, *, client_id: str, timeout_ms: int) -> AIOKafkaProducer:
+    """Return a producer for condition reports: without transactions, and each report is durable when it is confirmed.
+
+    Args:
+        settings: the address of Kafka.
+        client_id: the name of the client.
+        timeout_ms: how long a request may take, in milliseconds.
+    """
+    return AIOKafkaProducer(
+        **_common(settings, client_id) | {"request_timeout_ms": timeout_ms}, enable_idempotence=True, acks="all"
+    )
+
+
 def admin_client(settings: Settings, *, client_id: str = "moorage-admin") -> AIOKafkaAdminClient:
     """Return a client for administration."""
     return AIOKafkaAdminClient(**_common(settings, client_id))
@@ -113,6 +131,7 @@ def _common(settings: Settings, client_id: str) -> dict[str, Any]:
     return {
         "bootstrap_servers": servers(settings),
         "client_id": client_id,
+        **security(settings),
         "request_timeout_ms": _REQUEST_TIMEOUT_MS,
         # New leaders and brokers are found through errors. This only limits how long another change goes unnoticed.
         "metadata_max_age_ms": 60_000,

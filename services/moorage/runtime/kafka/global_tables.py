@@ -19,6 +19,7 @@ from moorage.runtime import codec, metrics
 from moorage.runtime.engine.journal import Journal
 from moorage.runtime.errors import RuntimeFailure, StartAfresh
 from moorage.runtime.kafka.offsets import Offsets
+from moorage.runtime.kafka.refusals import told
 from moorage.runtime.kafka.table_reader import TableReader, Tail
 from moorage.runtime.service import GlobalView, Malformed
 from moorage.runtime.settings import Settings
@@ -153,7 +154,7 @@ class GlobalReader:
             try:
                 await self._read_to_end()
             except (KafkaError, TimeoutError, OSError, StartAfresh) as error:
-                log.warning("globals.not_caught_up", service=self._service, error=repr(error))
+                log.warning("globals.not_caught_up", service=self._service, error=told(error, self._settings))
                 await asyncio.sleep(_BACKOFF)
             except Exception as error:  # noqa: BLE001 - any error ends the worker
                 self._fail(error)

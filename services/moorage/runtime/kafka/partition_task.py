@@ -33,6 +33,7 @@ from moorage.runtime.kafka.context import WorkerContext
 from moorage.runtime.kafka.dangling_transactions import end_lost_transactions, markers_lost_since, mind_a_slow_commit
 from moorage.runtime.kafka.fenced_producer import PartitionProducer
 from moorage.runtime.kafka.keep_alive import KeepAlive
+from moorage.runtime.kafka.refusals import told
 from moorage.runtime.kafka.table_restore import Progress, Restorer
 from moorage.runtime.kafka.upstream_lag import UpstreamEnds, UpstreamWatch
 from moorage.runtime.service import Freshness, Needs
@@ -255,7 +256,7 @@ class PartitionTask(Generic[S]):
                 continue
             except (KafkaError, TimeoutError, OSError, AssertionError) as error:
                 # aiokafka's transaction manager raises AssertionError when it has failed before.
-                self._restarting("kafka", repr(error))
+                self._restarting("kafka", told(error, self._context.settings))
                 await self._start_over(first=True)
                 continue
             except Exception:

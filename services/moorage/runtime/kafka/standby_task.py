@@ -17,6 +17,7 @@ from moorage.runtime.engine.standby import Standby
 from moorage.runtime.engine.tables import PartitionTables
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.kafka.context import WorkerContext
+from moorage.runtime.kafka.refusals import told
 from moorage.runtime.kafka.table_restore import Restorer
 from moorage.runtime.tasks import restarted
 from moorage_schemas.topics import Topic
@@ -126,9 +127,8 @@ class StandbyTask(Generic[S]):
                 await self._worn.wait()
                 log.info("standby.reads_anew", service=self._context.service.name, partition=self.partition)
             except (StartAfresh, KafkaError, TimeoutError, OSError) as error:
-                log.warning(
-                    "standby.failed", service=self._context.service.name, partition=self.partition, error=repr(error)
-                )
+                why = told(error, self._context.settings)
+                log.warning("standby.failed", service=self._context.service.name, partition=self.partition, error=why)
                 await asyncio.sleep(_BACKOFF)
             finally:
                 self._close()

@@ -20,6 +20,7 @@ from aiokafka.errors import IllegalStateError, KafkaError
 
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.refusals import told
 from moorage.runtime.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -226,7 +227,7 @@ class TableReader:
                 self._consumer = consumer
                 await self._read(consumer)
             except KafkaError as error:
-                log.warning("tables.reader_failed", client=self._client_id, error=repr(error))
+                log.warning("tables.reader_failed", client=self._client_id, error=told(error, self._settings))
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():

@@ -28,6 +28,7 @@ from moorage.runtime.kafka.context import WorkerContext
 from moorage.runtime.kafka.global_tables import GlobalReader
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.kafka.partition_task import PartitionTask
+from moorage.runtime.kafka.refusals import told
 from moorage.runtime.kafka.session import BrokerTimes, broker_times, session_timeout
 from moorage.runtime.kafka.standbys import Standbys
 from moorage.runtime.kafka.table_age import TableAge, tombstones_kept
@@ -237,7 +238,7 @@ class Worker(Generic[S]):
                     await self._forget_globals()
                     self._age = None
                 except (KafkaError, TimeoutError, OSError) as error:
-                    log.warning("worker.session_failed", service=self.service.name, error=repr(error))
+                    log.warning("worker.session_failed", service=self.service.name, error=told(error, self._settings))
                     await asyncio.sleep(backoff)
                     backoff = min(backoff * 2, _BACKOFF_MAX)
                 else:
