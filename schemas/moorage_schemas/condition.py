@@ -83,6 +83,10 @@ class ConditionChanged(Model):
     """The id of the report that this record is based on, so that a report that arrives twice counts once. Empty if the
     record is based on no report, because the source has fallen silent."""
 
+    earlier_reports: Annotated[str, Field(exclude_if=lambda earlier: not earlier)] = ""
+    """Reports with the same time that counted before `reportId`, oldest first: hashes of 16 hexadecimal digits,
+    separated by spaces. A sender that repeats them changes nothing. Left out if there are none."""
+
     accepted_time: Timestamp | None = None
     """When Moorage accepted the report of this record, by its own clock. Grace periods count from the last report of
     the source, which may be later by `unrecordedHeartbeatsMs`."""

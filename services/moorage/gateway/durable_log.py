@@ -70,8 +70,11 @@ class Log(Protocol):
             StatusError: 503 if nothing was written, 504 if the outcome is unknown, 413 if a record is too large.
         """
 
-    async def report(self, writes: Sequence[Write]) -> None:
+    async def report(self, writes: Sequence[Write]) -> list[int]:
         """Write condition reports. Returns when all of them are durable.
+
+        Returns:
+            The offset of each in its partition.
 
         Raises:
             StatusError: as `commit`. Some may have been written.

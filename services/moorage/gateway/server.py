@@ -20,6 +20,7 @@ from moorage.gateway.http.protocol import Protocol
 from moorage.gateway.kafka.durable_log import KafkaLog
 from moorage.gateway.kafka.leadership import Leadership
 from moorage.gateway.kafka.object_reader import ObjectReader, object_partition
+from moorage.gateway.kafka.report_outcomes import KafkaReportOutcomes
 from moorage.gateway.kafka.term import Beginning
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store
@@ -79,7 +80,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
     sock = listen(settings.http_host, settings.gateway_port)
     address = _address(sock)
     log = KafkaLog(settings, store, clock, metrics, address=settings.gateway_address or _reachable(sock))
-    reading = _Reading()
+    reading, outcomes = _Reading(), KafkaReportOutcomes(settings)
     forwarding = Forwarding(store, log.leader, log)
     app = create_app(
         Gateway(
@@ -92,13 +93,14 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             progress=reading.progress,
             behind=reading.obstacle,
             explanations=Explanations(settings.query_server),
+            outcomes=outcomes,
             forwarding=forwarding,
         )
     )
     async with http_server(app, sock) as server:
         try:
             async with asyncio.TaskGroup() as tasks:
-                partitions = (await ensure_topics(settings))[RESOURCES.short]
+                partitions = outcomes.partitions = (await ensure_topics(settings))[RESOURCES.short]
                 await add_missing(settings)
                 kept = await tombstones_kept(settings)
                 times = await broker_times(settings)

@@ -49,6 +49,9 @@ class FakeGateway:
         """The number of objects in one part of a list. 0 if lists come as a whole."""
 
         self.events: list[Any] = []
+        self.outcome: Callable[[Any], dict[str, Any]] = lambda _report: {"outcome": "Counted"}
+        """What becomes of a report."""
+
         self.before_patch: Callable[[str], None] = lambda _path: None
         self.refuse: dict[str, httpx.Response] = {}
         """Responses to return instead, by `METHOD path`."""
@@ -86,11 +89,18 @@ class FakeGateway:
         if path.endswith("/scale"):
             return self._scale(request.method, path.removesuffix("/scale"), body)
         if path == "/v1/conditions":
-            self.events += body if isinstance(body, list) else [body]
-            return httpx.Response(202, json={})
+            return self._report(body)
         if request.method == "GET":
             return self._get(path, request.url.params.get("fieldSelector", ""))
         return self._write(request.method, path, body)
+
+    def _report(self, body: Any) -> httpx.Response:
+        events = body if isinstance(body, list) else [body]
+        self.events += events
+        if not isinstance(body, list):
+            return httpx.Response(200, json={"id": body["id"], **self.outcome(body["data"])})
+        items = [{"index": i, "id": one["id"], **self.outcome(one["data"])} for i, one in enumerate(events)]
+        return httpx.Response(202, json={"kind": "ReportOutcomeList", "items": items})
 
     def _write(self, method: str, path: str, body: Any) -> httpx.Response:  # noqa: PLR0911 - one for each verb
         match method:

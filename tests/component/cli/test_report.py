@@ -75,6 +75,61 @@ def test_what_is_wrong_is_said_before_the_server_is_asked(
     assert gateway.requests == []
 
 
+@pytest.mark.parametrize(
+    ("words", "waited"),
+    [((), "5"), (("--timeout", "1500ms"), "1.5"), (("--no-wait",), ""), (("--no-wait", "--timeout", "9s"), "")],
+)
+def test_it_waits_for_what_becomes_of_the_report(
+    gateway: FakeGateway, run: Run, words: tuple[str, ...], waited: str
+) -> None:
+    assert run("report", "node/n1", "Ready=False", *words).exit_code == 0
+    assert gateway.queries[-1].get("waitSeconds", "") == waited
+
+
+@pytest.mark.parametrize("form", ["table", "name", "json"])
+def test_a_report_that_is_ignored_is_an_error(gateway: FakeGateway, run: Run, form: str) -> None:
+    gateway.outcome = lambda _report: {"outcome": "Ignored", "message": "older than noon"}
+    assert said(run("report", "node/n1", "Ready=False", "--at", "5m", "-o", form)) == (
+        1,
+        "",
+        "error: node/n1 Ready=False ignored: older than noon\n",
+    )
+
+
+def test_of_many_reports_those_that_are_ignored_are_named(gateway: FakeGateway, run: Run) -> None:
+    old = {"outcome": "Ignored", "message": "older than noon"}
+    gateway.outcome = lambda report: old if report["type"] == "Ready" else {"outcome": "Unchanged"}
+    assert said(run("report", "node/n1", "Ready=False", "DiskPressure=False")) == (
+        1,
+        "node/n1 reported DiskPressure=False\n",
+        "error: node/n1 Ready=False ignored: older than noon\n",
+    )
+
+
+def test_a_report_whose_outcome_is_not_known_in_time_is_a_warning(gateway: FakeGateway, run: Run) -> None:
+    gateway.outcome = lambda _report: {"outcome": "Accepted"}
+    code, out, err = said(run("report", "node/n1", "Ready=False"))
+    assert (code, out) == (0, "node/n1 reported Ready=False\n")
+    assert err.startswith(
+        "warning: after 5 s it is not known whether 1 of 1 reports count; is condition-ingest running?"
+    )
+    assert said(run("report", "node/n1", "Ready=False", "--no-wait")) == (0, "node/n1 reported Ready=False\n", "")
+
+
+@pytest.mark.parametrize(
+    ("timeout", "message"),
+    [
+        ("0s", "error: --timeout: invalid value '0s': must be more than 0 and at most 30s"),
+        ("31s", "error: --timeout: invalid value '31s': must be more than 0 and at most 30s"),
+        ("soon", "error: --timeout: invalid duration 'soon'"),
+    ],
+)
+def test_a_timeout_that_cannot_be_is_named(gateway: FakeGateway, run: Run, timeout: str, message: str) -> None:
+    code, out, err = said(run("report", "node/n1", "Ready=False", "--timeout", timeout))
+    assert (code, out, gateway.requests) == (2, "", [])
+    assert err.startswith(message)
+
+
 def test_all_targets_of_a_kind_are_reported_in_as_many_requests_as_the_gateway_needs(
     gateway: FakeGateway, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

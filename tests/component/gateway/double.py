@@ -18,6 +18,7 @@ from moorage.gateway.http import paths
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.object_log import LoggedRecord
+from moorage.gateway.report_outcomes import ReportOutcomes
 from moorage.gateway.store import Store
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
@@ -93,10 +94,11 @@ class MemoryLog:
             self.append(write.topic, write.key, write.partition_key, write.event, write.meta)
         return len(self.objects)
 
-    async def report(self, writes: Sequence[Write]) -> None:
+    async def report(self, writes: Sequence[Write]) -> list[int]:
         if self.obstacle:
             raise unavailable(self.obstacle)
         self.reported += writes
+        return list(range(len(self.reported) - len(writes), len(self.reported)))
 
     def begin(self) -> None:
         """Begin to show what was written so far, and to record changes."""
@@ -145,6 +147,7 @@ class Fixture:
         ready: bool = True,
         settings: Settings | None = None,
         explanations: Explanations | None = None,
+        outcomes: ReportOutcomes | None = None,
         namespaces: Sequence[str] = NAMESPACES,
     ) -> None:
         self.store = Store(kept=kept)
@@ -156,6 +159,7 @@ class Fixture:
             clock=self.clock,
             settings=settings or Settings(),
             explanations=explanations or Explanations(),
+            outcomes=outcomes,
         )
         for name in namespaces:
             self.namespace(name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,10 +13,18 @@ import pytest
 from cloudevents.core.bindings.http import HTTPMessage, to_binary, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
-from tests.component.gateway.double import NOW, Fixture, later, node
+from tests.component.gateway.double import NOW, Fixture, later, node, node_ref
 
-from moorage_schemas.condition import ConditionReported
-from moorage_schemas.topics import CONDITION_REPORTS
+from moorage.core.conditions.reports import report_hash
+from moorage.gateway.durable_log import Write
+from moorage.gateway.http import reports
+from moorage.gateway.report_outcomes import Counted, Decided, Following, RefusedLater, Unrecorded
+from moorage.kinds.status.records import ObjectId
+from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
+from moorage_schemas.dead_letter import DeadLettered, RefusalReason
+from moorage_schemas.keys import condition_key, workload_condition_key
+from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, WORKLOAD_CONDITIONS
 
 PATH = "/v1/conditions"
 REPORT = {
@@ -178,3 +188,164 @@ async def test_reports_are_refused_while_they_cannot_be_kept() -> None:
     assert (await send(gateway, to_binary(event(), JSONFormat()))).status_code == 503
     assert (await gateway.call("GET", PATH)).status_code == 405
     assert (await send(Fixture(ready=False), to_binary(event(), JSONFormat()))).status_code == 503
+
+
+def known(gateway: Fixture, *, observed: datetime = NOW, workload: WorkloadRef | None = None, **fields: Any) -> None:
+    """Write a condition of n1 like condition-ingest."""
+    target = node_ref("n1")
+    declared = gateway.store.get(ObjectId("Node", "", "n1"))
+    assert declared is not None
+    values: dict[str, Any] = {
+        "target": target,
+        "target_uid": declared.document["metadata"]["uid"],
+        "type": "Ready",
+        "status": "True",
+        "source": "probe/disk",
+        "report_id": "first",
+        "last_transition_time": observed,
+        "last_heartbeat_time": observed,
+        "generation": 1,
+        **fields,
+    }
+    if workload is None:
+        gateway.log.append(CONDITIONS, condition_key(target, "Ready"), target.key, ConditionChanged(**values))
+    else:
+        key = workload_condition_key(workload, target.key, "Ready")
+        gateway.log.append(WORKLOAD_CONDITIONS, key, target.key, WorkloadConditionChanged(**values, workload=workload))
+
+
+OLDER = "older than 2026-01-01T12:00:10Z, when the condition was last observed"
+TWICE = "a report of this source with the id 'first' has already counted"
+SILENT = "not newer than 2026-01-01T12:00:00Z, when the condition was last observed before its source fell silent"
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome", "why"),
+    [
+        ({"observed": later(10)}, "Ignored", OLDER),
+        ({}, "Accepted", ""),
+        ({"report_id": "r1"}, "Accepted", ""),
+        ({"report_id": "r1", "source": "probe/ä disk"}, "Ignored", TWICE.replace("first", "r1")),
+        ({"report_id": ""}, "Ignored", SILENT),
+        ({"earlier_reports": report_hash("probe/ä disk", "r1")}, "Ignored", TWICE.replace("first", "r1")),
+        ({"observed": later(10), "target_uid": "of an earlier node"}, "Accepted", ""),
+    ],
+)
+@pytest.mark.parametrize("workload", [None, WorkloadRef(kind="Pod", namespace="shop", name="web-0")])
+async def test_a_report_that_cannot_count_is_ignored_with_its_reason(
+    fields: dict[str, Any], outcome: str, why: str, workload: WorkloadRef | None
+) -> None:
+    gateway = await ready()
+    known(gateway, workload=workload, **fields)
+    named = {} if workload is None else {"workload": workload.model_dump()}
+    answer = await send(gateway, to_structured(event(data={**REPORT, **named}), JSONFormat()))
+    body = answer.json()
+    assert (answer.status_code, body["outcome"]) == ({"Ignored": 200, "Accepted": 202}[outcome], outcome)
+    assert (body["id"], body.get("message", "")) == ("r1", why)
+    assert len(gateway.log.reported) == (outcome == "Accepted"), "what is ignored is not written"
+
+
+async def test_a_batch_tells_which_reports_are_ignored() -> None:
+    gateway = await ready()
+    known(gateway, observed=later(10))
+    new = {**REPORT, "observedTime": "2026-01-01T12:00:11Z"}
+    batch = [structured("a"), structured("b", new), structured("c", {**REPORT, "status": "Maybe"})]
+    answer = await gateway.http.post(PATH, content=json.dumps(batch), headers=BATCH)
+    outcome = answer.json()
+    assert (answer.status_code, outcome["accepted"], outcome["ignored"], outcome["refused"]) == (207, 1, 1, 1)
+    assert [(item["outcome"], item.get("message", "")) for item in outcome["items"]] == [
+        ("Ignored", OLDER),
+        ("Accepted", ""),
+        ("Refused", ""),
+    ]
+    assert [write.meta.id for write in gateway.log.reported] == ["b"]
+    all_old = await gateway.http.post(PATH, content=json.dumps(batch[:1]), headers=BATCH)
+    assert (all_old.status_code, all_old.json()["ignored"]) == (202, 1)
+
+
+class Told:
+    """Says of each report what a test has decided."""
+
+    def __init__(self, *decided: Decided | None) -> None:
+        self.decided_on = decided
+        self.waited: list[float] = []
+
+    @contextlib.asynccontextmanager
+    async def follow(self, writes: Sequence[Write]) -> AsyncIterator[Following | None]:
+        assert len(writes) == len(self.decided_on)
+        yield self
+
+    async def decided(self, offsets: Sequence[int], seconds: float) -> list[Decided | None]:
+        assert len(offsets) == len(self.decided_on)
+        self.waited.append(seconds)
+        return list(self.decided_on)
+
+
+def letter() -> DeadLettered:
+    return DeadLettered(
+        service="condition-ingest",
+        reason=RefusalReason.UNKNOWN_TARGET,
+        message="target: invalid value 'Node/n1': must be a declared target; declare it first",
+        field="target",
+        value="Node/n1",
+        rule="must be a declared target; declare it first",
+        topic="condition-reports",
+        partition=0,
+        offset=0,
+        original="{}",
+        original_size=2,
+        refused_time=NOW,
+    )
+
+
+def changed(**fields: Any) -> ConditionChanged:
+    return ConditionChanged(
+        **{
+            "target": node_ref("n1"),
+            "type": "Ready",
+            "status": "False",
+            "source": "probe/ä disk",
+            "report_id": "other",
+            "last_transition_time": NOW,
+            "last_heartbeat_time": NOW,
+            "generation": 2,
+            **fields,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("decided", "code", "outcome"),
+    [
+        (None, 202, "Accepted"),
+        (Counted(), 200, "Counted"),
+        (RefusedLater(letter()), 404, ""),
+        (Unrecorded(None), 200, "Ignored"),
+        (Unrecorded(changed()), 200, "Unchanged"),
+        (Unrecorded(changed(status="True")), 200, "Ignored"),
+        (Unrecorded(changed(last_heartbeat_time=later(10))), 200, "Ignored"),
+    ],
+)
+async def test_a_caller_may_wait_for_what_becomes_of_a_report(
+    decided: Decided | None, code: int, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "_SHOWN_WITHIN", 0.01)  # nothing more is shown
+    told = Told(decided)
+    gateway = Fixture(outcomes=told)
+    await gateway.ok("POST", "/api/v1/nodes", node())
+    known(gateway)
+    message = to_structured(event(), JSONFormat())
+    answer = await gateway.http.post(f"{PATH}?waitSeconds=2.5", content=message.body, headers=message.headers)
+    assert (answer.status_code, answer.json().get("outcome", "")) == (code, outcome), answer.text
+    assert told.waited == [2.5]
+    await send(gateway, message)
+    assert told.waited == [2.5], "who does not ask does not wait"
+
+
+@pytest.mark.parametrize("wait", ["-1", "31", "nan", "soon", "1e999"])
+async def test_a_wait_has_a_limit(wait: str) -> None:
+    gateway = await ready()
+    message = to_structured(event(), JSONFormat())
+    answer = await gateway.http.post(f"{PATH}?waitSeconds={wait}", content=message.body, headers=message.headers)
+    assert answer.status_code == 400
+    assert f"waitSeconds: invalid value '{wait}': must be a number of seconds, at most 30" in answer.text

@@ -164,6 +164,31 @@ def test_any_report_is_a_heartbeat_but_no_stale_one_and_no_duplicate() -> None:
     assert held(flow, "n1", "DiskPressure").status is ConditionStatus.UNKNOWN, "no report that counted revives it"
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_probe_whose_times_are_whole_seconds_is_heard_twice_in_one(*, restart: bool) -> None:
+    flow = make_flow()
+    disturb: Callable[[], None] = (lambda: lose_both(flow)) if restart else nothing
+    fleet = World(flow)
+    fleet.node("n1")
+    said = [("True", "a"), ("False", "b"), ("True", "c"), ("False", "d")]
+    for status, identity in said:
+        fleet.report("n1", "Ready", status, id=identity)
+        flow.run()
+        assert held(flow, "n1").status == status
+        disturb()
+    records = len(flow.events(CONDITIONS))
+    # The probe does not know whether its reports have arrived, and repeats them all, and then some of them.
+    for status, identity in (*said, *said[:3]):
+        fleet.report("n1", "Ready", status, id=identity, at=START)
+        flow.run()
+        disturb()
+    assert held(flow, "n1").report_id == "d"
+    assert len(flow.events(CONDITIONS)) == records
+    fleet.report("n1", "Ready", "True", id="e", at=START)
+    flow.run()
+    assert held(flow, "n1").report_id == "e", "a new one counts, also when it comes late"
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_a_source_is_not_silent_while_its_reports_wait_to_be_read(seed: int) -> None:
     # With a seed the driver mixes the sources, so what the timer says is read before reports that wait for longer.

@@ -6,8 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moorage.core.conditions.reports import (
+    SAME_TIME_MOST,
     Accepted,
     Duplicate,
     Held,
@@ -50,11 +53,12 @@ def decide(
     known: ConditionChanged | None = None,
     *,
     report_id: str = "r1",
+    source: str = "probe",
     uid: str = "u1",
     now: datetime = T0,
 ) -> Verdict:
     held = None if known is None else Held.of(known)
-    return judge(one, report_id=report_id, source="probe", target_uid=uid, known=held, now=now)
+    return judge(one, report_id=report_id, source=source, target_uid=uid, known=held, now=now)
 
 
 def accepted(verdict: Verdict) -> ConditionChanged:
@@ -92,9 +96,9 @@ def test_a_new_status_moves_the_transition_time() -> None:
 @pytest.mark.parametrize(
     ("seconds", "report_id", "expected"),
     [
-        (-0.000001, "r2", Stale()),
-        (-3600, "r1", Stale()),
-        (0, "r1", Duplicate()),
+        (-0.000001, "r2", Stale(T0)),
+        (-3600, "r1", Stale(T0)),
+        (0, "r1", Duplicate("r1")),
     ],
 )
 def test_what_is_older_or_the_same_does_not_count(seconds: float, report_id: str, expected: Verdict) -> None:
@@ -105,6 +109,70 @@ def test_what_is_older_or_the_same_does_not_count(seconds: float, report_id: str
 def test_of_two_with_one_time_the_later_record_wins() -> None:
     first = accepted(decide(report("False")))
     assert accepted(decide(report("True"), first, report_id="r2")).status is ConditionStatus.TRUE
+
+
+def test_the_same_id_of_another_source_is_another_report() -> None:
+    first = accepted(decide(report("False")))
+    second = accepted(decide(report("True"), first, source="other"))
+    assert (second.status, second.source) == (ConditionStatus.TRUE, "other")
+    assert decide(report("False"), second) == Duplicate("r1")
+    assert decide(report("True"), second, source="other") == Duplicate("r1")
+
+
+def test_reports_with_one_time_that_are_repeated_change_nothing() -> None:
+    first = accepted(decide(report("False"), report_id="a"))
+    second = accepted(decide(report("True"), first, report_id="b"))
+    assert [decide(report(), second, report_id=one) for one in "ab"] == [Duplicate("a"), Duplicate("b")]
+    later = accepted(decide(report("False", 1), second, report_id="c"))
+    assert "earlierReports" in second.model_dump(mode="json")
+    assert "earlierReports" not in later.model_dump(mode="json")
+    assert decide(report(), later, report_id="b") == Stale(T0 + timedelta(seconds=1))
+
+
+def test_what_is_remembered_of_one_time_is_limited() -> None:
+    known = accepted(decide(report(), report_id="0"))
+    for number in range(1, SAME_TIME_MOST + 2):
+        known = accepted(decide(report(), known, report_id=str(number)))
+    assert len(known.earlier_reports.split()) == SAME_TIME_MOST
+    assert decide(report(), known, report_id="1") == Duplicate("1")
+    assert isinstance(decide(report(), known, report_id="0"), Accepted)
+
+
+Said = tuple[int, str, str]
+"""A report: its time in seconds, its source, and its id. The status follows from them."""
+
+
+def status_of(said: Said) -> str:
+    return ("True", "False", "Unknown")[sum(map(ord, f"{said}")) % 3]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.sampled_from("ab"), st.sampled_from("1234")), min_size=1, max_size=40),
+    st.data(),
+)
+def test_the_last_new_report_of_the_latest_time_wins_however_reports_are_repeated(
+    log: list[Said], data: st.DataObject
+) -> None:
+    """Also when the state is restored from its record at any point."""
+    held: Held | None = None
+    for said in log:
+        seconds, source, identity = said
+        one = report(status_of(said), seconds)
+        verdict = judge(one, report_id=identity, source=source, target_uid="u1", known=held, now=T0)
+        if not isinstance(verdict, Accepted):
+            continue
+        if held is not None and data.draw(st.booleans(), label="changes nothing but times, and is not written"):
+            unwritten = held.status is one.status and held.source == source
+            if unwritten:
+                held.hear(one, identity, T0)
+                continue
+        written = ConditionChanged.model_validate_json(verdict.condition.model_dump_json())
+        held = Held.of(written)
+    new = list(dict.fromkeys(log))  # in the order in which each came first
+    latest = max(seconds for seconds, *_ in log)
+    winner = [said for said in new if said[0] == latest][-1]
+    assert held is not None
+    assert (held.status, held.source, held.report_id) == (ConditionStatus(status_of(winner)), winner[1], winner[2])
 
 
 def test_an_earlier_targets_condition_counts_only_for_the_generation() -> None:

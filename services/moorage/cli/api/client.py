@@ -190,11 +190,17 @@ class Client:
         """Return the answer to any path as it is."""
         return self._send("GET", path, None, _HEADERS).content
 
-    def report(self, events: Sequence[Mapping[str, Any]]) -> JsonObject:
-        """Send condition reports as CloudEvents in structured mode. `refused` returns those that were not accepted."""
+    def report(self, events: Sequence[Mapping[str, Any]], *, wait: float = 0) -> JsonObject:
+        """Send condition reports as CloudEvents in structured mode. `refused` returns those that were not accepted.
+
+        Args:
+            events: the reports.
+            wait: for how many seconds the server may wait until it is known whether they count.
+        """
+        params = {"waitSeconds": f"{wait:g}"} if wait else None
         if len(events) == 1:
-            return self._call("POST", "/v1/conditions", json_body=events[0], content_type=EVENT)
-        return self._call("POST", "/v1/conditions", json_body=events, content_type=EVENTS_BATCH)
+            return self._call("POST", "/v1/conditions", params=params, json_body=events[0], content_type=EVENT)
+        return self._call("POST", "/v1/conditions", params=params, json_body=events, content_type=EVENTS_BATCH)
 
     def explain(self, asked: Mapping[str, str]) -> JsonObject:
         """Return an explanation as a document, from the query worker behind the gateway."""

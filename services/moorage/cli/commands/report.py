@@ -2,13 +2,16 @@
 
 The default source is the user (`cli/<user>`). Such sources have no heartbeats, so what they report stays until someone
 reports otherwise (`moorage.core.conditions.heartbeats`).
+
+Not each report that is accepted counts: one that is older than what is known is ignored. So the command waits for what
+becomes of its reports, and fails if one does not count.
 """
 
 from __future__ import annotations
 
 import getpass
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -22,7 +25,7 @@ from moorage.cli.api.client import Client, refused
 from moorage.cli.api.endpoints import connect
 from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
-from moorage.cli.render.durations import parse_instant
+from moorage.cli.render.durations import parse_duration, parse_instant
 from moorage.core.conditions.heartbeats import BY_HAND
 from moorage.core.conditions.reports import check_workload
 from moorage_schemas.condition import ConditionReported
@@ -31,6 +34,9 @@ from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 
 _AT_ONCE: Final = 1000
 """The largest number of reports that the gateway accepts in one request."""
+
+_LONGEST_WAIT: Final = 30.0
+"""The longest time in seconds for which the gateway waits."""
 
 
 AboutArgument = Annotated[
@@ -76,6 +82,17 @@ SourceOption = Annotated[
 AtOption = Annotated[
     str, typer.Option(help="When it was observed: an RFC 3339 time, or a duration ago such as 5m. The default is now.")
 ]
+WaitOption = Annotated[
+    bool,
+    typer.Option(
+        "--wait/--no-wait",
+        help="Wait until it is known whether the reports count. A report that does not is an error. It is also one "
+        "without waiting, if it is known at once.",
+    ),
+]
+TimeoutOption = Annotated[
+    str, typer.Option(help="How long to wait for that, at most 30s. After it, the reports may still count.")
+]
 
 
 def report(
@@ -90,6 +107,8 @@ def report(
     source: SourceOption = "",
     every: Annotated[bool, typer.Option("--all", help="Report it for all targets of the kind.")] = False,
     at: AtOption = "",
+    wait: WaitOption = True,
+    timeout: TimeoutOption = "5s",
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
     """Report conditions of a target, as a probe does, or of a workload on one, as a deployer does.
@@ -103,6 +122,7 @@ def report(
     else:
         subjects = [_Subject(_target(on), _workload(about, namespace)) if on else _Subject(_target(about))]
     conditions = [_condition(text) for text in statuses]
+    seconds = _seconds(timeout) if wait else 0.0
     now = datetime.now(UTC)
     seen = parse_instant(at, now) if at else now
     said = {
@@ -119,7 +139,8 @@ def report(
     with connect(ctx) as client:
         # One request after the other, each with as many reports as the gateway accepts.
         outcomes = [
-            _hand_in(client, reports[first : first + _AT_ONCE], form) for first in range(0, len(reports), _AT_ONCE)
+            _hand_in(client, reports[first : first + _AT_ONCE], form, seconds)
+            for first in range(0, len(reports), _AT_ONCE)
         ]
     if not all(outcomes):
         raise typer.Exit(FAILED)
@@ -140,8 +161,10 @@ class _Subject:
         return f"{names} on {where}"
 
 
-def _hand_in(client: Client, reports: Sequence[tuple[_Subject, ConditionReported]], form: output.Format) -> bool:
-    """Send reports, print the outcome of each, and return whether all were accepted."""
+def _hand_in(
+    client: Client, reports: Sequence[tuple[_Subject, ConditionReported]], form: output.Format, wait: float
+) -> bool:
+    """Send reports, print the outcome of each, and return whether all count, or may still do."""
     events = []
     for subject, event in reports:
         meta = Meta(
@@ -152,22 +175,48 @@ def _hand_in(client: Client, reports: Sequence[tuple[_Subject, ConditionReported
             subject=subject.target.key,
         )
         events.append(to_structured(meta, event))
-    outcome = client.report(events)
-    problems = refused(outcome)
+    answer = client.report(events, wait=wait)
+    problems = refused(answer)
     for refusal in problems:
         warn(str(refusal))
-    taken = {item["index"] for item in outcome.get("items") or [] if not item.get("status")} or set(range(len(events)))
+    # A single report has no list around its outcome.
+    items: list[Mapping[str, Any]] = answer.get("items") or [{**answer, "index": 0}]
+    outcomes = {item["index"]: item for item in items}
+    ignored, unknown = 0, 0
     for index, (subject, _) in enumerate(reports):
-        if index not in taken:
+        wire, item = events[index], outcomes.get(index, {})
+        said = f"{wire['data']['type']}={wire['data']['status']}"
+        if item.get("status"):
             continue
-        wire = events[index]
+        if item.get("outcome") == "Ignored":
+            ignored += 1
+            warn(f"error: {subject} {said} ignored: {item.get('message', 'it does not count')}")
+            continue
+        unknown += item.get("outcome") == "Accepted"
         if form in {output.Format.JSON, output.Format.YAML}:
             output.write(output.document(wire, form))
         elif form is output.Format.NAME:
             output.line(str(subject))
         else:
-            output.line(f"{subject} reported {wire['data']['type']}={wire['data']['status']}")
-    return not problems
+            output.line(f"{subject} reported {said}")
+    if wait and unknown:
+        warn(
+            f"warning: after {wait:g} s it is not known whether {unknown} of {len(reports)} reports count; is "
+            "condition-ingest running? `moorage dead-letters` shows those that are refused"
+        )
+    return not problems and not ignored
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds of a duration for which the gateway may wait.
+
+    Raises:
+        UsageError: it is no duration, or too long.
+    """
+    seconds = parse_duration(text, "--timeout").total_seconds()
+    if not 0 < seconds <= _LONGEST_WAIT:
+        raise UsageError(f"--timeout: invalid value {text!r}: must be more than 0 and at most {_LONGEST_WAIT:g}s")
+    return seconds
 
 
 def _every(ctx: typer.Context, word: str, on: str) -> list[_Subject]:

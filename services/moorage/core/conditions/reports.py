@@ -1,8 +1,10 @@
 """Which reports of conditions count: their order, duplicates, and when a condition has changed.
 
 Reports of one condition of one target are ordered by the time at which the probe observed them. An older report is
-ignored. Of two reports with the same time the later record wins, unless it is the same report again. If the source has
-fallen silent since, only a report that was observed later counts: a report that has counted before must not revive it.
+ignored. Of two reports with the same time the later record wins, unless it is the same report again: one with the same
+source and id. All reports of that time are remembered, up to `SAME_TIME_MOST`, because a sender that is not sure
+whether its reports have arrived repeats them all, and the first one must not win by that. If the source has fallen
+silent since, only a report that was observed later counts: a report that has counted before must not revive it.
 
 The same rules apply to reports about a workload on a target, separately for each workload.
 
@@ -38,6 +40,12 @@ A report that is written at most this long before its target is declared still c
 actually written afterwards could be lost.
 """
 
+
+SAME_TIME_MOST: Final = 32
+"""How many reports of one condition with the same time are remembered, besides the last one. Of more, the oldest are
+forgotten, and would count if they were repeated. A probe that rounds its times to seconds has few."""
+
+_SOURCE_CHARACTERS: Final = 253
 
 _SHORT: Final = 512
 """The number of characters of a message up to which its hash is kept."""
@@ -89,6 +97,9 @@ class Held(Struct, gc=False):
     heard: bool = False
     """Whether this process has read the last report, so that `accepted_time` is exact. False after a restore."""
 
+    earlier_reports: str = ""
+    """The earlier reports with the time of the last one, as in `ConditionChanged`."""
+
     @classmethod
     def of(cls, event: ConditionChanged, shared: Callable[[str], str] = str) -> Self:
         """The stored part of a condition, as its record has it.
@@ -113,6 +124,7 @@ class Held(Struct, gc=False):
             words=words_of(event),
             recorded_time=accepted,
             unrecorded=_milliseconds(event.unrecorded_heartbeats_ms),
+            earlier_reports=event.earlier_reports,
         )
 
     @property
@@ -127,10 +139,34 @@ class Held(Struct, gc=False):
 
     def hear(self, report: ConditionReported, report_id: str, now: datetime) -> None:
         """Note a report that changes nothing but times, and is not written."""
+        self.earlier_reports = _earlier(report, self)
         self.last_heartbeat_time = report.observed_time
         self.report_id = report_id
         self.accepted_time = now
         self.heard = True
+
+
+def source_of(report: ConditionReported, sender: str) -> str:
+    """The source of a report: the one that it names, else the sender, truncated to the length that is kept.
+
+    Args:
+        report: the report.
+        sender: the CloudEvents source.
+    """
+    return report.source or sender[:_SOURCE_CHARACTERS]
+
+
+def report_hash(source: str, report_id: str) -> str:
+    """A short hash of what identifies a report: its source, and the id that the source gave it."""
+    return blake2b(f"{source}\0{report_id}".encode(), digest_size=8).hexdigest()
+
+
+def _earlier(report: ConditionReported, known: Held) -> str:
+    """Return `earlier_reports` after a report that counts."""
+    if report.observed_time != known.last_heartbeat_time:
+        return ""  # nearly always
+    kept = [*known.earlier_reports.split(), report_hash(known.source, known.report_id)]
+    return " ".join(kept[-SAME_TIME_MOST:])
 
 
 def words_of(said: ConditionReported | ConditionChanged) -> int:
@@ -166,12 +202,35 @@ class Accepted(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """The report is older than the known condition."""
+    """The report is older than the known condition, or not newer although its source has fallen silent since."""
+
+    latest: datetime
+    """The observation time of the last report that counted."""
+
+    silent: bool = False
+    """Whether the source of that report has fallen silent since."""
+
+    @property
+    def why(self) -> str:
+        """Why the report is ignored."""
+        if self.silent:
+            return (
+                f"not newer than {format_time(self.latest)}, when the condition was last observed before its source "
+                "fell silent"
+            )
+        return f"older than {format_time(self.latest)}, when the condition was last observed"
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
     """The report has already counted."""
+
+    report_id: str
+
+    @property
+    def why(self) -> str:
+        """Why the report is ignored."""
+        return f"a report of this source with the id {self.report_id!r} has already counted"
 
 
 Verdict = Accepted | Stale | Duplicate
@@ -247,22 +306,27 @@ def check_workload(report: ConditionReported) -> Refusal | None:
 
 
 def check_order(
-    report: ConditionReported, *, report_id: str, target_uid: str, known: Held | None
+    report: ConditionReported, *, report_id: str, source: str, target_uid: str, known: Held | None
 ) -> Stale | Duplicate | None:
     """Decide whether a report is older than the known condition, or has already counted. None if it counts.
 
     Args:
         report: a report that passed every check.
         report_id: the id under which the probe sent it.
+        source: the source of the report.
         target_uid: the uid of the target as declared now.
         known: the present condition. It does not matter if it belongs to an earlier target of the same name.
     """
-    if known is None or known.target_uid != target_uid:
+    if known is None or known.target_uid != target_uid or report.observed_time > known.last_heartbeat_time:
         return None
     if report.observed_time < known.last_heartbeat_time:
-        return Stale()
-    if report.observed_time == known.last_heartbeat_time and known.report_id in {report_id, ""}:
-        return Duplicate()
+        return Stale(known.last_heartbeat_time)
+    if not known.report_id:
+        return Stale(known.last_heartbeat_time, silent=True)
+    if (known.report_id, known.source) == (report_id, source):
+        return Duplicate(report_id)
+    if known.earlier_reports and report_hash(source, report_id) in known.earlier_reports.split():
+        return Duplicate(report_id)
     return None
 
 
@@ -290,7 +354,8 @@ def judge(
         unrecorded: for how long after this record reports of the source that change nothing may stay unrecorded.
         make: creates the condition of a target from its fields; the model unless given. It gets a mapping of its own.
     """
-    wrong = check_order(report, report_id=report_id, target_uid=target_uid, known=known)
+    source = report.source or source
+    wrong = check_order(report, report_id=report_id, source=source, target_uid=target_uid, known=known)
     if wrong is not None:
         return wrong
     same = known is not None and known.target_uid == target_uid
@@ -303,11 +368,12 @@ def judge(
         "status": report.status,
         "reason": report.reason,
         "message": report.message,
-        "source": report.source or source,
+        "source": source,
         "last_transition_time": report.observed_time if unchanged is None else unchanged.last_transition_time,
         "last_heartbeat_time": report.observed_time,
         "generation": (known.generation if known is not None else 0) + 1,
         "report_id": report_id,
+        "earlier_reports": _earlier(report, known) if known is not None and same else "",
         "accepted_time": now,
         "status_since": now if unchanged is None else unchanged.status_since,
         "unrecorded_heartbeats_ms": _whole_milliseconds(unrecorded),

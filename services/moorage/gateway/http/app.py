@@ -35,6 +35,7 @@ from moorage.gateway.http.reports import Intake
 from moorage.gateway.http.resources import ResourcesApi
 from moorage.gateway.http.subresources.pods import bindings_path, is_binding
 from moorage.gateway.metrics import Metrics
+from moorage.gateway.report_outcomes import ReportOutcomes
 from moorage.gateway.store import Store
 from moorage.gateway.writer import Writer
 from moorage.runtime.clock import Clock, WallClock
@@ -71,6 +72,9 @@ class Gateway:
     explanations: Explanations = field(default_factory=Explanations)
     """The source of explanations."""
 
+    outcomes: ReportOutcomes | None = None
+    """Finds out what becomes of reports. None if callers cannot wait for that."""
+
     records_events: bool = True
     """Whether it writes Events about decisions while it leads."""
 
@@ -88,7 +92,7 @@ def create_app(gateway: Gateway) -> Starlette:
     writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates)
     controllers = _controllers(gateway, writer)
     endpoints = _Endpoints(gateway, writer, in_force, Authorizer(gateway.store))
-    intake = Intake(gateway.store, gateway.log, gateway.clock, lambda: in_force.limits)
+    intake = Intake(gateway.store, gateway.log, gateway.clock, lambda: in_force.limits, gateway.outcomes)
 
     def route(path: str, verb: str, handler: Handler, methods: list[str]) -> Route:
         return Route(path, _guarded(gateway, verb, handler), methods=methods)

@@ -1,7 +1,15 @@
 """`POST /v1/conditions`: reports of probes as CloudEvents over HTTP: binary, structured or a batch.
 
 Errors in a report are returned at once. Reports that are written to Kafka directly are checked by condition-ingest
-with the same rules. The answer 202 is sent when the report is durable in the topic.
+with the same rules. The answer 202 is sent when the report is durable in the topic. Its outcome is `Accepted`, for
+condition-ingest has yet to decide whether it counts.
+
+A report that cannot count by what this gateway shows is not written. Its outcome is `Ignored`, with the reason. This is
+never wrong, for the time of the last report only increases. But a gateway does not know everything: it may have read
+less, not each heartbeat is recorded, and only the leading gateway knows the conditions of workloads.
+
+With `waitSeconds` the answer is sent when the report is decided on, or after that time. The outcome is `Counted`,
+`Unchanged` if the report repeats what is known, `Ignored`, or `Refused`; and still `Accepted` when it is not known.
 
 A report may be about a workload on a target (`data.workload`). Whether the workload is bound there is not checked,
 because a deployer may be ahead of what the gateway has read. The gateway reports nothing on its own and does not change
@@ -10,7 +18,10 @@ a report's source. The source of a person's report begins with `cli/`, which sho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+import contextlib
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -22,24 +33,42 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moorage.core.conditions.reports import Refusal, check_size, check_time, check_workload, unknown_target
+from moorage.core.conditions.reports import (
+    Held,
+    Refusal,
+    check_order,
+    check_size,
+    check_time,
+    check_workload,
+    source_of,
+    unknown_target,
+    words_of,
+)
 from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.errors import Cause, StatusError, bad_request, field_errors, unavailable
 from moorage.gateway.http import paths
 from moorage.gateway.http.messages import bodies
 from moorage.gateway.http.messages.negotiation import JSON, body_media
+from moorage.gateway.report_outcomes import Counted, Decided, RefusedLater, ReportOutcomes
 from moorage.gateway.store import Store
+from moorage.kinds.status.names import about_target
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.clock import Clock
-from moorage_schemas.condition import ConditionReported
+from moorage_schemas.condition import ConditionChanged, ConditionReported
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import STRUCTURED, EnvelopeError, Meta, parse_structured
+from moorage_schemas.keys import workload_condition_key
 from moorage_schemas.topics import CONDITION_REPORTS
 
 BATCH = "application/cloudevents-batch+json"
 BATCH_MOST = 1000
 """The maximum number of events in a batch."""
 
+LONGEST_WAIT = 30.0
+"""The longest time in seconds for which a caller may wait for an outcome."""
+
+_SHOWN_WITHIN = 2.0  # seconds in which a gateway shows what was decided, if it is not far behind
+_IGNORED_LATER = "older than a later report of the condition, of which the time alone is not recorded"
 _BINARY = "ce-"
 _CODES = {RefusalReason.UNKNOWN_TARGET: 404, RefusalReason.TOO_LARGE: 413}
 
@@ -52,6 +81,27 @@ class Limits:
     max_bytes: int = 65_536
 
 
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What became of one report."""
+
+    name: str
+    why: str = ""
+    error: StatusError | None = None
+
+    def shown(self) -> dict[str, Any]:
+        """The outcome as a caller gets it."""
+        found: dict[str, Any] = {"outcome": self.name}
+        if self.why:
+            found["message"] = self.why
+        if self.error is not None:
+            found["status"] = self.error.document()
+        return found
+
+
+_ACCEPTED = _Outcome("Accepted")
+
+
 class Intake:
     """Accepts reports.
 
@@ -60,16 +110,27 @@ class Intake:
         log: writes the reports.
         clock: gives the present time. Reports must not be from the future.
         limits: returns the limits for a report.
+        outcomes: finds out what becomes of reports. Without it, nobody can wait for that.
     """
 
-    def __init__(self, store: Store, log: Log, clock: Clock, limits: Callable[[], Limits]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        log: Log,
+        clock: Clock,
+        limits: Callable[[], Limits],
+        outcomes: ReportOutcomes | None = None,
+    ) -> None:
         self._store = store
         self._log = log
         self._clock = clock
         self._limits = limits
+        self._outcomes = outcomes
 
     async def handle(self, request: Request) -> Response:
         """Answer 202 if every report was accepted, 207 if some were, otherwise the error of the first refused one.
+
+        A single report that is ignored, or whose outcome is known, is answered with 200.
 
         Raises:
             StatusError: the request as a whole is invalid, its single event is refused, or nothing can be written
@@ -78,45 +139,126 @@ class Intake:
         if request.method != "POST":
             raise paths.not_allowed()
         media = body_media(request, (JSON, STRUCTURED, BATCH))
+        wait = _wait_of(request)
         if not self._store.ready:
             raise unavailable("the gateway is not ready: it is still reading its tables")
         body = await bodies.read_body(request)
         if media == BATCH:
-            return await self._batch(bodies.parse_json(body), request.headers)
+            return await self._batch(bodies.parse_json(body), request.headers, wait)
         write = (
             self._structured(bodies.parse_json(body)) if media == STRUCTURED else self._binary(body, request.headers)
         )
-        write = _traced(write, request.headers)
-        await self._log.report([write])
-        return _answer(202, {"id": write.meta.id, "outcome": "Accepted"})
+        (outcome,) = await self._written([_traced(write, request.headers)], wait)
+        if outcome.error is not None:
+            raise outcome.error
+        code = 202 if outcome is _ACCEPTED else 200
+        return _answer(code, {"id": write.meta.id, **outcome.shown()})
 
-    async def _batch(self, documents: Any, headers: Headers) -> Response:
+    async def _batch(self, documents: Any, headers: Headers, wait: float) -> Response:
         if not isinstance(documents, list):
             raise bad_request("the body of a batch must be a JSON array of CloudEvents")
         if len(documents) > BATCH_MOST:
             raise StatusError(413, f"the batch has {len(documents)} events: it must have at most {BATCH_MOST}")
-        writes: list[Write] = []
+        checked: list[Write | _Outcome] = []
+        for document in documents:
+            try:
+                checked.append(_traced(self._structured(document), headers))
+            except StatusError as error:
+                checked.append(_Outcome("Refused", error=error))
+        written = iter(await self._written([one for one in checked if isinstance(one, Write)], wait))
+        outcomes = [one if isinstance(one, _Outcome) else next(written) for one in checked]
         items: list[dict[str, Any]] = []
-        for index, document in enumerate(documents):
+        for index, (document, outcome) in enumerate(zip(documents, outcomes, strict=True)):
             identity = document.get("id", "") if isinstance(document, dict) else ""
             item = {"index": index, "id": identity if isinstance(identity, str) else ""}
-            try:
-                writes.append(_traced(self._structured(document), headers))
-                items.append({**item, "outcome": "Accepted"})
-            except StatusError as error:
-                items.append({**item, "outcome": "Refused", "status": error.document()})
-        if writes:
-            await self._log.report(writes)
-        refused = [item["status"]["code"] for item in items if "status" in item]
-        code = 202 if not refused else 207 if writes else refused[0]
-        outcome = {
+            items.append({**item, **outcome.shown()})
+        refused = [outcome.error.code for outcome in outcomes if outcome.error is not None]
+        ignored = sum(1 for outcome in outcomes if outcome.name == "Ignored")
+        code = 202 if not refused else 207 if len(refused) < len(outcomes) else refused[0]
+        answer = {
             "kind": "ReportOutcomeList",
             "apiVersion": "moorage.io/v1alpha1",
-            "accepted": len(writes),
+            "accepted": len(outcomes) - len(refused) - ignored,
+            "ignored": ignored,
             "refused": len(refused),
             "items": items,
         }
-        return _answer(code, outcome)
+        return _answer(code, answer)
+
+    async def _written(self, writes: Sequence[Write], wait: float) -> list[_Outcome]:
+        """Write the reports that may count, and return what became of each."""
+        outcomes = [self._ignored(write, self._known(write)) or _ACCEPTED for write in writes]
+        places = [place for place, outcome in enumerate(outcomes) if outcome is _ACCEPTED]
+        kept = [writes[place] for place in places]
+        if not kept:
+            return outcomes
+        if not wait or self._outcomes is None:
+            await self._log.report(kept)
+            return outcomes
+        async with self._outcomes.follow(kept) as following:
+            offsets = await self._log.report(kept)
+            if following is not None:
+                for place, decided in zip(places, await following.decided(offsets, wait), strict=True):
+                    outcomes[place] = await self._decided(writes[place], decided)
+        return outcomes
+
+    async def _decided(self, write: Write, decided: Decided | None) -> _Outcome:
+        """The outcome of a report that was written."""
+        if decided is None:
+            return _ACCEPTED
+        if isinstance(decided, Counted):
+            return _Outcome("Counted")
+        if isinstance(decided, RefusedLater):
+            letter = decided.letter
+            refusal = Refusal(letter.reason, field=letter.field, value=letter.value, rule=letter.rule)
+            return _Outcome("Refused", error=_refused(refusal))
+        if decided.condition is not None:
+            return self._unrecorded(write, Held.of(decided.condition))
+        # What the condition was before may have been decided a moment ago, and not be shown here yet.
+        outcome = self._unrecorded(write, self._known(write))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SHOWN_WITHIN):
+                while outcome.why == _IGNORED_LATER:
+                    await self._store.history.wait()
+                    outcome = self._unrecorded(write, self._known(write))
+        return outcome
+
+    def _unrecorded(self, write: Write, known: Held | None) -> _Outcome:
+        """The outcome of a report about which nothing was written.
+
+        Args:
+            write: the report.
+            known: the condition.
+        """
+        if (stale := self._ignored(write, known)) is not None:
+            return stale
+        report, source = _said(write)
+        if known is not None and (known.status, known.source, known.words) == (report.status, source, words_of(report)):
+            return _Outcome("Unchanged", "it repeats what is known")
+        # A report that counts and changes more than times is always recorded.
+        return _Outcome("Ignored", _IGNORED_LATER)
+
+    def _ignored(self, write: Write, known: Held | None) -> _Outcome | None:
+        """Why a report cannot count. None if it may, as far as this gateway knows."""
+        report, source = _said(write)
+        uid = known.target_uid if known is not None else ""
+        wrong = check_order(report, report_id=write.meta.id, source=source, target_uid=uid, known=known)
+        return None if wrong is None else _Outcome("Ignored", wrong.why)
+
+    def _known(self, write: Write) -> Held | None:
+        """The condition that a report is about, of the present target. None if this gateway does not know it."""
+        report, _ = _said(write)
+        target = report.target
+        found: Any = None
+        if report.workload is not None:
+            key = workload_condition_key(report.workload, target.key, report.type)
+            found = self._store.tables.workload_conditions.one(report.workload.key, key)
+        elif (shown := self._store.get(ObjectId("Condition", "", about_target(target.key, report.type)))) is not None:
+            found = ConditionChanged.model_validate(shown.document["status"], extra="ignore")
+        declared = self._store.get(ObjectId(target.kind.value, "", target.name))
+        if found is None or declared is None or declared.document["metadata"].get("uid") != found.target_uid:
+            return None
+        return Held.of(found)
 
     def _structured(self, document: Any) -> Write:
         try:
@@ -158,6 +300,27 @@ class Intake:
         if self._store.get(ObjectId(target.kind.value, "", target.name)) is None:
             raise _refused(unknown_target(report))
         return Write(CONDITION_REPORTS, target.key, target.key, report, meta)
+
+
+def _wait_of(request: Request) -> float:
+    """Return for how many seconds the caller waits for the outcome. 0 if it does not."""
+    text = request.query_params.get("waitSeconds", "")
+    if not text:
+        return 0.0
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= LONGEST_WAIT:
+        raise bad_request(f"waitSeconds: invalid value {text!r}: must be a number of seconds, at most {LONGEST_WAIT:g}")
+    return seconds
+
+
+def _said(write: Write) -> tuple[ConditionReported, str]:
+    """A report, and its source as condition-ingest takes it."""
+    if not isinstance(write.event, ConditionReported):
+        raise TypeError("only reports are written here")
+    return write.event, source_of(write.event, write.meta.source)
 
 
 def _traced(write: Write, headers: Mapping[str, str]) -> Write:

@@ -169,8 +169,11 @@ class KafkaLog:
             raise unavailable(self.obstacle)
         return await self._term.commit(writes)
 
-    async def report(self, writes: Sequence[Write]) -> None:
+    async def report(self, writes: Sequence[Write]) -> list[int]:
         """Write condition reports. Returns when all of them are durable.
+
+        Returns:
+            The offset of each in its partition.
 
         Raises:
             StatusError: 503 if not all could be written. Some may have been.
@@ -182,7 +185,7 @@ class KafkaLog:
             async with asyncio.timeout(_REPORT_TIMEOUT):
                 producer = await self._reports_producer()
                 sent = [await self._send(producer, write) for write in writes]
-                await asyncio.gather(*sent)
+                return [record.offset for record in await asyncio.gather(*sent)]
         except (KafkaError, TimeoutError) as error:
             # This producer may be unusable (Kafka may have forgotten its sequence). The next report gets a new one.
             broken, self._reports = self._reports, None

@@ -89,15 +89,15 @@ class _Log:
             self._write(write)
         return self._store.version
 
-    async def report(self, writes: Sequence[Write]) -> None:
-        for write in writes:
-            self._write(write)
+    async def report(self, writes: Sequence[Write]) -> list[int]:
+        return [self._write(write) for write in writes]
 
-    def _write(self, write: Write) -> None:
+    def _write(self, write: Write) -> int:
         record = self._stack.write(write.topic, write.key, write.partition_key, write.event, write.meta)
         if write.topic.short in _READ:
             found = Input(write.topic, record.partition, record.offset, write.key, write.event, write.meta)
             self._store.fold([found])
+        return record.offset
 
 
 class _Transport(httpx.BaseTransport):

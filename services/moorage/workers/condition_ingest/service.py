@@ -61,6 +61,7 @@ from moorage.core.conditions.reports import (
     check_workload,
     earlier_target,
     judge,
+    source_of,
     unknown_target,
 )
 from moorage.runtime.configuration import Configuration, ConfiguredView, Derived, configuration_of
@@ -98,7 +99,6 @@ from moorage_schemas.topics import (
     partition_of,
 )
 
-_SOURCE_CHARACTERS = 253
 _NONE = timedelta()
 _NOTHING: Mapping[str, Held] = MappingProxyType({})
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
@@ -200,7 +200,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         known = conditions.get(report.type)
         if known is None or known.target_uid != uid or known.status is not report.status:
             return True
-        watch = state.watches.get(target, {}).get(report.source or _sender(record.meta))
+        watch = state.watches.get(target, {}).get(source_of(report, record.meta.source))
         return watch is None or watch.target_uid != uid or watch.deadline is None
 
     def _strayed(self, state: ConditionIngestPartition, record: Input, target: str) -> bool:
@@ -239,8 +239,8 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         if workload is not None:
             table, name = state.workloads, f"{workload.key}|{report.type}"
         known = table.get(target, _NOTHING).get(name)
-        uid, source = state.targets[target], report.source or _sender(meta)
-        if check_order(report, report_id=meta.id, target_uid=uid, known=known) is not None:
+        uid, source = state.targets[target], source_of(report, meta.source)
+        if check_order(report, report_id=meta.id, source=source, target_uid=uid, known=known) is not None:
             return
         unrecorded = _NONE
         if workload is None:  # workloads have no heartbeats
@@ -395,11 +395,6 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             rule=refusal.rule,
         )
         return dead_letter(self.name, bad, now, record.meta)
-
-
-def _sender(meta: Meta) -> str:
-    """Return the source that a report's envelope names, truncated to the length that is kept."""
-    return meta.source[:_SOURCE_CHARACTERS]
 
 
 def _workload_key(target: str, name: str) -> str:
