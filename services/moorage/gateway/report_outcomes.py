@@ -15,7 +15,7 @@ from moorage_schemas.dead_letter import DeadLettered
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class ReportCounted:
     """The report is the condition now, or was it for a moment."""
 
 
@@ -34,7 +34,7 @@ class Unrecorded:
     """The last record of the condition that was written meanwhile, as `ConditionChanged` or a row. None if none was."""
 
 
-Decided = Counted | RefusedLater | Unrecorded
+Decided = ReportCounted | RefusedLater | Unrecorded
 
 
 class Following(Protocol):

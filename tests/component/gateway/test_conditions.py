@@ -18,7 +18,7 @@ from tests.component.gateway.double import NOW, Fixture, later, node, node_ref
 from moorage.core.conditions.reports import report_hash
 from moorage.gateway.durable_log import Write
 from moorage.gateway.http import reports
-from moorage.gateway.report_outcomes import Counted, Decided, Following, RefusedLater, Unrecorded
+from moorage.gateway.report_outcomes import Decided, Following, RefusedLater, ReportCounted, Unrecorded
 from moorage.kinds.status.records import ObjectId
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import DeadLettered, RefusalReason
@@ -318,7 +318,7 @@ def changed(**fields: Any) -> ConditionChanged:
     ("decided", "code", "outcome"),
     [
         (None, 202, "Accepted"),
-        (Counted(), 200, "Counted"),
+        (ReportCounted(), 200, "Counted"),
         (RefusedLater(letter()), 404, ""),
         (Unrecorded(None), 200, "Ignored"),
         (Unrecorded(changed()), 200, "Unchanged"),

@@ -49,7 +49,7 @@ from moorage.gateway.errors import Cause, StatusError, bad_request, field_errors
 from moorage.gateway.http import paths
 from moorage.gateway.http.messages import bodies
 from moorage.gateway.http.messages.negotiation import JSON, body_media
-from moorage.gateway.report_outcomes import Counted, Decided, RefusedLater, ReportOutcomes
+from moorage.gateway.report_outcomes import Decided, RefusedLater, ReportCounted, ReportOutcomes
 from moorage.gateway.store import Store
 from moorage.kinds.status.names import about_target
 from moorage.kinds.status.records import ObjectId
@@ -206,7 +206,7 @@ class Intake:
         """The outcome of a report that was written."""
         if decided is None:
             return _ACCEPTED
-        if isinstance(decided, Counted):
+        if isinstance(decided, ReportCounted):
             return _Outcome("Counted")
         if isinstance(decided, RefusedLater):
             letter = decided.letter

@@ -13,7 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from moorage.gateway.durable_log import Write
-from moorage.gateway.report_outcomes import Counted, Decided, Following, RefusedLater, Unrecorded
+from moorage.gateway.report_outcomes import Decided, Following, RefusedLater, ReportCounted, Unrecorded
 from moorage.runtime.codec import decode
 from moorage.runtime.kafka import clients
 from moorage.runtime.service import Malformed
@@ -165,7 +165,7 @@ class _KafkaFollowing:
                     condition = (topic, found.key)
                     self._latest[condition] = event
                     if (index := ids.get((condition, event.report_id))) is not None:
-                        self._found[index] = Counted()
+                        self._found[index] = ReportCounted()
 
     async def _committed(self) -> dict[int, int]:
         """How far condition-ingest has read, by partition."""
