@@ -16,11 +16,14 @@ from moorage.core.admission.field_defaults import in_stored_form, with_field_def
 from moorage.core.apimachinery.field_errors import FieldError
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.core.apimachinery.unstructured import at
+from moorage.core.authorization.attributes import User
 from moorage.gateway import errors
 from moorage.gateway.admission import defaults, deletion, made_pods, taint_edits, validation
 from moorage.gateway.admission.deletion import Deleted, DeleteOptions
 from moorage.gateway.admission.namespaces import check_namespace
 from moorage.gateway.admission.priorities import check_default_class, with_priority
+from moorage.gateway.authorization.guarded_write import GuardedWrite
+from moorage.gateway.authorization.guards import Guards
 from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.locks import ObjectLocks
 from moorage.gateway.logged_objects import logged_write
@@ -63,6 +66,8 @@ class Caller:
 
     actor: str = "anonymous"
     traceparent: str = ""
+    user: User | None = None
+    """The user whose permissions count. None is the gateway itself, which may write everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +137,19 @@ class Writer:
         log: writes the records.
         clock: gives the time of system fields and taint edits.
         switches: returns the features that are turned on.
+        guards: check writes against what their writers may do. None if nobody asks.
     """
 
-    def __init__(self, store: Store, log: Log, clock: Clock, switches: Callable[[], FeatureGates]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        log: Log,
+        clock: Clock,
+        switches: Callable[[], FeatureGates],
+        guards: Guards | None = None,
+    ) -> None:
         self._switches = switches
+        self._guards = guards
         self._store = store
         self._log = log
         self._clock = clock
@@ -162,8 +176,8 @@ class Writer:
             is_accepted: whether the object is made of another one that is there, so that its fields may break rules.
 
         Raises:
-            StatusError: 404 if its namespace does not exist, 403 if that is being deleted, 409 if the name is taken,
-                422 if a rule is broken, 503 if nothing can be written.
+            StatusError: 404 if its namespace does not exist, 403 if that is being deleted or the caller may not write
+                such an object, 409 if the name is taken, 422 if a rule is broken, 503 if nothing can be written.
         """
         metadata = document["metadata"]
         generate = metadata.get("generateName")
@@ -173,6 +187,7 @@ class Writer:
         document = defaults.with_each_owner_once(document)
         resource = validation.typed(document, kind)
         self._ensure_writable()
+        self._guard(caller, GuardedWrite(kind, resource.metadata.namespace, None, document))
         with self._created_in(kind, resource.metadata.namespace, resource.metadata.name):
             if not is_accepted:
                 check_default_class(document, kind, self._store.tables)
@@ -230,14 +245,14 @@ class Writer:
         With `dry_run`, everything is checked, nothing is written, and the object is returned as it would be.
 
         Raises:
-            StatusError: 404 if it does not exist, 409 if it is not the expected version or object, 422 if a rule is
-                broken, 503 if nothing can be written.
+            StatusError: 404 if it does not exist, 403 if the caller may not write such an object, 409 if it is not the
+                expected version or object, 422 if a rule is broken, 503 if nothing can be written.
         """
         async with self._locks.held(object_id):
             self._ensure_writable()
             shown = self._shown(kind, object_id)
             _check_not_refused(kind, object_id, "changed")
-            wanted, resource, broken = self._checked(kind, object_id, shown, change, verb)
+            wanted, resource, broken = self._checked(kind, object_id, shown, change, verb, caller=caller)
             if made_pods.is_made(object_id, self._store.tables):
                 validation.refuse(kind, object_id.name, broken)
                 return await self._change_made(
@@ -264,11 +279,12 @@ class Writer:
             return await self._write(kind, object_id, declared, verb, caller, is_audited=is_audited)
 
     def _checked(
-        self, kind: ServedKind, object_id: ObjectId, shown: ShownObject, change: Change, verb: str
+        self, kind: ServedKind, object_id: ObjectId, shown: ShownObject, change: Change, verb: str, *, caller: Caller
     ) -> tuple[Document, Resource, list[FieldError]]:
         """What a change makes of an object, its typed view, and the rules that it breaks."""
         present = shown.document
         changed = defaults.with_each_owner_once(change(dict(present)))
+        self._guard(caller, GuardedWrite(kind, object_id.namespace, present, changed))
         wanted = with_field_defaults(kind.definition.changed(changed, present))
         check_default_class(wanted, kind, self._store.tables)
         resource = validation.typed(wanted, kind)
@@ -552,6 +568,10 @@ class Writer:
                 elif marked != stored.object:
                     declared = stored.model_copy(update={"object": marked, "version": stored.version + 1})
                     await self._write(kind, object_id, declared, "evict", _EVICTION)
+
+    def _guard(self, caller: Caller, write: GuardedWrite) -> None:
+        if self._guards is not None:
+            self._guards.check(caller.user, write)
 
     def _ensure_writable(self) -> None:
         if not self._store.ready:

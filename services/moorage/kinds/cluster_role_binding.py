@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from moorage.kinds.families.roles import API_BINDING_COLUMNS, BINDING_COLUMNS, PermissionKind
 
@@ -30,6 +31,12 @@ class ClusterRoleBindingKind(PermissionKind):
         from moorage.core.admission.validation.rbac import validate_role_binding
 
         return validate_role_binding(resource, ("ClusterRole",))
+
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.rbac import validate_role_binding_update
+
+        return validate_role_binding_update(before, after)
 
 
 KIND = ClusterRoleBindingKind()

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from moorage.gateway.admission.feature_gates import warning_header
 from moorage.gateway.authorization.authorizer import Authorizer
+from moorage.gateway.authorization.guards import Guards
 from moorage.gateway.configuration import Configured, FirstContent
 from moorage.gateway.controllers.controllers import Controllers
 from moorage.gateway.controllers.events import EventRecorder
@@ -89,9 +90,10 @@ def create_app(gateway: Gateway) -> Starlette:
     application without `forwarding` is in it for as long as it lives.
     """
     in_force = Configured(gateway.store, gateway.settings)
-    writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates)
+    authorizer = Authorizer(gateway.store)
+    writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates, Guards(authorizer))
     controllers = _controllers(gateway, writer)
-    endpoints = _Endpoints(gateway, writer, in_force, Authorizer(gateway.store))
+    endpoints = _Endpoints(gateway, writer, in_force, authorizer)
     intake = Intake(gateway.store, gateway.log, gateway.clock, lambda: in_force.limits, gateway.outcomes)
 
     def route(path: str, verb: str, handler: Handler, methods: list[str]) -> Route:

@@ -1,4 +1,4 @@
-"""Validation of roles and their bindings, with Kubernetes' rules and messages. They are stored but not enforced yet."""
+"""Validation of roles and their bindings, with Kubernetes' rules and messages."""
 
 from __future__ import annotations
 
@@ -88,6 +88,19 @@ def validate_role_binding(binding: Resource, roles: Sequence[str]) -> list[Field
     for i, subject in enumerate(subjects if isinstance(subjects, list) else ()):
         errors += _subject(subject, f"subjects[{i}]")
     return errors
+
+
+def validate_role_binding_update(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+    """Validate a change of a binding, which keeps its role."""
+    old, new = (_role_ref(one) for one in (before, after))
+    return [] if old == new else [invalid("roleRef", new, "field is immutable")]
+
+
+def _role_ref(binding: Mapping[str, Any]) -> dict[str, str]:
+    found = binding.get("roleRef")
+    ref = found if isinstance(found, Mapping) else {}
+    group, kind, name = (str(ref.get(field) or "") for field in ("apiGroup", "kind", "name"))
+    return {"APIGroup": group or _GROUP, "Kind": kind, "Name": name}
 
 
 def _subject(subject: Any, at: str) -> list[FieldError]:
