@@ -23,7 +23,7 @@ from moorage.gateway.admission.deletion import Deleted, DeleteOptions
 from moorage.gateway.admission.namespaces import check_namespace
 from moorage.gateway.admission.priorities import check_default_class, with_priority
 from moorage.gateway.authorization.guarded_write import GuardedWrite
-from moorage.gateway.authorization.guards import Guards
+from moorage.gateway.authorization.guards import WriteGuards
 from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.locks import ObjectLocks
 from moorage.gateway.logged_objects import logged_write
@@ -146,7 +146,7 @@ class Writer:
         log: Log,
         clock: Clock,
         switches: Callable[[], FeatureGates],
-        guards: Guards | None = None,
+        guards: WriteGuards | None = None,
     ) -> None:
         self._switches = switches
         self._guards = guards

@@ -10,7 +10,7 @@ from tests.component.gateway.double import Fixture, Json
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.authorization.attributes import User
 from moorage.gateway.authorization.authorizer import Authorizer
-from moorage.gateway.authorization.guards import Guards
+from moorage.gateway.authorization.guards import WriteGuards
 from moorage.gateway.errors import StatusError
 from moorage.gateway.served_kinds import served_at
 from moorage.gateway.writer import Caller, Writer
@@ -54,7 +54,7 @@ class World:
     def __init__(self) -> None:
         self.gateway = Fixture()
         store, log, clock = self.gateway.store, self.gateway.log, self.gateway.clock
-        self.writer = Writer(store, log, clock, FeatureGates, Guards(Authorizer(store)))
+        self.writer = Writer(store, log, clock, FeatureGates, WriteGuards(Authorizer(store)))
 
     async def has(self, *rules: Json, namespace: str = "") -> None:
         """Give her rules, instead of those that she had there."""

@@ -25,7 +25,7 @@ _OF_GARBAGE_COLLECTION: Final = ("ownerReferences", "finalizers", "managedFields
 _AGGREGATION: Final = "must have cluster-admin privileges to use the aggregationRule"
 
 
-class Guards:
+class WriteGuards:
     """Checks a write against what its writer may do.
 
     Args:

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from moorage.gateway.admission.feature_gates import warning_header
 from moorage.gateway.authorization.authorizer import Authorizer
-from moorage.gateway.authorization.guards import Guards
+from moorage.gateway.authorization.guards import WriteGuards
 from moorage.gateway.configuration import Configured, FirstContent
 from moorage.gateway.controllers.controllers import Controllers
 from moorage.gateway.controllers.events import EventRecorder
@@ -91,7 +91,7 @@ def create_app(gateway: Gateway) -> Starlette:
     """
     in_force = Configured(gateway.store, gateway.settings)
     authorizer = Authorizer(gateway.store)
-    writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates, Guards(authorizer))
+    writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates, WriteGuards(authorizer))
     controllers = _controllers(gateway, writer)
     endpoints = _Endpoints(gateway, writer, in_force, authorizer)
     intake = Intake(gateway.store, gateway.log, gateway.clock, lambda: in_force.limits, gateway.outcomes)
