@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -84,37 +84,53 @@ class Configured:
 
 
 class FirstContent:
-    """Writes the first configuration of a fleet from the gateway's settings.
+    """Writes the first configuration of a fleet from the gateway's settings, and the roles that every fleet has.
 
     Args:
         store: the present objects.
         writer: creates the object in the same way as people's writes, so that it is audited.
         settings: the gateway's own settings.
+        roles: write what is missing of the default roles and bindings.
     """
 
-    def __init__(self, store: Store, writer: Writer, settings: Settings) -> None:
+    def __init__(
+        self, store: Store, writer: Writer, settings: Settings, roles: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self._store = store
         self._writer = writer
         self._settings = settings
+        self._roles = roles
         self.done = asyncio.Event()
-        """Set when there is a configuration."""
+        """Set when there is a configuration, and the roles."""
 
     async def run(self) -> None:
-        """Return when there is a configuration."""
-        said = ""
+        """Return when there is a configuration, and the roles."""
         while not self._store.ready:
             await self._store.history.wait()
-        while self._store.get(_OBJECT) is None:
+        await self._written("configuration", self._configuration)
+        if self._roles is not None:
+            await self._written("default_roles", self._roles)
+        self.done.set()
+
+    async def _configuration(self) -> None:
+        if self._store.get(_OBJECT) is None:
+            await self._writer.create(_KIND, first_configuration(self._settings), _CALLER)
+            _log.info("configuration.created", name=CONFIGURATION_NAME)
+
+    @staticmethod
+    async def _written(what: str, write: Callable[[], Awaitable[None]]) -> None:
+        """Return when something has been written, or was there."""
+        said = ""
+        while True:
             try:
-                await self._writer.create(_KIND, first_configuration(self._settings), _CALLER)
+                await write()
             except StatusError as error:  # another write came first, or nothing can be written now
                 if error.message != said:
-                    _log.warning("configuration.not_created", why=error.message)
+                    _log.warning(f"{what}.not_created", why=error.message)
                 said = error.message
                 await asyncio.sleep(_AGAIN)
             else:
-                _log.info("configuration.created", name=CONFIGURATION_NAME)
-        self.done.set()
+                return
 
 
 def first_configuration(settings: Settings) -> dict[str, object]:

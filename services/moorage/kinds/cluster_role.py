@@ -10,6 +10,7 @@ from moorage.kinds.printing.kubernetes import CREATED
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.index import Index
     from moorage_schemas.resources.meta import Resource
 
 
@@ -25,6 +26,13 @@ class ClusterRoleKind(PermissionKind):
     has_generation = False
     columns = ROLE_COLUMNS
     api_columns = (CREATED,)
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """See `Kind`."""
+        from moorage.kinds.status.aggregation import AggregationIndex
+
+        return (AggregationIndex,)
 
     def validate(self, resource: Resource, gates: FeatureGates) -> list[FieldError]:
         """See `Kind`."""

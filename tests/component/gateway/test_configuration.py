@@ -44,7 +44,9 @@ async def test_the_first_content_is_that_of_the_gateways_settings() -> None:
     assert found["spec"]["nodeEvictionRate"] == "inf"
     assert found["spec"]["featureGates"] == {"Failover": True}
     assert found["spec"]["nodeMonitorGracePeriod"] == "40s"
-    (audited,) = [write.event for write in gateway.log.written if write.topic is AUDIT]
+    (audited,) = [
+        one.event for one in gateway.log.written if one.key == "MoorageConfiguration//cluster" and one.topic is AUDIT
+    ]
     assert isinstance(audited, Audited)
     assert (audited.actor, audited.verb, audited.resource) == (SOURCE, "create", "MoorageConfiguration//cluster")
     written = len(gateway.log.written)

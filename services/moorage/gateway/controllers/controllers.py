@@ -11,6 +11,7 @@ from moorage.gateway.controllers.garbage_collector import GarbageCollector
 from moorage.gateway.controllers.machine_sets import MachineKeeper
 from moorage.gateway.controllers.namespaces import NamespaceKeeper
 from moorage.gateway.controllers.pod_gc import Sweeper
+from moorage.gateway.controllers.role_aggregation import RoleAggregator
 from moorage.gateway.controllers.rollouts import RolloutKeeper
 from moorage.gateway.store import Store
 from moorage.gateway.writer import Writer
@@ -33,6 +34,7 @@ class Controllers:
             NamespaceKeeper(store, writer),
             GarbageCollector(store, writer),
             RolloutKeeper(store, writer),
+            RoleAggregator(store, writer),
             *((recorder,) if recorder is not None else ()),
         )
         self._followers = followers

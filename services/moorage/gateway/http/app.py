@@ -21,6 +21,7 @@ from moorage.gateway.authorization.guards import WriteGuards
 from moorage.gateway.configuration import Configured, FirstContent
 from moorage.gateway.controllers.controllers import Controllers
 from moorage.gateway.controllers.events import EventRecorder
+from moorage.gateway.controllers.role_defaults import DefaultRoles
 from moorage.gateway.durable_log import Log
 from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.http import health, paths
@@ -151,7 +152,8 @@ def create_app(gateway: Gateway) -> Starlette:
         )
     app.state.leading = leading
     app.state.controllers = controllers
-    app.state.first_content = FirstContent(gateway.store, writer, gateway.settings)
+    roles = DefaultRoles(gateway.store, writer)
+    app.state.first_content = FirstContent(gateway.store, writer, gateway.settings, roles.write)
     return app
 
 
