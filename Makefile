@@ -119,6 +119,11 @@ CONVERSATION ?=
 conversation-conformance: $(READY) ## 200 random conversations with Moorage and, with MOORAGE_PLANES=FOLDER, a real kube-apiserver: the same answers
 	@$(BIN)/python -m tests.conformance.conversations $(CONVERSATION)
 
+PERMISSIONS ?=
+.PHONY: permission-conformance
+permission-conformance: $(READY) ## random roles and bindings in Moorage and, with MOORAGE_PLANES=FOLDER, in a real kube-apiserver: the same answers and refusals
+	@$(BIN)/python -m tests.conformance.permissions $(PERMISSIONS)
+
 VALIDATION ?=
 .PHONY: validation-conformance
 validation-conformance: $(READY) ## 600 random objects with flaws to Moorage and, with MOORAGE_PLANES=FOLDER, to a real kube-apiserver: the same causes

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("compared", ["validating", "conversations"])
+@pytest.mark.parametrize("compared", ["validating", "conversations", "permissions"])
 def test_the_comparison_says_that_there_is_no_control_plane(compared: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", f"tests.conformance.{compared}", "--plane", str(tmp_path)],

@@ -186,8 +186,9 @@ async def test_who_may_bind_a_role_need_not_have_it() -> None:
 async def test_a_binding_to_a_role_that_is_not_there() -> None:
     world = World()
     told = await world.refused("rolebindings", binding("b", "gone", "Role"), "shop")
-    assert told == f'role.{RBAC} "gone" not found'
-    assert await world.refused("clusterrolebindings", binding("b", "gone")) == f'clusterrole.{RBAC} "gone" not found'
+    assert told == f'rolebindings.{RBAC} "gone" not found', "as Kubernetes says it"
+    told = await world.refused("clusterrolebindings", binding("b", "gone"))
+    assert told == f'clusterrolebindings.{RBAC} "gone" not found'
     bind = {"verbs": ["bind"], "apiGroups": [RBAC], "resources": ["clusterroles"]}
     await world.has(bind)
     await world.create("clusterrolebindings", binding("b", "gone"))

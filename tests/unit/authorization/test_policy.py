@@ -97,12 +97,12 @@ def test_roles_that_are_not_there_are_told() -> None:
     assert (found.allowed, found.reason) == (
         False,
         (
-            'RBAC: [clusterrole.rbac.authorization.k8s.io "gone" not found, '
+            'rbac: RBAC: [clusterrole.rbac.authorization.k8s.io "gone" not found, '
             'role.rbac.authorization.k8s.io "gone" not found]'
         ),
     )
     assert policy.authorize(ANN, Attributes("get", resource="nodes")).reason == (
-        'RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found'
+        'rbac: RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found'
     )
     bound(policy, "d", "pods", ("User", "ann"))
     assert policy.authorize(ANN, LIST_PODS).allowed, "others count all the same"
@@ -116,7 +116,7 @@ def test_a_role_of_another_kind_is_told() -> None:
         "subjects": [subject("User", "ann")],
     }
     policy.put_binding(RoleBinding.of("", document))
-    assert policy.authorize(ANN, LIST_PODS).reason == 'RBAC: unsupported role reference kind: "Rule"'
+    assert policy.authorize(ANN, LIST_PODS).reason == 'rbac: RBAC: unsupported role reference kind: "Rule"'
 
 
 def test_nothing_is_told_to_those_who_are_bound_to_nothing() -> None:
@@ -148,7 +148,8 @@ def test_the_rules_of_somebody_in_a_namespace() -> None:
     bound(policy, "c", "gone", ("Group", "dev"))
     found = policy.rules_for(ANN, "shop")
     assert found.rules == (READ_NODES, READ_PODS)
-    assert found.errors == ('clusterrole.rbac.authorization.k8s.io "gone" not found',)
+    assert [role.unknown() for role in found.unknown] == ['clusterrole.rbac.authorization.k8s.io "gone" not found']
+    assert found.unknown[0].unknown("roles") == 'roles.rbac.authorization.k8s.io "gone" not found'
     assert policy.rules_for(ANN, "other").rules == (READ_NODES,)
 
 

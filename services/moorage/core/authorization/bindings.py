@@ -38,10 +38,6 @@ class SubjectKey(NamedTuple):
     name: str
 
 
-class UnknownRoleError(Exception):
-    """A binding refers to a role that is not there, or that is no role. The message is Kubernetes'."""
-
-
 @dataclass(frozen=True, slots=True)
 class RoleRef:
     """The role that a binding gives."""
@@ -55,25 +51,29 @@ class RoleRef:
         said = found if isinstance(found, Mapping) else {}
         return cls(str(said.get("kind") or ""), str(said.get("name") or ""))
 
-    def key(self, namespace: str) -> RoleKey:
-        """The key of the role.
-
-        Args:
-            namespace: of the binding. Empty for a ClusterRoleBinding.
-
-        Raises:
-            UnknownRoleError: it is no role.
-        """
+    def key(self, namespace: str) -> RoleKey | None:
+        """The key of the role in a binding of a namespace, or of all if it is empty. None if it names no role."""
         if self.kind == CLUSTER_ROLE:
             return RoleKey("", self.name)
-        if self.kind == ROLE and namespace:
-            return RoleKey(namespace, self.name)
-        raise UnknownRoleError(f"unsupported role reference kind: {quote(self.kind)}")
+        return RoleKey(namespace, self.name) if self.kind == ROLE and namespace else None
 
-    @property
-    def not_found(self) -> str:
-        """What Kubernetes says if it is not there."""
-        return f"{self.kind.lower()}.{GROUP} {quote(self.name)} not found"
+    def unknown(self, resource: str = "") -> str:
+        """What Kubernetes says if there is no such role.
+
+        Args:
+            resource: what a request is about. A refusal names that instead of the role's kind.
+        """
+        if self.kind not in {CLUSTER_ROLE, ROLE}:
+            return f"unsupported role reference kind: {quote(self.kind)}"
+        return f"{resource or self.kind.lower()}.{GROUP} {quote(self.name)} not found"
+
+
+class UnknownRoleError(Exception):
+    """A binding gives a role that is not there. The message is Kubernetes'."""
+
+    def __init__(self, role: RoleRef) -> None:
+        super().__init__(role.unknown())
+        self.role = role
 
 
 @dataclass(frozen=True, slots=True)

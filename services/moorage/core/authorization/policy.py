@@ -24,6 +24,8 @@ from moorage.core.authorization.rules import PolicyRule, RoleRules
 
 _KEPT: Final = 4096  # users, each with a namespace, whose bindings are remembered
 
+_NAME: Final = "rbac"  # of this authorizer among those that a kube-apiserver may have; a refusal begins with it
+
 _MASTER: Final = Permission(allowed=True)
 
 
@@ -37,8 +39,8 @@ class UserRules:
     """The rules that somebody has in a namespace."""
 
     rules: tuple[PolicyRule, ...]
-    errors: tuple[str, ...] = ()
-    """Why some of them are not known."""
+    unknown: tuple[RoleRef, ...] = ()
+    """The roles among those that are bound that are not there."""
 
 
 class RbacPolicy:
@@ -84,34 +86,29 @@ class RbacPolicy:
         """Return whether somebody may do something, with Kubernetes' reason."""
         if user.is_master:
             return _MASTER
-        errors: list[str] = []
-        seen: set[RoleKey] = set()
+        unknown: list[str] = []
+        seen: set[RoleKey | None] = set()
         for binding in self._bindings_of(user, asked.namespace):
-            try:
-                key = binding.role.key(binding.namespace)
-            except UnknownRoleError as error:
-                errors.append(str(error))
-                continue
-            if key in seen:  # it gives nothing that an earlier one does not give
-                continue
-            seen.add(key)
-            role = self._roles.get(key)
+            key = binding.role.key(binding.namespace)
+            role = self._roles.get(key) if key is not None else None
             if role is None:
-                errors.append(binding.role.not_found)
-            elif role.allow(asked):
-                return Permission(allowed=True, reason=f"RBAC: allowed by {binding.described(user)}")
-        return Permission(allowed=False, reason=f"RBAC: {joined(errors)}" if errors else "")
+                unknown.append(binding.role.unknown())
+            elif key not in seen:  # otherwise it gives nothing that an earlier one does not give
+                seen.add(key)
+                if role.allow(asked):
+                    return Permission(allowed=True, reason=f"RBAC: allowed by {binding.described(user)}")
+        return Permission(allowed=False, reason=f"{_NAME}: RBAC: {joined(unknown)}" if unknown else "")
 
     def rules_for(self, user: User, namespace: str) -> UserRules:
         """Return the rules that somebody has in a namespace, or everywhere if it is empty."""
         rules: list[PolicyRule] = []
-        errors: list[str] = []
+        unknown: list[RoleRef] = []
         for binding in self._bindings_of(user, namespace):
             try:
                 rules += self.role_rules(binding.role, binding.namespace)
             except UnknownRoleError as error:
-                errors.append(str(error))
-        return UserRules(tuple(rules), tuple(errors))
+                unknown.append(error.role)
+        return UserRules(tuple(rules), tuple(unknown))
 
     def role_rules(self, role: RoleRef, namespace: str) -> tuple[PolicyRule, ...]:
         """Return the rules of a role.
@@ -123,9 +120,10 @@ class RbacPolicy:
         Raises:
             UnknownRoleError: there is no such role.
         """
-        found = self._roles.get(role.key(namespace))
+        key = role.key(namespace)
+        found = self._roles.get(key) if key is not None else None
         if found is None:
-            raise UnknownRoleError(role.not_found)
+            raise UnknownRoleError(role)
         return found.rules
 
     def _bindings_of(self, user: User, namespace: str) -> tuple[RoleBinding, ...]:

@@ -53,9 +53,9 @@ class Authorizer:
         return self._policy.authorize(user, asked)
 
     def rules_for(self, user: User, namespace: str) -> UserRules:
-        """Return the rules that somebody has in a namespace, or everywhere if it is empty."""
+        """Return the rules that somebody has in a namespace, or everywhere if it is empty. None before all are read."""
         if not self._store.ready:
-            return UserRules((), (_NOT_READ.reason,))
+            return UserRules(())
         return self._policy.rules_for(user, namespace)
 
     def role_rules(self, role: RoleRef, namespace: str) -> tuple[PolicyRule, ...]:

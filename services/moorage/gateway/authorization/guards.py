@@ -77,15 +77,15 @@ class WriteGuards:
             return
         try:
             rules = self._authorizer.role_rules(role, write.namespace)
-        except UnknownRoleError as error:
-            details = {"name": role.name, "group": GROUP, "kind": role.kind.lower()}
-            raise errors.StatusError(404, str(error), details=details) from None
+        except UnknownRoleError:
+            raise errors.not_found(GROUP, write.kind.plural, role.name) from None
         self._check_held(user, write, rules)
 
     def _check_held(self, user: User, write: GuardedWrite, rules: tuple[PolicyRule, ...]) -> None:
         held = self._authorizer.rules_for(user, write.namespace)
         if missing := missing_rules(held.rules, rules):
-            raise errors.forbidden(GROUP, write.kind.plural, write.name, refusal(user, missing, held.errors))
+            unknown = [role.unknown(write.kind.plural) for role in held.unknown]
+            raise errors.forbidden(GROUP, write.kind.plural, write.name, refusal(user, missing, unknown))
 
 
 def _aggregates(role: Mapping[str, Any]) -> bool:

@@ -145,6 +145,7 @@ def _attributes(spec: Document) -> Attributes:
 def _rules(spec: Document, user: User, authorizer: Authorizer) -> Document:
     """All that the caller may do in a namespace."""
     found = authorizer.rules_for(user, str(spec["namespace"]))
+    unknown = [role.unknown() for role in found.unknown]
     documents = [rule.document() for rule in found.rules]
     return {
         "resourceRules": [_without(rule, "nonResourceURLs") for rule in documents if rule.get("resources")],
@@ -154,7 +155,7 @@ def _rules(spec: Document, user: User, authorizer: Authorizer) -> Document:
             if rule.get("nonResourceURLs")
         ],
         "incomplete": False,
-        **({"evaluationError": joined(found.errors)} if found.errors else {}),
+        **({"evaluationError": joined(unknown)} if unknown else {}),
     }
 
 
