@@ -50,7 +50,7 @@ var roots = map[string][]any{
 		rbacv1.ClusterRoleBinding{}},
 	"authorization.k8s.io/v1": {authorizationv1.SelfSubjectAccessReview{}, authorizationv1.SubjectAccessReview{},
 		authorizationv1.LocalSubjectAccessReview{}, authorizationv1.SelfSubjectRulesReview{}},
-	"authentication.k8s.io/v1": {authenticationv1.SelfSubjectReview{}, authenticationv1.TokenReview{}},
+	"authentication.k8s.io/v1": {authenticationv1.SelfSubjectReview{}, authenticationv1.TokenReview{}, authenticationv1.TokenRequest{}},
 	"meta.k8s.io/v1": {metav1.DeleteOptions{}, metav1.CreateOptions{}, metav1.UpdateOptions{}, metav1.PatchOptions{},
 		metav1.ListOptions{}, metav1.GetOptions{}, metav1.PartialObjectMetadata{}, metav1.Table{}, metav1.WatchEvent{},
 		metav1.APIResourceList{}, metav1.APIGroup{}, metav1.APIGroupList{}, metav1.APIVersions{}},

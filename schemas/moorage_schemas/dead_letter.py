@@ -58,11 +58,32 @@ class Audited(Model):
     event_type: ClassVar[str] = "io.moorage.resource.audited.v1"
 
     actor: str
+    """The program, as it names itself. Nothing shows that it is the one."""
+
     verb: str
     resource: str
-    """The record key of the resource."""
+    """The record key of the resource. Of a request that was refused, what it asked for: `pods/status shop/web`, or a
+    path."""
 
     uid: str = ""
     version: int = 0
     outcome: str = ""
+    """`committed`, or of a request that was refused `unauthenticated` or `forbidden`."""
+
+    user: str = ""
+    """As whom the request was made. Empty if the gateway has acted by itself, and if nobody has shown who they are."""
+
+    groups: list[str] = Field(default_factory=list)
+    sender: str = ""
+    """Who has sent it, if on behalf of another user."""
+
+    address: str = ""
+    """From where a request came that was refused."""
+
+    reason: str = ""
+    """Why it was refused."""
+
+    count: int = Field(default=1, ge=1)
+    """How many such requests the record stands for. Refusals that repeat within seconds are one record."""
+
     time: Timestamp

@@ -14,7 +14,7 @@ from moorage.runtime.settings import Settings
 
 
 @contextlib.asynccontextmanager
-async def running_gateway(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
+async def running_gateway(settings: Settings, **client_options: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A gateway that is ready, and a client of it."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(serve(settings, ready=address.set_result))
@@ -24,7 +24,7 @@ async def running_gateway(settings: Settings) -> AsyncIterator[httpx.AsyncClient
         assert done, "not ready within 60 s"
         if address not in done:
             await task
-        async with httpx.AsyncClient(base_url=address.result(), timeout=60) as client:
+        async with httpx.AsyncClient(base_url=address.result(), timeout=60, **client_options) as client:
             yield client
     finally:
         task.cancel()

@@ -37,6 +37,18 @@ class Metrics:
             buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500),
             registry=self.registry,
         )
+        self.authentications = Counter(
+            "moorage_gateway_authentications",
+            "Requests by how they show who sends them, and whether that counts",
+            ("method", "result"),
+            registry=self.registry,
+        )
+        self.refused = Counter(
+            "moorage_gateway_refused",
+            "Requests that were refused because of who sends them",
+            ("code",),
+            registry=self.registry,
+        )
         self.watches = Gauge("moorage_gateway_watches", "Open watches", registry=self.registry)
         self.ready = Gauge(
             "moorage_gateway_ready", "1 if the gateway is ready for reads and writes", registry=self.registry

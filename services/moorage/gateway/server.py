@@ -12,6 +12,9 @@ import structlog
 import uvicorn
 from starlette.applications import Starlette
 
+from moorage.gateway.authentication.accounts import StoredAccounts
+from moorage.gateway.authentication.authenticator import ADMIN, Authenticator
+from moorage.gateway.authentication.certificates import ServerTls
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.forwarding import Forwarding
@@ -25,7 +28,7 @@ from moorage.gateway.kafka.term import Beginning
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store
 from moorage.runtime.clock import WallClock
-from moorage.runtime.errors import StartAfresh, TablesTooOld, first_of
+from moorage.runtime.errors import RuntimeFailure, StartAfresh, TablesTooOld, first_of
 from moorage.runtime.kafka.session import broker_times
 from moorage.runtime.kafka.table_age import TableAge, tombstones_kept
 from moorage.runtime.kafka.topic_settings import add_missing
@@ -36,6 +39,7 @@ from moorage_schemas.topics import RESOURCES
 _log = structlog.get_logger(__name__)
 
 _FIRST = 5.0  # seconds in which the first configuration is usually written
+_RENEW = 10.0  # seconds between two looks whether the certificate of HTTPS has changed
 _LOOK = 1.0  # seconds between two checks of the age of the tables
 
 _IDLE = 90
@@ -77,11 +81,14 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
         ExceptionGroup: with TablesTooOld or StartAfresh, among others, if everything has to be read again.
     """
     store, metrics, clock = Store(), Metrics(), WallClock()
+    tls = server_tls(settings)
+    authenticator = authenticator_of(settings, store, metrics)
     sock = listen(settings.http_host, settings.gateway_port)
-    address = _address(sock)
-    log = KafkaLog(settings, store, clock, metrics, address=settings.gateway_address or _reachable(sock))
+    scheme = "http" if tls is None else "https"
+    address = _address(sock, scheme)
+    log = KafkaLog(settings, store, clock, metrics, address=settings.gateway_address or _reachable(sock, scheme))
     reading, outcomes = _Reading(), KafkaReportOutcomes(settings)
-    forwarding = Forwarding(store, log.leader, log)
+    forwarding = Forwarding(store, log.leader, log, ca_file=settings.gateway_ca_file)
     app = create_app(
         Gateway(
             store=store,
@@ -92,12 +99,13 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             hosts=hosts_of(settings),
             progress=reading.progress,
             behind=reading.obstacle,
-            explanations=Explanations(settings.query_server),
+            explanations=Explanations(settings.query_server, peers=authenticator.peers),
             outcomes=outcomes,
+            authenticator=authenticator,
             forwarding=forwarding,
         )
     )
-    async with http_server(app, sock) as server:
+    async with http_server(app, sock, tls) as server:
         try:
             async with asyncio.TaskGroup() as tasks:
                 partitions = outcomes.partitions = (await ensure_topics(settings))[RESOURCES.short]
@@ -193,8 +201,10 @@ async def _until_closed(server: asyncio.Task[None]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def http_server(app: object, sock: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
-    """Serve HTTP on a socket within the context. The socket is closed at the end."""
+async def http_server(
+    app: object, sock: socket.socket, tls: ServerTls | None = None
+) -> AsyncIterator[asyncio.Task[None]]:
+    """Serve HTTP on a socket within the context, or HTTPS with `tls`. The socket is closed at the end."""
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's type of an application is narrower than Starlette's
         http=Protocol,
@@ -206,27 +216,75 @@ async def http_server(app: object, sock: socket.socket) -> AsyncIterator[asyncio
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=65_536,
     )
+    config.load()
+    renewing = None
+    if tls is not None:
+        config.ssl = tls.context
+        renewing = asyncio.create_task(_renewing(tls), name="http-certificates")
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[sock]), name="http")
     try:
         yield task
     finally:
+        if renewing is not None:
+            renewing.cancel()
         server.should_exit = True
         with contextlib.suppress(asyncio.CancelledError):
             await task
         sock.close()
 
 
-def _address(sock: socket.socket) -> str:
+async def _renewing(tls: ServerTls) -> None:
+    while True:
+        await asyncio.sleep(_RENEW)
+        tls.refresh()
+
+
+def server_tls(settings: Settings) -> ServerTls | None:
+    """Return how HTTPS is served. None if it is not.
+
+    Raises:
+        RuntimeFailure: a file cannot be used.
+    """
+    if not settings.tls_cert_file:
+        return None
+    try:
+        return ServerTls(settings)
+    except (OSError, ValueError) as error:
+        raise RuntimeFailure(str(error)) from None
+
+
+def authenticator_of(settings: Settings, store: Store, metrics: Metrics) -> Authenticator:
+    """Return what says who calls the gateway.
+
+    Raises:
+        RuntimeFailure: a file cannot be used, or others than this machine could call without saying who they are.
+    """
+    if not settings.listens_on_loopback and not settings.authenticates:
+        raise RuntimeFailure(
+            f"MOORAGE_HTTP_HOST: invalid value {settings.http_host!r}: others than this machine would reach the "
+            "gateway without showing who they are. Set MOORAGE_TOKEN_AUTH_FILE, MOORAGE_CLIENT_CA_FILE or "
+            "MOORAGE_OIDC_ISSUER_URL, or listen on 127.0.0.1."
+        )
+    try:
+        found = Authenticator(settings, StoredAccounts(store), metrics)
+    except (OSError, ValueError) as error:
+        raise RuntimeFailure(str(error)) from None
+    if found.without is ADMIN:
+        _log.warning("gateway.open", why="whoever reaches it from this machine is its administrator, without a token")
+    return found
+
+
+def _address(sock: socket.socket, scheme: str) -> str:
     """The address of a listening socket."""
     host, port = sock.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def _reachable(sock: socket.socket) -> str:
+def _reachable(sock: socket.socket, scheme: str) -> str:
     """The address at which other gateways reach a listening socket, unless a setting says another one."""
     host, port = sock.getsockname()[:2]
-    return f"http://{socket.gethostname()}:{port}" if ip_address(host).is_unspecified else _address(sock)
+    return f"{scheme}://{socket.gethostname()}:{port}" if ip_address(host).is_unspecified else _address(sock, scheme)
 
 
 def listen(host: str, port: int) -> socket.socket:

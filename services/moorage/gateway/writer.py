@@ -62,12 +62,17 @@ Change = Callable[[Document], Document]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller. There is no authentication, so the name is what the caller states."""
+    """Who writes."""
 
     actor: str = "anonymous"
+    """The program, as it names itself."""
+
     traceparent: str = ""
     user: User | None = None
-    """The user whose permissions count. None is the gateway itself, which may write everything."""
+    """As whom it writes. None if the gateway writes by itself, which may write everything."""
+
+    sender: str = ""
+    """Who has sent the request, if on behalf of that user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -509,6 +514,17 @@ class Writer:
             ]
         )
 
+    async def note(self, object_id: ObjectId, uid: str, verb: str, caller: Caller) -> None:
+        """Write to the audit what changes no object. Returns when it is durable.
+
+        Raises:
+            StatusError: nothing can be written now.
+        """
+        self._ensure_writable()
+        meta, key = self._meta(object_id, str(uuid.uuid4()), caller), object_id.key
+        audited = self._audited(key, uid, 0, verb, caller)
+        await self._log.report([Write(AUDIT, key, key, audited, _beside(meta, AUDIT, key))])
+
     async def finish(self, object_id: ObjectId, uid: str, caller: Caller) -> bool:
         """Let a namespace go that is being deleted and has no content, as far as its other finalizers allow.
 
@@ -732,13 +748,19 @@ class Writer:
         )
 
     def _audit(self, object_id: ObjectId, declared: ResourceDeclared, verb: str, caller: Caller) -> Audited:
+        return self._audited(object_id.key, declared.uid, declared.version, verb, caller)
+
+    def _audited(self, key: str, uid: str, version: int, verb: str, caller: Caller) -> Audited:
         return Audited(
             actor=caller.actor,
             verb=verb,
-            resource=object_id.key,
-            uid=declared.uid,
-            version=declared.version,
+            resource=key,
+            uid=uid,
+            version=version,
             outcome="committed",
+            user=caller.user.name if caller.user is not None else "",
+            groups=list(caller.user.groups) if caller.user is not None else [],
+            sender=caller.sender,
             time=self._clock.now(),
         )
 

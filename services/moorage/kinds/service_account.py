@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moorage.kinds.kind import Untyped
 from moorage.kinds.printing.columns import AGE, TableColumn, count
@@ -12,8 +12,12 @@ if TYPE_CHECKING:
     from moorage.kinds.status.records import Document, ObjectId, Records
 
 
+TOKEN: Final = "token"  # noqa: S105 - the name of a subresource
+"""The subresource that gives out tokens."""
+
+
 class ServiceAccountKind(Untyped):
-    """A service account. It is stored, and means nothing: Moorage has no identities yet."""
+    """A service account: the identity of a program. Its tokens are given out by its subresource `token`."""
 
     kind = built_in.SERVICE_ACCOUNT
     plural = "serviceaccounts"
@@ -26,6 +30,11 @@ class ServiceAccountKind(Untyped):
     columns = (TableColumn("SECRETS", count("secrets")), AGE)
     api_columns = (AGE,)
     in_each_namespace = (built_in.DEFAULT_ACCOUNT,)
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        """See `Kind`."""
+        return (*super().subresources, TOKEN)
 
     def built_in_object(self, object_id: ObjectId, records: Records) -> Document:
         """See `Kind`. It is as old as its namespace, and another one in another namespace of the same name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 import orjson
@@ -12,10 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from moorage.gateway.authentication.peers import Peers
+from moorage.gateway.authentication.refusals import InvalidCredentialsError
 from moorage.gateway.errors import Cause, StatusError, bad_request, not_found, unavailable
 from moorage.gateway.http.hosts import check_host, hosts_of
 from moorage.query.metrics import REQUESTS, SECONDS
 from moorage.query.worker import Answer, NotReadyError, QueryWorker
+from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.settings import Settings
 from moorage.simulation.explain.explanation import NotFoundError
 from moorage.simulation.explain.question import Question, QuestionError
@@ -32,11 +36,15 @@ class Endpoint:
     """Serves a query worker's explanations over HTTP.
 
     Args:
-        settings: say whether only programs on this machine may ask.
+        settings: say whether only programs on this machine may ask, and with which key gateways sign.
+
+    Raises:
+        RuntimeFailure: others than this machine could ask without a signature, or the key cannot be read.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._hosts = hosts_of(settings)
+        self._peers = _peers(settings)
         self._worker: QueryWorker | None = None
 
     def make(self, settings: Settings) -> QueryWorker:
@@ -53,6 +61,7 @@ class Endpoint:
         began = time.monotonic()
         try:
             check_host(request, self._hosts)
+            self._check_peer(request)
             response = _json(200, _document(await self._answer(request.query_params)))
         except StatusError as error:
             response = _json(error.code, error.document())
@@ -64,6 +73,20 @@ class Endpoint:
         REQUESTS.labels(str(response.status_code)).inc()
         SECONDS.observe(time.monotonic() - began)
         return response
+
+    def _check_peer(self, request: Request) -> None:
+        """Answer gateways alone, which have checked for whom they ask.
+
+        Raises:
+            StatusError: 401 if another program asks.
+        """
+        if self._peers is None:
+            return
+        try:
+            self._peers.user(request.headers.get("authorization", "").removeprefix("Bearer "))
+        except InvalidCredentialsError as error:
+            _log.warning("query.refused", why=str(error))
+            raise StatusError(401, "Unauthorized", reason="Unauthorized") from None
 
     async def _answer(self, given: Mapping[str, str]) -> Answer:
         try:
@@ -100,6 +123,24 @@ def question_of(given: Mapping[str, str]) -> Question:
         cluster=given.get("cluster", ""),
         every=every,
     )
+
+
+def _peers(settings: Settings) -> Peers | None:
+    key = settings.service_account_signing_key_file
+    if not key and settings.listens_on_loopback:
+        return None
+    if not key:
+        raise RuntimeFailure(
+            f"MOORAGE_HTTP_HOST: invalid value {settings.http_host!r}: others than this machine would read everything "
+            "from the query worker. Set MOORAGE_SERVICE_ACCOUNT_SIGNING_KEY_FILE to the gateways' key, or listen on "
+            "127.0.0.1."
+        )
+    try:
+        return Peers(key, timedelta(seconds=settings.authentication_clock_skew))
+    except OSError as error:
+        raise RuntimeFailure(
+            f"MOORAGE_SERVICE_ACCOUNT_SIGNING_KEY_FILE: invalid value {key!r}: cannot be read: {error.strerror}"
+        ) from None
 
 
 def _document(answer: Answer) -> dict[str, Any]:

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from moorage.core.apimachinery.durations import seconds_of
 from moorage.core.conditions.heartbeats import parse_source_grace_periods
 from moorage.runtime import environment
 from moorage.runtime.kafka_settings import KafkaSettings
-
-
-def _seconds(value: object) -> object:
-    """Return `40s`, `5m` or `1m30s` as seconds. Other values are left for pydantic to validate."""
-    seconds = seconds_of(value.strip()) if isinstance(value, str) else None
-    return value if seconds is None else seconds
-
-
-Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
-"""Seconds, or a duration in the form of Kubernetes' flags, such as `40s`."""
+from moorage.runtime.server_settings import ServerSettings
+from moorage.runtime.setting_types import Seconds
 
 FEATURE_GATES = ("Failover",)
 """The feature gates that exist."""
 
 
-class Settings(KafkaSettings):
+class Settings(ServerSettings, KafkaSettings):
     """Each field is set by the environment variable `MOORAGE_` + its name in upper case."""
 
     model_config = SettingsConfigDict(
@@ -142,9 +133,6 @@ class Settings(KafkaSettings):
 
     cloud_provider: Literal["", "external"] = ""
     """`external`: new nodes get the taint `uninitialized`, which a cloud controller removes."""
-
-    http_host: str = "127.0.0.1"
-    """The address on which health, metrics and the gateway listen."""
 
     http_port: int = Field(default=0, ge=0, le=65535)
     """The port for a service's health and metrics. 0 chooses a free one."""

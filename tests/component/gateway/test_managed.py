@@ -487,12 +487,12 @@ async def test_scores_are_taken_with_their_status() -> None:
     assert after["status"]["validUntil"] == status["validUntil"]
 
 
-async def test_roles_are_kept_with_a_warning() -> None:
+async def test_roles_are_kept_without_a_warning() -> None:
     gateway = Fixture()
     rules = [{"apiGroups": ["g"], "resources": ["managedclustersets/bind"], "verbs": ["create"]}]
     answer = await gateway.call("POST", f"{RBAC}/clusterroles", named("r", rules=rules))
     assert answer.status_code == 201
-    assert "permissions are not enforced yet" in answer.headers["warning"]
+    assert "warning" not in answer.headers
     assert (await gateway.ok("GET", f"{RBAC}/clusterroles/r"))["rules"] == rules
 
 

@@ -35,9 +35,28 @@ async def test_who_may_do_what(path: str, spec: Any, allowed: bool) -> None:  # 
     assert len(gateway.log.written) == written, "a review is kept nowhere"
 
 
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+async def with_basics() -> Fixture:
+    """A gateway where everybody who is authenticated may ask what they may do, and look names up, as in Kubernetes."""
+    gateway = Fixture()
+    named = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]
+    reviews = {"verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": named}
+    rules = [reviews, {"verbs": ["get"], "nonResourceURLs": ["/api", "/api/*"]}]
+    await gateway.ok("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "basics"}, "rules": rules})
+    binding = {
+        "metadata": {"name": "basics"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "basics"},
+        "subjects": [{"kind": "Group", "name": "system:authenticated"}],
+    }
+    await gateway.ok("POST", f"{RBAC}/clusterrolebindings", binding)
+    return gateway
+
+
 async def with_roles() -> Fixture:
     """A gateway where `bob` and the group `makers` may create pods in one namespace, and read a path."""
-    gateway, rbac = Fixture(), "/apis/rbac.authorization.k8s.io/v1"
+    gateway, rbac = await with_basics(), RBAC
     rules = [
         {"verbs": ["create"], "apiGroups": [""], "resources": ["pods"], "resourceNames": []},
         {"verbs": ["get"], "nonResourceURLs": ["/metrics"]},
@@ -61,21 +80,29 @@ async def test_who_is_allowed_is_told_by_what() -> None:
         assert found["status"] == {"allowed": True, "reason": told}
 
 
+BASIC = {
+    "verbs": ["create"],
+    "apiGroups": ["authorization.k8s.io"],
+    "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+}
+PATH_RULE = {"verbs": ["get"], "nonResourceURLs": ["/api", "/api/*"]}
+
+
 async def test_the_rules_of_somebody_in_a_namespace() -> None:
     gateway = await with_roles()
     path = f"{AUTHORIZATION}/selfsubjectrulesreviews"
     found = await gateway.ok("POST", path, {"spec": {"namespace": "shop"}}, headers=BOB)
     assert (found["metadata"], found["spec"]) == ({}, {}), "as Kubernetes answers"
     assert found["status"] == {
-        "resourceRules": [{"verbs": ["create"], "apiGroups": [""], "resources": ["pods"]}],
-        "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/metrics"]}],
+        "resourceRules": [BASIC, {"verbs": ["create"], "apiGroups": [""], "resources": ["pods"]}],
+        "nonResourceRules": [PATH_RULE, {"verbs": ["get"], "nonResourceURLs": ["/metrics"]}],
         "incomplete": False,
     }
     await gateway.ok("DELETE", "/apis/rbac.authorization.k8s.io/v1/clusterroles/makers")
     found = await gateway.ok("POST", path, {"spec": {"namespace": "shop"}}, headers=BOB)
     assert found["status"] == {
-        "resourceRules": [],
-        "nonResourceRules": [],
+        "resourceRules": [BASIC],
+        "nonResourceRules": [PATH_RULE],
         "incomplete": False,
         "evaluationError": 'clusterrole.rbac.authorization.k8s.io "makers" not found',
     }
@@ -138,14 +165,14 @@ BOB = {"impersonate-user": "bob"}
 
 async def test_somebody_who_is_bound_to_nothing_may_do_nothing() -> None:
     """`kubectl auth can-i --as bob` and `kubectl --as bob`."""
-    gateway = Fixture()
+    gateway = await with_basics()
     path = f"{AUTHORIZATION}/selfsubjectaccessreviews"
     found = await gateway.ok("POST", path, {"spec": ASKED}, headers=BOB)
     assert found["status"] == {"allowed": False}
     rules = await gateway.ok(
         "POST", f"{AUTHORIZATION}/selfsubjectrulesreviews", {"spec": {"namespace": "a"}}, headers=BOB
     )
-    assert rules["status"]["resourceRules"] == []
+    assert rules["status"]["resourceRules"] == [BASIC]
     assert (await gateway.ok("GET", "/api/v1", headers=BOB))["kind"] == "APIResourceList", "clients look names up first"
 
 

@@ -58,7 +58,7 @@ class Edge:
         self.worker = FollowingWorker(following)
         self.endpoint = Endpoint(settings or Settings())
         self.endpoint._worker = self.worker
-        served = httpx.ASGITransport(app=health_app(list, self.endpoint.routes))
+        self.served = served = httpx.ASGITransport(app=health_app(list, self.endpoint.routes))
         self.http = httpx.AsyncClient(transport=served, base_url=ADDRESS)
         self.gateway = Fixture(explanations=Explanations(ADDRESS, served))
 

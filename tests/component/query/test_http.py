@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,12 +13,16 @@ import pytest
 from tests.component.gateway.double import Fixture
 from tests.component.query.edge import ADDRESS, Edge
 from tests.component.query.following import Following
+from tests.support.identities import Issuer, written
 from tests.support.worlds.nodes import NodeWorld, pod_spec
 from tests.support.worlds.world import TEMPLATE, lifted
 
+from moorage.gateway.authentication.authenticator import ADMIN
+from moorage.gateway.authentication.peers import Peers
 from moorage.gateway.http.explain import Explanations
 from moorage.query import worker
 from moorage.query.worker import NotReadyError
+from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.settings import Settings
 from moorage.simulation.explain.question import EXPLAINED, Question
 
@@ -124,11 +130,24 @@ async def test_pages_of_other_sites_cannot_ask() -> None:
     for headers, code in (({"host": "evil.example"}, 421), ({"origin": "http://evil.example"}, 403)):
         answer = await edge.http.get("/v1/explain", params={"kind": "Pod", "name": "p"}, headers=headers)
         assert answer.status_code == code
-    open_to_all = Edge(nodes(), Settings(http_host="0.0.0.0"))  # noqa: S104 - as in a container
-    answer = await open_to_all.http.get(
-        "/v1/explain", params={"kind": "Pod", "name": "p"}, headers={"host": "query:8081"}
-    )
-    assert answer.status_code == 200
+
+
+async def test_beyond_this_machine_only_gateways_may_ask(tmp_path: Path) -> None:
+    everywhere: dict[str, Any] = {"http_host": "0.0.0.0"}  # noqa: S104 - as in a container
+    with pytest.raises(RuntimeFailure, match=r"MOORAGE_HTTP_HOST: invalid value '0\.0\.0\.0'"):
+        Edge(nodes(), Settings(**everywhere))
+    key = written(tmp_path, "signing.key", Issuer().pem)
+    edge = Edge(nodes(), Settings(**everywhere, service_account_signing_key_file=key))
+    asked: dict[str, Any] = {"params": {"kind": "Pod", "name": "p"}, "headers": {"host": "query:8081"}}
+    assert (await edge.http.get("/v1/explain", **asked)).status_code == 401
+    asked["headers"]["authorization"] = f"Bearer {Peers(key, timedelta()).sign(ADMIN)}"
+    assert (await edge.http.get("/v1/explain", **asked)).status_code == 200
+    other = written(tmp_path, "other.key", Issuer().pem)
+    asked["headers"]["authorization"] = f"Bearer {Peers(other, timedelta()).sign(ADMIN)}"
+    assert (await edge.http.get("/v1/explain", **asked)).status_code == 401
+    assert (await edge.gateway.call("GET", "/v1/explain?kind=Pod&name=p")).status_code == 401, "it has no key"
+    gateway = Fixture(explanations=Explanations(ADDRESS, edge.served, Peers(key, timedelta())))
+    assert (await gateway.call("GET", "/v1/explain?kind=Pod&name=p")).status_code == 200
 
 
 async def test_more_questions_than_can_wait_are_turned_away() -> None:

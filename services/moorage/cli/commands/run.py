@@ -76,14 +76,7 @@ def _run(chosen: list[str], settings: Settings) -> int:
     configure_logs(settings)
     # The runtime creates it, because it asks Kafka for the number of partitions.
     made = [partial(services.make, name) for name in chosen if name not in {services.QUERY, services.GATEWAY}]
-    beside: list[MemberMaker] = []
-    routes: list[Route] = []
-    if services.QUERY in chosen:
-        from moorage.query.http import Endpoint  # noqa: PLC0415 - only loaded if it is run
-
-        endpoint = Endpoint(settings)
-        beside, routes = [endpoint.make], endpoint.routes
-
+    beside, routes = _query(settings) if services.QUERY in chosen else ([], [])
     log = structlog.get_logger(__name__)
     for name, nearest in environment.unknown().items():
         log.warning("environment.unknown", variable=name, nearest=nearest)
@@ -114,6 +107,17 @@ def _run(chosen: list[str], settings: Settings) -> int:
         return EXIT_FAILED
     except KeyboardInterrupt:
         return 0
+
+
+def _query(settings: Settings) -> tuple[list[MemberMaker], list[Route]]:
+    """What makes the query worker, and what it serves."""
+    from moorage.query.http import Endpoint  # noqa: PLC0415 - only loaded if it is run
+
+    try:
+        endpoint = Endpoint(settings)
+    except RuntimeFailure as error:
+        raise CliError(str(error)) from None
+    return [endpoint.make], endpoint.routes
 
 
 async def _ended(gateway: asyncio.Task[None]) -> int:

@@ -16,6 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from moorage.gateway.admission.feature_gates import warning_header
+from moorage.gateway.authentication.accounts import StoredAccounts
+from moorage.gateway.authentication.authenticator import Authenticator
 from moorage.gateway.authorization.authorizer import Authorizer
 from moorage.gateway.authorization.guards import WriteGuards
 from moorage.gateway.configuration import Configured, FirstContent
@@ -25,14 +27,16 @@ from moorage.gateway.controllers.role_defaults import DefaultRoles
 from moorage.gateway.durable_log import Log
 from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.http import health, paths
+from moorage.gateway.http.access import Access
 from moorage.gateway.http.backend import Backend
-from moorage.gateway.http.discovery import definitions, groups, openapi, reviews
+from moorage.gateway.http.discovery import definitions, groups, issuer, openapi, reviews
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.forwarding import Forwarding, ForwardingMiddleware
 from moorage.gateway.http.hosts import check_host
 from moorage.gateway.http.messages import answers
 from moorage.gateway.http.messages.negotiation import AnswerForm, form_of_errors
 from moorage.gateway.http.messages.warnings import warn, warnings_of
+from moorage.gateway.http.refused_requests import RefusedRequests
 from moorage.gateway.http.reports import Intake
 from moorage.gateway.http.resources import ResourcesApi
 from moorage.gateway.http.subresources.pods import bindings_path, is_binding
@@ -80,6 +84,9 @@ class Gateway:
     records_events: bool = True
     """Whether it writes Events about decisions while it leads."""
 
+    authenticator: Authenticator | None = None
+    """Says who calls. None makes one from the settings."""
+
     forwarding: Forwarding | None = None
     """Sends writes to the gateway that leads. None if this one always does."""
 
@@ -90,15 +97,20 @@ def create_app(gateway: Gateway) -> Starlette:
     Its state also has the `controllers`, and `leading`: a context within which they run, because the gateway leads. An
     application without `forwarding` is in it for as long as it lives.
     """
-    in_force = Configured(gateway.store, gateway.settings)
+    settings = gateway.settings
+    in_force = Configured(gateway.store, settings)
+    refused = RefusedRequests(gateway.log, gateway.clock, gateway.metrics)
+    authenticator = gateway.authenticator or Authenticator(settings, StoredAccounts(gateway.store), gateway.metrics)
     authorizer = Authorizer(gateway.store)
+    access = Access(authenticator, authorizer, refused)
     writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates, WriteGuards(authorizer))
     controllers = _controllers(gateway, writer)
-    endpoints = _Endpoints(gateway, writer, in_force, authorizer)
+    endpoints = _Endpoints(gateway, writer, in_force, access)
+    issued = issuer.Issuer(authenticator.accounts)
     intake = Intake(gateway.store, gateway.log, gateway.clock, lambda: in_force.limits, gateway.outcomes)
 
     def route(path: str, verb: str, handler: Handler, methods: list[str]) -> Route:
-        return Route(path, _guarded(gateway, verb, handler), methods=methods)
+        return Route(path, _guarded(gateway, access, verb, handler), methods=methods)
 
     @contextlib.asynccontextmanager
     async def leading() -> AsyncIterator[None]:
@@ -111,6 +123,8 @@ def create_app(gateway: Gateway) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as life:
             life.push_async_callback(gateway.explanations.close)
+            life.push_async_callback(authenticator.close)
+            await life.enter_async_context(refused.running())
             if gateway.forwarding is None:
                 await life.enter_async_context(app.state.controllers.running())
             else:
@@ -128,6 +142,8 @@ def create_app(gateway: Gateway) -> Starlette:
             route("/metrics", "metrics", endpoints.metrics, _READING),
             route("/version", "discovery", endpoints.version, _METHODS),
             route("/version/", "discovery", endpoints.version, _METHODS),
+            route(issuer.CONFIGURATION, "discovery", issued.configuration, _READING),
+            route(issuer.KEYS, "discovery", issued.keys, _READING),
             route("/v1/conditions", "conditions", intake.handle, _METHODS),
             route("/v1/explain", "explain", gateway.explanations.handle, _METHODS),
             route("/openapi/v2", "openapi", openapi.version_2, _READING),
@@ -146,6 +162,7 @@ def create_app(gateway: Gateway) -> Starlette:
         app.add_middleware(
             ForwardingMiddleware,
             forwarding=gateway.forwarding,
+            access=access,
             store=gateway.store,
             metrics=gateway.metrics,
             hosts=gateway.hosts,
@@ -168,15 +185,15 @@ def _controllers(gateway: Gateway, writer: Writer) -> Controllers:
 class _Endpoints:
     """The endpoints other than condition reports."""
 
-    def __init__(self, gateway: Gateway, writer: Writer, in_force: Configured, authorizer: Authorizer) -> None:
+    def __init__(self, gateway: Gateway, writer: Writer, in_force: Configured, access: Access) -> None:
         self._gateway = gateway
-        self._authorizer = authorizer
+        self._access = access
         self._checks = {
             "healthz": {"ping": _always},
             "livez": {"ping": _always},
             "readyz": {"ping": _always, "tables": self._tables, "log": self._log},
         }
-        self._backend = Backend(gateway.store, writer, gateway.metrics, gateway.clock, lambda: in_force.gates)
+        self._backend = Backend(gateway.store, writer, gateway.metrics, gateway.clock, lambda: in_force.gates, access)
         self._api = ResourcesApi(self._backend)
 
     async def core(self, request: Request) -> Response:
@@ -204,7 +221,7 @@ class _Endpoints:
             document = groups.resources(group, version)
             return answers.in_form(200, document, groups.plain_form(_read(request)))
         if version == reviews.VERSION and (review := reviews.answered(request, group, parts)) is not None:
-            return await reviews.answer(request, review, self._gateway.clock, self._authorizer)
+            return await reviews.answer(request, review, self._gateway.clock, self._access)
         if is_binding(group, version, parts):
             return await self._api.handle(request, bindings_path(parts[1]))
         if (group, version) == (definitions.GROUP, definitions.SERVED.version):
@@ -217,7 +234,9 @@ class _Endpoints:
 
     async def root(self, _: Request) -> Response:
         """`/`: the paths of everything."""
-        return answers.answer(200, groups.root_paths())
+        return answers.answer(
+            200, groups.root_paths(issues_tokens=bool(self._access.authenticator.accounts.algorithms))
+        )
 
     async def version(self, request: Request) -> Response:
         """`/version`."""
@@ -284,13 +303,14 @@ async def _method_not_allowed(request: Request, _: Exception) -> Response:
     return answers.failure(request, paths.not_allowed())
 
 
-def _guarded(gateway: Gateway, verb: str, handler: Handler) -> Handler:
-    """Wrap a handler: errors become `Status` answers, and requests are counted and timed."""
+def _guarded(gateway: Gateway, access: Access, verb: str, handler: Handler) -> Handler:
+    """Wrap a handler: only those come to it who may, errors become `Status` answers, and requests are counted."""
 
     async def guard(request: Request) -> Response:
         began = time.monotonic()
         try:
             check_host(request, gateway.hosts)
+            await access.check(request)
             response = await handler(request)
         except StatusError as error:
             response = answers.failure(request, error)

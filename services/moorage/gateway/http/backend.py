@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway import errors
+from moorage.gateway.http.access import Access
 from moorage.gateway.http.messages import tables
 from moorage.gateway.http.messages.negotiation import JSON, PROTOBUF, YAML, ObjectView, accepted
 from moorage.gateway.http.messages.representations import Representation
@@ -28,13 +29,14 @@ ONE: Final = (ObjectView.WHOLE, ObjectView.TABLE, ObjectView.METADATA, ObjectVie
 
 @dataclass(frozen=True)
 class Backend:
-    """The present objects, the way to write them, and what is switched on."""
+    """The present objects, the way to write them, what is switched on, and who may do what."""
 
     store: Store
     writer: Writer
     metrics: Metrics
     clock: Clock
     switches: Callable[[], FeatureGates]
+    access: Access
 
     def representation(self, request: Request, kind: ServedKind, views: Iterable[ObjectView] = ONE) -> Representation:
         """Return the form in which a request gets objects of a kind.

@@ -9,8 +9,10 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from moorage.gateway.authentication.peers import Peers
 from moorage.gateway.errors import unavailable
 from moorage.gateway.http import paths
+from moorage.gateway.http.access import user_of
 
 _PATH: Final = "/v1/explain"
 _CONNECT_SECONDS: Final = 2.0
@@ -33,10 +35,14 @@ class Explanations:
     Args:
         server: its address. Empty if there is no query worker.
         transport: sends the requests, in tests.
+        peers: shows the query worker that a gateway asks. None if it does not want to know.
     """
 
-    def __init__(self, server: str = "", transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self, server: str = "", transport: httpx.AsyncBaseTransport | None = None, peers: Peers | None = None
+    ) -> None:
         self._server = server.rstrip("/")
+        self._peers = peers
         self._transport = transport
         self._http: httpx.AsyncClient | None = None
 
@@ -57,15 +63,16 @@ class Explanations:
             transport=self._transport,
             trust_env=False,
         )
-        asked = http.build_request("GET", _PATH, params=list(request.query_params.multi_items()))
+        headers = {"authorization": f"Bearer {self._peers.sign(user_of(request))}"} if self._peers is not None else {}
+        asked = http.build_request("GET", _PATH, params=list(request.query_params.multi_items()), headers=headers)
         try:
             answer = await http.send(asked, stream=True)
         except httpx.HTTPError as error:
             why = str(error) or type(error).__name__
             raise unavailable(f"the query worker at {self._server} does not answer: {why}") from None
-        headers = {name: answer.headers[name] for name in _PASSED_ON if name in answer.headers}
+        passed_on = {name: answer.headers[name] for name in _PASSED_ON if name in answer.headers}
         return StreamingResponse(
-            answer.aiter_bytes(), answer.status_code, headers=headers, background=BackgroundTask(answer.aclose)
+            answer.aiter_bytes(), answer.status_code, headers=passed_on, background=BackgroundTask(answer.aclose)
         )
 
     async def close(self) -> None:

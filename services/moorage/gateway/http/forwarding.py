@@ -9,6 +9,7 @@ limited time.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import MutableMapping
 from typing import Any, Final, Protocol
 
@@ -18,6 +19,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from moorage.gateway.errors import StatusError
+from moorage.gateway.http.access import Access
 from moorage.gateway.http.hosts import check_host
 from moorage.gateway.http.messages import answers, bodies
 from moorage.gateway.metrics import Metrics
@@ -93,6 +95,7 @@ class Forwarding:
         store: knows the leader.
         own: says who this gateway is.
         leading: whether this gateway leads.
+        ca_file: the authorities of its certificate. Empty for those of the system.
         transport: sends the requests, in tests.
     """
 
@@ -101,11 +104,14 @@ class Forwarding:
         store: Store,
         own: GatewayLeader,
         leading: Leading,
+        *,
+        ca_file: str = "",
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._store = store
         self._own = own
         self._leading = leading
+        self._verify: ssl.SSLContext | bool = ssl.create_default_context(cafile=ca_file) if ca_file else True
         self._transport = transport
         self._http: httpx.AsyncClient | None = None
         self._found = False
@@ -164,12 +170,13 @@ class Forwarding:
         """Whether it is of no use to wait for a gateway that takes writes."""
         return self._leading.failing
 
-    async def answer(self, request: Request, body: bytes) -> Response:
+    async def answer(self, request: Request, body: bytes, bearer: str = "") -> Response:
         """Return the leader's answer to a request.
 
         Args:
             request: the request. Its body was read.
             body: its body.
+            bearer: the token that tells the leader who has sent it. Empty if the request's own headers do.
 
         Raises:
             NotTakenError: there is no leader, or it cannot be reached, or it does not lead any more.
@@ -179,7 +186,13 @@ class Forwarding:
             raise NotTakenError(self._leading.obstacle if self._leading.failing else self._unknown)
         leader = self._store.leader
         address = leader.address if leader is not None else ""
-        headers = [(name, value) for name, value in request.headers.items() if name not in _NOT_FORWARDED]
+        headers = [
+            (name, value)
+            for name, value in request.headers.items()
+            if name not in _NOT_FORWARDED and not (bearer and name == "authorization")
+        ]
+        if bearer:
+            headers.append(("authorization", f"Bearer {bearer}"))
         target = httpx.URL(address).copy_with(raw_path=_raw_path(request))
         asked = self._client().build_request(
             request.method,
@@ -248,6 +261,7 @@ class Forwarding:
         self._http = self._http or httpx.AsyncClient(
             timeout=httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=_AT_ONCE, keepalive_expiry=_IDLE_SECONDS),
+            verify=self._verify,
             transport=self._transport,
             trust_env=False,
         )
@@ -272,16 +286,25 @@ class ForwardingMiddleware:
     Args:
         app: answers everything else.
         forwarding: forwards.
+        access: says who sends a request. Whether they may, the leader says.
         store: its version goes with answers to forwarded requests.
         metrics: forwarded requests are counted here.
         hosts: the host names under which the gateway may be called; see `check_host`.
     """
 
     def __init__(
-        self, app: ASGIApp, forwarding: Forwarding, store: Store, metrics: Metrics, hosts: frozenset[str] | None
+        self,
+        app: ASGIApp,
+        *,
+        forwarding: Forwarding,
+        access: Access,
+        store: Store,
+        metrics: Metrics,
+        hosts: frozenset[str] | None,
     ) -> None:
         self._app = app
         self._forwarding = forwarding
+        self._access = access
         self._store = store
         self._metrics = metrics
         self._hosts = hosts
@@ -322,7 +345,7 @@ class ForwardingMiddleware:
         Raises:
             StatusError: see `Forwarding.answer`; and 413 if the body is too large.
         """
-        forwarding, clock = self._forwarding, asyncio.get_running_loop().time
+        forwarding, clock, bearer = self._forwarding, asyncio.get_running_loop().time, ""
         until = clock() + PATIENCE
         while not forwarding.takes:
             if forwarding.leads:
@@ -330,9 +353,10 @@ class ForwardingMiddleware:
                     return None
             else:
                 if replayed.body is None:
+                    bearer = await self._access.token_for_peer(request)
                     replayed.body = await bodies.read_body(request)
                 try:
-                    return await forwarding.answer(request, replayed.body)
+                    return await forwarding.answer(request, replayed.body, bearer)
                 except NotTakenError:
                     if forwarding.failing or clock() >= until:
                         raise

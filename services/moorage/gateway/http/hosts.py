@@ -13,7 +13,6 @@ from moorage.gateway.errors import StatusError
 from moorage.runtime.settings import Settings
 
 _LOCAL: Final = frozenset({"localhost"})
-_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def hosts_of(settings: Settings) -> frozenset[str] | None:
@@ -21,7 +20,7 @@ def hosts_of(settings: Settings) -> frozenset[str] | None:
 
     A server that listens beyond its own machine is called under names that are not known here.
     """
-    return frozenset() if settings.http_host in _LOOPBACK else None
+    return frozenset() if settings.listens_on_loopback else None
 
 
 def check_host(request: Request, hosts: frozenset[str] | None) -> None:

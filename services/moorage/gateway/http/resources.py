@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.gateway import errors
-from moorage.gateway.http import identity, paths
+from moorage.gateway.http import paths
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.subresources.routes import Subresources
@@ -39,7 +39,6 @@ class ResourcesApi:
         Raises:
             StatusError: the request fails.
         """
-        identity.check_permitted(request, path)
         if not self._backend.store.ready:
             raise errors.unavailable("the gateway is not ready: it is still reading its tables")
         if path.subresource:

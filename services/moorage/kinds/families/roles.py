@@ -1,17 +1,15 @@
-"""Roles and their bindings (rbac.authorization.k8s.io). They are stored, but permissions are not enforced."""
+"""Roles and their bindings (rbac.authorization.k8s.io)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Untyped
 from moorage.kinds.printing.columns import AGE, NONE, Cell, Object, TableColumn, count, of
 
 if TYPE_CHECKING:
-    from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
     from moorage_schemas.resources.meta import ObjectMeta
 
@@ -59,7 +57,3 @@ class PermissionKind(Untyped):
         # Valid names: those of roles have other rules.
         named = metadata.model_copy(update={"name": "role", "generate_name": ""})
         return validate_path_name(metadata.name) + super().validate_metadata(named)
-
-    def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:
-        """See `Kind`."""
-        yield f"a {self.kind} is stored and shown, but permissions are not enforced yet"

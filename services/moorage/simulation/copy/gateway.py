@@ -130,7 +130,7 @@ class Edge:
             store=store,
             log=_Log(stack, store),
             clock=_Clock(stack),
-            settings=settings,
+            settings=settings.for_own_process(),
             hosts=None,
             records_events=False,
         )

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.gateway.errors import no_such_path
-from moorage.gateway.http.discovery import definitions, reviews
+from moorage.gateway.http.discovery import definitions, issuer, reviews
 from moorage.gateway.http.messages import answers
 from moorage.gateway.http.messages.negotiation import JSON, PROTOBUF, YAML, AnswerForm, accepted, clauses
 from moorage.gateway.http.subresources.pods import BINDING, BINDINGS, EVICTION, ORDERS
@@ -24,6 +24,7 @@ from moorage.gateway.served_kinds import served
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.namespace import FINALIZE
 from moorage.kinds.openapi.registry import Origin, origin_of
+from moorage.kinds.service_account import TOKEN
 
 Document = dict[str, Any]
 
@@ -37,10 +38,11 @@ _ANSWERS: Final[Mapping[str, tuple[str, tuple[str, str] | None]]] = {
     "scale": ("Scale", ("autoscaling", "v1")),
     EVICTION: ("Eviction", ("policy", "v1")),
     BINDING: ("Binding", None),
+    TOKEN: ("TokenRequest", ("authentication.k8s.io", "v1")),
 }
 """The kind of subresources that are none of the object's own, and its group and version if these are others."""
 
-_VERBS: Final = {**dict.fromkeys(ORDERS, ("create",)), FINALIZE: ("update",)}
+_VERBS: Final = {**dict.fromkeys((*ORDERS, TOKEN), ("create",)), FINALIZE: ("update",)}
 """The verbs of subresources that have not all of them."""
 
 
@@ -125,16 +127,22 @@ def server_version() -> Document:
     }
 
 
-def root_paths() -> Document:
-    """`/`: the paths of everything else."""
+def root_paths(*, issues_tokens: bool) -> Document:
+    """`/`: the paths of everything else.
+
+    Args:
+        issues_tokens: whether the keys of service accounts' tokens are shown.
+    """
     groups = [
         path
         for group, versions in _groups().items()
         if group
         for path in (f"/apis/{group}", *(f"/apis/{group}/{one}" for one in versions))
     ]
-    other = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/v1/conditions", "/v1/explain")
-    return {"paths": ["/api", "/api/v1", "/apis", *sorted(groups), *other, "/version"]}
+    configuration, keys = ((issuer.CONFIGURATION,), (issuer.KEYS,)) if issues_tokens else ((), ())
+    other = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", *keys, "/readyz")
+    own = ("/v1/conditions", "/v1/explain")
+    return {"paths": [*configuration, "/api", "/api/v1", "/apis", *sorted(groups), *other, *own, "/version"]}
 
 
 def answer_groups(request: Request, first: Document, *, is_core: bool) -> Response:

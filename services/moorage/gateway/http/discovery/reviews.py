@@ -17,10 +17,12 @@ from moorage.core.apimachinery.unstructured import part
 from moorage.core.authorization.attributes import Attributes, User
 from moorage.core.authorization.escalation import joined
 from moorage.gateway import errors
+from moorage.gateway.authentication.authenticator import Authenticator
+from moorage.gateway.authentication.refusals import InvalidCredentialsError, UnknownYetError
 from moorage.gateway.authorization.authorizer import Authorizer
 from moorage.gateway.errors import bad_request
 from moorage.gateway.http import paths
-from moorage.gateway.http.identity import forbidden, identity_of
+from moorage.gateway.http.access import Access, user_of
 from moorage.gateway.http.messages import answers, decoding
 from moorage.gateway.http.messages.decoding import Expected
 from moorage.gateway.http.messages.negotiation import JSON, PROTOBUF, YAML, accepted
@@ -47,9 +49,6 @@ class Review:
     status: Callable[[Document, User, Authorizer], Document]
     """Returns the answer to a review, from its `spec`, from who asks, and from what knows who may do what."""
 
-    of_others: bool = False
-    """Whether it asks about somebody else."""
-
     namespaced: bool = False
 
     needs_namespace: bool = False
@@ -74,17 +73,12 @@ def answered(request: Request, group: str, parts: Sequence[str]) -> Review | Non
     return found
 
 
-async def answer(request: Request, review: Review, clock: Clock, authorizer: Authorizer) -> Response:
+async def answer(request: Request, review: Review, clock: Clock, access: Access) -> Response:
     """Answer a review.
 
     Raises:
         StatusError: 400 if it cannot be read, 422 if it asks for nothing.
     """
-    identity = identity_of(request)
-    user = User(identity.user, identity.groups)
-    if review.of_others and not identity.is_admin:
-        namespace = _namespace(request) if review.namespaced else ""
-        raise forbidden(identity, "create", review.group, review.plural, namespace=namespace)
     options = write_options(request.query_params, "CreateOptions")
     form = accepted(request, (JSON, YAML, PROTOBUF))
     sent = (
@@ -106,13 +100,18 @@ async def answer(request: Request, review: Review, clock: Clock, authorizer: Aut
         raise errors.invalid(review.group, "", "", found)
     if review.needs_namespace and not (spec or {}).get("namespace"):
         raise bad_request("no namespace on request")
-    if review.group == AUTHENTICATION:
+    if review is TOKEN_REVIEW and not (spec or {}).get("token"):
+        raise bad_request("token is required for TokenReview in authentication")
+    if review is SELF_REVIEW:
         metadata["creationTimestamp"] = format_time(clock.now().replace(microsecond=0))
     shown: Document = {"kind": review.kind, "apiVersion": api_version, "metadata": metadata}
-    if review.group == AUTHORIZATION:
+    if review is not SELF_REVIEW:
         shown["spec"] = {} if review.needs_namespace else spec or {}  # as Kubernetes answers
         shown["metadata"] = {} if review.needs_namespace else metadata
-    shown["status"] = review.status(spec or {}, user, authorizer)
+    if review is TOKEN_REVIEW:
+        shown["status"] = await _token_status(spec or {}, access.authenticator)
+    else:
+        shown["status"] = review.status(spec or {}, user_of(request), access.authorizer)
     return answers.in_form(201, shown, form)
 
 
@@ -163,8 +162,36 @@ def _without(rule: Document, *fields: str) -> Document:
     return {name: values for name, values in rule.items() if name not in fields}
 
 
+def _nothing(_: Document, __: User, ___: Authorizer) -> Document:
+    return {}
+
+
+async def _token_status(spec: Document, authenticator: Authenticator) -> Document:
+    """Whose token it is that a review shows."""
+    audiences = [str(one) for one in spec.get("audiences") or ()]
+    try:
+        user, found = await authenticator.review(str(spec["token"]), audiences)
+    except UnknownYetError as error:
+        raise errors.unavailable(str(error)) from None
+    except InvalidCredentialsError:
+        return {"user": {}, "error": "invalid bearer token"}
+    return {"authenticated": True, "user": user_info(user), "audiences": list(found)}
+
+
 def _caller(_: Document, user: User, __: Authorizer) -> Document:
-    return {"userInfo": {"username": user.name, "groups": list(user.groups)}}
+    return {"userInfo": user_info(user)}
+
+
+def user_info(user: User) -> Document:
+    """Return a user as reviews show one."""
+    shown: Document = {"username": user.name}
+    if user.uid:
+        shown["uid"] = user.uid
+    if user.groups:
+        shown["groups"] = list(user.groups)
+    if user.extra:
+        shown["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return shown
 
 
 def _namespace(request: Request) -> str:
@@ -204,13 +231,16 @@ def _check_user(spec: Mapping[str, Any]) -> list[FieldError]:
     return found
 
 
+SELF_REVIEW: Final = Review(group=AUTHENTICATION, plural="selfsubjectreviews", kind="SelfSubjectReview", status=_caller)
+TOKEN_REVIEW: Final = Review(group=AUTHENTICATION, plural="tokenreviews", kind="TokenReview", status=_nothing)
+"""Its answer takes a check of signatures."""
+
 REVIEWS: Final = (
     Review(
         group=AUTHORIZATION,
         plural="localsubjectaccessreviews",
         kind="LocalSubjectAccessReview",
         namespaced=True,
-        of_others=True,
         status=_of_anyone,
         check=_check_user,
     ),
@@ -232,10 +262,10 @@ REVIEWS: Final = (
         group=AUTHORIZATION,
         plural="subjectaccessreviews",
         kind="SubjectAccessReview",
-        of_others=True,
         status=_of_anyone,
         check=_check_user,
     ),
-    Review(group=AUTHENTICATION, plural="selfsubjectreviews", kind="SelfSubjectReview", status=_caller),
+    SELF_REVIEW,
+    TOKEN_REVIEW,
 )
 """The kinds of reviews that are answered."""

@@ -106,6 +106,15 @@ def _text_of(part: str) -> bytes:
     return f'"{found["value"]}"'.encode()
 
 
+def named_by_field_selector(text: str) -> str:
+    """Return the one name that a field selector lets through. Empty if it lets others through, or is invalid."""
+    for part in split(text) if text.strip() else ():
+        found = _PAIR.fullmatch(part)
+        if found is not None and found["key"] == "metadata.name" and found["operator"] != "!=":
+            return _ESCAPED.sub(r"\1", found["value"])
+    return ""
+
+
 def split(text: str) -> list[str]:
     """The requirements of a field selector: split at commas that are not in parentheses and have no backslash before.
 

@@ -20,13 +20,14 @@ from moorage.gateway.http.messages.options import WriteOptions, write_options
 from moorage.gateway.http.messages.representations import Representation
 from moorage.gateway.http.messages.warnings import warn
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.subresources import finalizing, scale, written_status
+from moorage.gateway.http.subresources import finalizing, scale, tokens, written_status
 from moorage.gateway.http.subresources.pods import ORDERS, PodOrders
 from moorage.gateway.http.verbs import field_owners, patches
 from moorage.gateway.http.verbs.patches import SentPatch
 from moorage.gateway.http.verbs.writing import caller, manager
 from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds.namespace import FINALIZE
+from moorage.kinds.service_account import TOKEN
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.workload_kinds import POD
 
@@ -60,6 +61,8 @@ class Subresources:
             raise _no_containers(path)
         if path.subresource in ORDERS:
             return await self._orders.handle(request, path)
+        if path.subresource == TOKEN:
+            return await tokens.request_token(self._backend, request, path)
         if path.subresource == FINALIZE:
             return await finalizing.finalize(self._backend, request, path)
         return await self._on_part(request, path)

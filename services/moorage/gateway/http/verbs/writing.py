@@ -10,8 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.core.apimachinery.patching.managed_fields import manager_of
+from moorage.core.authorization.attributes import User
 from moorage.gateway.admission.feature_gates import finalizer_warnings, owner_warnings, warnings
 from moorage.gateway.errors import StatusError, conflict
+from moorage.gateway.http.access import user_of
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.messages import answers, bodies, decoding
 from moorage.gateway.http.messages.decoding import Expected
@@ -146,9 +148,12 @@ def manager(request: Request) -> str:
 
 
 def caller(request: Request) -> Caller:
-    """The caller as the request names it: its `fieldManager`, otherwise the first word of its user agent."""
+    """Who writes: the user, and the program by its `fieldManager`, otherwise by the first word of its user agent."""
     agent = request.headers.get("user-agent", "").partition(" ")[0].partition("/")[0]
     actor = request.query_params.get("fieldManager", "") or agent or "anonymous"
     trace = request.headers.get("traceparent", "")
     shown = "".join(char if char.isprintable() else "?" for char in actor)[:_LONGEST_ACTOR]
-    return Caller(shown, trace if _TRACE.fullmatch(trace) else "")
+    sender: User | None = request.state.sender
+    return Caller(
+        shown, trace if _TRACE.fullmatch(trace) else "", user_of(request), sender.name if sender is not None else ""
+    )

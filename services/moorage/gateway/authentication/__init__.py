@@ -1,0 +1,1 @@
+"""Who calls the gateway: credentials, and the users whom they show."""

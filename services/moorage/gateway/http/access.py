@@ -1,0 +1,123 @@
+"""Whether a request may be made: who sends it, on whose behalf, and what roles permit them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from moorage.core.authorization.attributes import Attributes, User
+from moorage.gateway.authentication.authenticator import Authenticator, Credentials
+from moorage.gateway.authentication.certificates import EXTENSION
+from moorage.gateway.authentication.refusals import InvalidCredentialsError, UnknownYetError
+from moorage.gateway.authorization.authorizer import Authorizer
+from moorage.gateway.errors import StatusError, unavailable
+from moorage.gateway.http.impersonation import impersonation_of
+from moorage.gateway.http.refused_requests import RefusedRequests
+from moorage.gateway.http.request_attributes import attributes_of
+
+OPEN: Final = ("/healthz", "/livez", "/readyz")
+"""The paths that are answered to everybody, so that who watches the process needs no credentials."""
+
+_BEARER: Final = "bearer "
+
+
+class Access:
+    """Lets a request through, or refuses it.
+
+    Args:
+        authenticator: says who sends it.
+        authorizer: says who may do what.
+        refused: what is refused is told to it.
+    """
+
+    def __init__(self, authenticator: Authenticator, authorizer: Authorizer, refused: RefusedRequests) -> None:
+        self.authenticator = authenticator
+        self.authorizer = authorizer
+        self._refused = refused
+
+    async def check(self, request: Request) -> None:
+        """Let a request through. Its state has the `user` then, and the `sender` if that is somebody else.
+
+        Raises:
+            StatusError: 401 if its credentials do not count, 403 if its user may not do what it asks, 503 if that
+                cannot be said yet.
+        """
+        path = request.url.path
+        if path.startswith(OPEN):
+            return
+        sender = await self.sender(request)
+        asked = attributes_of(request.method, path, request.query_params)
+        acting = impersonation_of(request.headers)
+        for one in acting.asked if acting is not None else ():
+            self.check_permitted(request, sender, one)
+        request.state.sender = sender if acting is not None else None
+        request.state.user = user = acting.user if acting is not None else sender
+        self.check_permitted(request, user, asked)
+
+    async def sender(self, request: Request) -> User:
+        """Return who sends a request.
+
+        Raises:
+            StatusError: 401 if its credentials do not count, 503 if that cannot be said yet.
+        """
+        try:
+            return await self.authenticator.user(_credentials(request))
+        except UnknownYetError as error:
+            raise unavailable(str(error)) from None
+        except InvalidCredentialsError as error:
+            self._refused.tell(request, None, 401, str(error))
+            raise StatusError(401, "Unauthorized", reason="Unauthorized") from None
+
+    async def token_for_peer(self, request: Request) -> str:
+        """Return the token that tells another gateway who sends a request. Empty if this gateway can sign none.
+
+        Raises:
+            StatusError: as `sender`.
+        """
+        sender, peers = await self.sender(request), self.authenticator.peers
+        return peers.sign(sender) if peers is not None else ""
+
+    def check_permitted(self, request: Request, user: User, asked: Attributes) -> None:
+        """Check that somebody may do something.
+
+        Raises:
+            StatusError: 403 if not.
+        """
+        found = self.authorizer.authorize(user, asked)
+        if not found.allowed:
+            error = forbidden(user, asked, found.reason)
+            self._refused.tell(request, user, error.code, error.message, asked)
+            raise error
+
+
+def user_of(request: Request) -> User:
+    """Return as whom a request is made that was let through."""
+    user: User = request.state.user
+    return user
+
+
+def forbidden(user: User, asked: Attributes, reason: str = "") -> StatusError:
+    """403: somebody may not do something, in Kubernetes' words."""
+    why = f": {reason}" if reason else ""
+    if not asked.is_of_objects:
+        text = f'forbidden: User "{user.name}" cannot {asked.verb} path "{asked.path}"{why}'
+        return StatusError(403, text, details={})
+    resource = f"{asked.resource}.{asked.group}" if asked.group else asked.resource
+    what = f'{resource} "{asked.name}"' if asked.name else resource
+    whole = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
+    where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
+    details: dict[str, Any] = {"name": asked.name, "group": asked.group, "kind": asked.resource}
+    return StatusError(
+        403,
+        f'{what} is forbidden: User "{user.name}" cannot {asked.verb} resource "{whole}" in API group '
+        f'"{asked.group}" {where}{why}',
+        details={key: value for key, value in details.items() if value},
+    )
+
+
+def _credentials(request: Request) -> Credentials:
+    certificate = request.scope.get("extensions", {}).get(EXTENSION)
+    header = request.headers.get("authorization", "")
+    bearer = header[len(_BEARER) :].strip() if header[: len(_BEARER)].lower() == _BEARER else None
+    return Credentials(bearer or None, certificate)

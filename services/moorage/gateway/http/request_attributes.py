@@ -1,0 +1,91 @@
+"""What a request asks to do, read from its method and its path alone, as a kube-apiserver reads them.
+
+So somebody who may do nothing does not learn which paths there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from moorage.core.authorization.attributes import Attributes
+from moorage.gateway.http.messages.selectors import named_by_field_selector
+from moorage.kinds.kind import called
+
+OWN_GROUP: Final = "moorage.io"
+"""The group of what is not objects, and permitted like them."""
+
+REPORTS: Final = "conditionreports"
+"""What `POST /v1/conditions` creates."""
+
+EXPLANATIONS: Final = "explanations"
+"""What `GET /v1/explain` gets."""
+
+DECISIONS: Final = "decisions"
+"""What `GET /v1/decisions` watches."""
+
+_PREFIXES: Final = frozenset({"api", "apis"})
+_VERBS: Final = {
+    "POST": "create",
+    "GET": "get",
+    "HEAD": "get",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+_SPECIAL: Final = frozenset({"proxy", "watch"})
+_OF_NAMESPACES: Final = frozenset({"status", "finalize"})
+_LEAST: Final = 3  # prefix, version and resource
+_TRUE: Final = frozenset({"1", "true"})
+
+
+def attributes_of(method: str, path: str, query: Mapping[str, str]) -> Attributes:
+    """Return what a request asks to do."""
+    if (own := _own(method, path, query)) is not None:
+        return own
+    return _of_objects(method, path, query) or Attributes(method.lower(), path=path)
+
+
+def _of_objects(method: str, path: str, query: Mapping[str, str]) -> Attributes | None:
+    """What a request asks about objects. None if its path is of none."""
+    prefix, *parts = path.strip("/").split("/")
+    if prefix not in _PREFIXES or len(parts) < (_LEAST if prefix == "apis" else _LEAST - 1):
+        return None
+    group = parts.pop(0) if prefix == "apis" else ""
+    version = parts.pop(0)
+    verb = _VERBS.get(method, "")
+    if special := parts[0] in _SPECIAL:
+        verb = parts.pop(0)
+        if not parts:
+            return None
+    namespace = parts[1] if parts[0] == "namespaces" and len(parts) > 1 else ""
+    if namespace and len(parts) > 2 and parts[2] not in _OF_NAMESPACES:  # noqa: PLR2004 - namespaces/{namespace}/{resource}
+        parts = parts[2:]
+    resource, name, subresource = (*parts, "", "", "")[:3]
+    verb, name = _of_collection(verb, query) if not name else (verb, name)
+    return Attributes(verb, group, version, resource, "" if special else subresource, namespace, name)
+
+
+def _of_collection(verb: str, query: Mapping[str, str]) -> tuple[str, str]:
+    """The verb of a request that names no object in its path, and the one object that it selects, if it does."""
+    if verb == "get":
+        verb = "watch" if query.get("watch", "").lower() in _TRUE else "list"
+    elif verb == "delete":
+        verb = "deletecollection"
+    name = named_by_field_selector(query.get("fieldSelector", "")) if verb in {"list", "watch"} else ""
+    return verb, name
+
+
+def _own(method: str, path: str, query: Mapping[str, str]) -> Attributes | None:
+    """What a request asks at a path of Moorage's own. None at every other one."""
+    verb = _VERBS.get(method, "")
+    if path == "/v1/conditions":
+        return Attributes(verb, OWN_GROUP, "v1alpha1", REPORTS)
+    if path == "/v1/explain":
+        kind = called(query.get("kind", ""))
+        namespace = query.get("namespace", "default") if kind is not None and kind.namespaced else ""
+        return Attributes(verb, OWN_GROUP, "v1alpha1", EXPLANATIONS, "", namespace, query.get("name", ""))
+    if path == "/v1/decisions":
+        watched = "watch" if verb == "get" else verb
+        return Attributes(watched, OWN_GROUP, "v1alpha1", DECISIONS, "", query.get("namespace", ""))
+    return None
