@@ -17,6 +17,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 ELSEWHERE: Final = {
     "index.md": "README.md",
     "contract.md": "schemas/README.md",
+    "sdk.md": "sdk/README.md",
     "examples.md": "examples/README.md",
     "seeded.md": "tests/chaos/seeded/README.md",
     "contributing.md": "CONTRIBUTING.md",

@@ -1,166 +1,130 @@
 """A deployer: starts and stops workloads as Moorage decides. Copy it, and replace the methods of `Machines`.
 
-It requires `moorage-schemas` (the contract) and FastStream with Kafka. It reads three topics:
+It is built with `moorage-sdk`, which reads the decisions and keeps to the rule of the contract. Here a workload that
+"runs" is a file in a folder, so that it goes on running when the deployer is stopped or killed.
 
-- `bindings`: a workload is to run on a target, until a tombstone ends the binding. A deployer acts on this topic.
-- `placements`: the same decisions with their reasons, and the workloads that wait for a place.
-- `evictions`: why and when a workload has to leave. `Scheduled` contains the deadline, so there is time to prepare.
+    python deployer.py --folder running
 
-It writes to `condition-reports`, the one topic that third parties may write to. There it reports whether the workloads
-that it started are `Healthy`. A workload that leaves gracefully stays until its replacement is healthy, and budgets
-count healthy workloads.
-
-By default FastStream acknowledges a record *before* the handler runs. So a policy is set below: acknowledge after the
-handler, and repeat after an error. A record may arrive again after a crash, so every handler ignores what it knows
-already.
-
-    python deployer.py --bootstrap 127.0.0.1:9092
+It speaks to Kafka if MOORAGE_BOOTSTRAP_SERVERS is set, otherwise to the gateway (MOORAGE_SERVER).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import logging
 import os
-import uuid
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
-from typing import Any
+from hashlib import sha256
+from pathlib import Path
 
-from faststream import AckPolicy, FastStream
-from faststream.kafka import KafkaBroker, KafkaMessage
-
-from moorage_schemas.condition import HEALTHY, ConditionReported, ConditionStatus
-from moorage_schemas.envelope import Meta, to_headers
 from moorage_schemas.eviction import EvictionDecided, EvictionState
-from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
-from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, EVICTIONS, PLACEMENTS, Topic
-
-Handler = Callable[[KafkaMessage], Awaitable[None]]
+from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.refs import TargetRef, WorkloadRef
+from moorage_sdk import Deployer, Remove, Running
 
 
 class Machines:
-    """The place where workloads run. Here it only prints them."""
+    """The place where workloads run. Here each is a file.
 
-    def __init__(self) -> None:
-        self._running: dict[str, int] = {}
-        """The generation of each binding that runs, by `workload|target`."""
+    The file has the uid, the generation and the revision of the binding. Without them, nobody could tell after a
+    restart what it was started for.
+    """
 
-    def start(self, key: str, bound: WorkloadBound) -> None:
-        """Start a workload on a target, unless it runs there already."""
-        if self._running.get(key, 0) >= bound.generation:
-            return
-        self._running[key] = bound.generation
-        print(f"start {bound.workload} on {bound.target}", flush=True)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
 
-    def healthy(self, key: str) -> bool:
-        """Whether a workload runs well on a target. Here: whether it runs. Your deployer must check it."""
-        return key in self._running
+    def list(self) -> list[Running]:
+        """Everything that runs."""
+        return [_read(path) for path in sorted(self._folder.glob("*.json"))]
 
-    def stop(self, key: str) -> None:
-        """Stop a workload on a target, if it runs there."""
-        if self._running.pop(key, None) is not None:
-            workload, _, target = key.partition("|")
-            print(f"stop {workload} on {target}", flush=True)
+    def start(self, bound: WorkloadBound) -> bool:
+        """Start a workload, or note what has changed of its binding. Returns whether it did not run before."""
+        running = Running.of(bound)
+        path = self._path(running)
+        is_new = not path.exists()
+        document = {
+            "workload": str(running.workload),
+            "target": str(running.target),
+            "uid": running.uid,
+            "generation": running.generation,
+            "revision": running.revision,
+            "replicas": bound.replicas,
+        }
+        draft = path.with_suffix(".draft")
+        draft.write_text(json.dumps(document))
+        os.replace(draft, path)  # noqa: PTH105 - all or nothing, also if the process is killed now
+        return is_new
 
+    def stop(self, running: Running) -> bool:
+        """Stop exactly this workload. Returns whether it ran."""
+        path = self._path(running)
+        if not path.exists():
+            return False
+        path.unlink()
+        return True
 
-async def undecoded(message: Any) -> bytes:
-    """Give the raw bytes to handlers. A tombstone has none, and the contract's models parse JSON themselves."""
-    body: bytes = message.body or b""
-    return body
-
-
-def build(bootstrap: str, prefix: str, group: str) -> FastStream:
-    """The application: one subscriber for each topic."""
-    # FastStream's own log of each message is only for debugging. The printed lines are the output.
-    broker = KafkaBroker(bootstrap, client_id=group, log_level=logging.DEBUG)
-    machines = Machines()
-
-    def subscriber(topic: Topic) -> Callable[[Handler], Any]:
-        return broker.subscriber(
-            topic.name(prefix),
-            group_id=f"{group}-{topic.short}",
-            auto_offset_reset="earliest",
-            isolation_level="read_committed",  # decisions in aborted transactions do not count
-            ack_policy=AckPolicy.NACK_ON_ERROR,
-            decoder=undecoded,
-        )
-
-    async def on_binding(message: KafkaMessage) -> None:
-        key = record_key(message)
-        if message.body:
-            bound = WorkloadBound.model_validate_json(message.body)
-            machines.start(key, bound)
-            # Also if the record arrives again, because the process may have ended before it reported.
-            await report(broker, prefix, bound, healthy=machines.healthy(key))
-        else:
-            machines.stop(key)
-
-    subscriber(BINDINGS)(on_binding)
-    subscriber(PLACEMENTS)(on_placement)
-    subscriber(EVICTIONS)(on_eviction)
-    return FastStream(broker)
+    def _path(self, running: Running) -> Path:
+        # The uid is part of the name, so a new workload of the same name is never taken for the old one.
+        name = sha256(f"{running.key}|{running.uid}".encode()).hexdigest()[:32]
+        return self._folder / f"{name}.json"
 
 
-async def report(broker: KafkaBroker, prefix: str, bound: WorkloadBound, *, healthy: bool) -> None:
-    """Report whether a workload runs well where it was placed. Your deployer must report every change."""
-    event = ConditionReported(
-        target=bound.target,
-        workload=bound.workload,
-        type=HEALTHY,
-        status=ConditionStatus.TRUE if healthy else ConditionStatus.FALSE,
-        observed_time=datetime.now(UTC),
-        source="examples/deployer",
-    )
-    meta = Meta(id=str(uuid.uuid4()), source=event.source, type=event.event_type, time=event.observed_time)
-    await broker.publish(
-        event.model_dump_json().encode(),
-        CONDITION_REPORTS.name(prefix),
-        key=bound.target.key.encode(),  # the target's key, also for reports about a workload there
-        headers={name: value.decode() for name, value in to_headers(meta)},
+def _read(path: Path) -> Running:
+    found = json.loads(path.read_text())
+    return Running(
+        workload=WorkloadRef.parse(found["workload"]),
+        target=TargetRef.parse(found["target"]),
+        uid=found["uid"],
+        generation=found["generation"],
+        revision=found["revision"],
     )
 
 
-async def on_placement(message: KafkaMessage) -> None:
-    """Print which workloads wait for a place, and why."""
-    if message.body:
-        placed = WorkloadPlaced.model_validate_json(message.body)
-        # A PlacementDecision is a part of the answer of a Placement, which says why it selects nothing.
-        if placed.state is PlacementState.PENDING and placed.workload.kind != "PlacementDecision":
-            print(f"wait {placed.workload}: {placed.message or placed.reason}", flush=True)
+def build(machines: Machines, source: str, targets: list[str] | None = None) -> Deployer:
+    """The deployer with its handlers. Each may be called again for something that it has done already."""
+    deployer = Deployer(source, targets=targets)
 
+    @deployer.inventory
+    async def running() -> list[Running]:
+        return machines.list()
 
-async def on_eviction(message: KafkaMessage) -> None:
-    """Print which workloads have to leave, and when."""
-    if not message.body:
-        return
-    eviction = EvictionDecided.model_validate_json(message.body)
-    where = f"{eviction.workload} on {eviction.target}"
-    if eviction.state is EvictionState.SCHEDULED and eviction.deadline is not None:
-        print(f"prepare {where}: must leave at {eviction.deadline:%Y-%m-%dT%H:%M:%SZ}", flush=True)
-    elif eviction.state is EvictionState.REQUESTED:
-        print(f"evict {where}: {eviction.reason}", flush=True)
-    elif eviction.state is EvictionState.HELD and eviction.held_by:  # before that, nothing has answered yet
-        print(f"wait {where}: held by {', '.join(eviction.held_by)}", flush=True)
-    elif eviction.state is EvictionState.CANCELLED:
-        print(f"keep {where}", flush=True)
+    @deployer.on_placement
+    async def place(bound: WorkloadBound) -> None:
+        if machines.start(bound):
+            print(f"start {bound.workload} on {bound.target}", flush=True)
 
+    @deployer.on_eviction
+    async def remove(removal: Remove) -> None:
+        what = removal.running
+        if machines.stop(what):
+            print(f"stop {what.workload} on {what.target}: {removal.reason}", flush=True)
 
-def record_key(message: KafkaMessage) -> str:
-    """The key of the record, which names its subject, also for a tombstone."""
-    raw: Any = message.raw_message
-    return str((raw.key or b"").decode())
+    @deployer.on_schedule
+    async def prepare(eviction: EvictionDecided) -> None:
+        where = f"{eviction.workload} on {eviction.target}"
+        if eviction.state is EvictionState.SCHEDULED and eviction.deadline is not None:
+            print(f"prepare {where}: must leave at {eviction.deadline:%Y-%m-%dT%H:%M:%SZ}", flush=True)
+        elif eviction.held_by:
+            print(f"wait {where}: held by {', '.join(eviction.held_by)}", flush=True)
+
+    @deployer.on_cancel
+    async def keep(eviction: EvictionDecided) -> None:
+        print(f"keep {eviction.workload} on {eviction.target}", flush=True)
+
+    return deployer
 
 
 def main() -> None:
     """Read the command line and deploy until stopped."""
-    parser = argparse.ArgumentParser(description="Print what a deployer would do.")
-    parser.add_argument("--bootstrap", default=os.environ.get("MOORAGE_BOOTSTRAP_SERVERS", "127.0.0.1:9092"))
-    parser.add_argument("--prefix", default=os.environ.get("MOORAGE_TOPIC_PREFIX", "moorage"))
-    parser.add_argument("--group", default="example-deployer")
+    parser = argparse.ArgumentParser(description="Deploy workloads as files in a folder.")
+    parser.add_argument("--folder", type=Path, default=Path("running"), help="where the workloads are")
+    parser.add_argument("--source", default="examples/deployer", help="the source of the reports")
+    parser.add_argument("--target", action="append", help="a target to serve, such as Node/n1 or Node/*; all if none")
     arguments = parser.parse_args()
-    asyncio.run(build(arguments.bootstrap, arguments.prefix, arguments.group).run())
+    logging.basicConfig(level=logging.WARNING, format="deployer: %(message)s")
+    asyncio.run(build(Machines(arguments.folder), arguments.source, arguments.target).run())
 
 
 if __name__ == "__main__":

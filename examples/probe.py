@@ -1,93 +1,68 @@
 """A probe: reports one condition of one target. Copy it, and report what you observe.
 
-It needs two packages, `moorage-schemas` (the contract) and `aiokafka`, and writes straight to the topic that third
-parties may write to. A probe that can reach only the gateway does the same over HTTP: see probe.sh.
+It is built with `moorage-sdk`, which sends reports in batches, tries again, and repeats the last state, because a
+source that is silent about a node for its grace period (40 s unless the fleet sets another) is believed no more. A
+shell script does the same over HTTP: see probe.sh.
 
     python probe.py Node/n1 Ready=False --reason KubeletStopped
-    python probe.py Node/n1 DiskPressure=True --every 10        # a heartbeat every 10 s
+    python probe.py Node/n1 DiskPressure=True --every 10        # until Ctrl-C, repeated every 10 s
 
-Every report is a heartbeat of its source. A source that is silent about a node for its grace period (40 s unless
-`MOORAGE_SOURCE_GRACE_PERIODS` says otherwise) is believed no more: what it said becomes Unknown. So a real probe
-reports again and again, four times in that period or so, whether something has changed or not.
+It speaks to Kafka if MOORAGE_BOOTSTRAP_SERVERS or --bootstrap is set, otherwise to the gateway (MOORAGE_SERVER).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
+import logging
 import sys
-import uuid
 from datetime import UTC, datetime
+from typing import Any
 
-from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
 from pydantic import ValidationError
 
-from moorage_schemas.condition import ConditionReported
-from moorage_schemas.envelope import Meta, to_headers
-from moorage_schemas.refs import TargetRef
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import CONDITION_REPORTS
+from moorage_sdk import Connection, Probe, Refusal
+
+SECONDS = 30.0
+"""The time that a single report may take."""
 
 
-async def send(producer: AIOKafkaProducer, topic: str, report: ConditionReported) -> str:
-    """Send one report as a CloudEvent in binary mode. Returns its id when Kafka has it."""
-    meta = Meta(
-        id=str(uuid.uuid4()),
-        source=report.source,
-        type=report.event_type,
-        time=report.observed_time,
-        subject=report.target.key,
-    )
-    await producer.send_and_wait(
-        topic,
-        key=report.target.key.encode(),  # the target's key, so that its reports stay in order
-        value=report.model_dump_json().encode(),
-        headers=to_headers(meta),
-    )
-    return meta.id
-
-
-def observe(arguments: argparse.Namespace) -> ConditionReported:
-    """The report as of now. Your probe should observe the target instead of reading the command line."""
-    condition, _, status = arguments.condition.partition("=")
-    return ConditionReported(
-        target=TargetRef.parse(arguments.target),
-        type=condition,
-        status=status,
-        reason=arguments.reason,
-        message=arguments.message,
-        observed_time=datetime.now(UTC),
-        source=arguments.source,
-    )
-
-
-async def run(arguments: argparse.Namespace) -> None:
-    """Report once or repeatedly."""
-    topic = CONDITION_REPORTS.name(arguments.prefix)
-    report = observe(arguments)
-    producer = AIOKafkaProducer(bootstrap_servers=arguments.bootstrap, acks="all", enable_idempotence=True)
-    try:
-        await producer.start()
-        while True:
-            print(
-                await send(producer, topic, report),
-                format_time(report.observed_time),
-                report.target,
-                report.type,
-                flush=True,
-            )
-            if not arguments.every:
-                return
-            await asyncio.sleep(arguments.every)
-            report = observe(arguments)
-    finally:
-        await producer.stop()
+async def run(arguments: argparse.Namespace) -> int:
+    """Report once, or until stopped. Returns the exit code."""
+    given: dict[str, Any] = {"bootstrap_servers": arguments.bootstrap, "topic_prefix": arguments.prefix}
+    connection = Connection(**{name: value for name, value in given.items() if value})
+    refusals: list[Refusal] = []
+    heartbeat = arguments.every or 0
+    async with Probe(arguments.source, connection, heartbeat=heartbeat, on_refusal=refusals.append) as probe:
+        # Your probe observes the target here, again and again, and reports what has changed.
+        condition, _, status = arguments.condition.partition("=")
+        now = datetime.now(UTC)
+        identity = await probe.report(
+            arguments.target,
+            condition,
+            status,
+            reason=arguments.reason,
+            message=arguments.message,
+            observed_time=now,
+        )
+        try:
+            async with asyncio.timeout(SECONDS):
+                await probe.flush()
+        except TimeoutError:
+            print("probe: Moorage does not accept the report: it does not answer", file=sys.stderr)
+            return 1
+        if refusals:
+            print(f"probe: the report does not count: {refusals[0].reason}: {refusals[0].message}", file=sys.stderr)
+            return 1
+        print(identity, format_time(now), arguments.target, condition, flush=True)
+        if arguments.every:
+            await asyncio.Event().wait()
+    return 0
 
 
 def main() -> int:
-    """Read the command line and report. Returns 0 if Kafka has the report."""
+    """Read the command line and report. Returns 0 if Moorage has the report."""
     parser = argparse.ArgumentParser(description="Report a condition of a target to Moorage.")
     parser.add_argument("target", help="Kind/name, such as Node/n1")
     parser.add_argument("condition", help="TYPE=STATUS, such as Ready=False")
@@ -95,10 +70,11 @@ def main() -> int:
     parser.add_argument("--message", default="", help="the reason as text")
     parser.add_argument("--source", default="examples/probe", help="the source of the report")
     parser.add_argument("--every", type=float, default=0, metavar="SECONDS", help="repeat the report at this interval")
-    parser.add_argument("--bootstrap", default=os.environ.get("MOORAGE_BOOTSTRAP_SERVERS", "127.0.0.1:9092"))
-    parser.add_argument("--prefix", default=os.environ.get("MOORAGE_TOPIC_PREFIX", "moorage"))
+    parser.add_argument("--bootstrap", default="", help="Kafka's addresses")
+    parser.add_argument("--prefix", default="", help="the first part of the topic names")
+    logging.basicConfig(level=logging.WARNING, format="probe: %(message)s")
     try:
-        asyncio.run(run(parser.parse_args()))
+        return asyncio.run(run(parser.parse_args()))
     except ValidationError as error:
         for problem in error.errors():
             field = ".".join(map(str, problem["loc"]))
@@ -107,12 +83,8 @@ def main() -> int:
     except ValueError as error:
         print(f"probe: the report is invalid: {error}", file=sys.stderr)
         return 2
-    except (KafkaError, OSError) as error:
-        print(f"probe: Kafka does not accept the report: {error}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         return 0
-    return 0
 
 
 if __name__ == "__main__":

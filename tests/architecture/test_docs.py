@@ -81,8 +81,8 @@ RUN_ELSEWHERE = {
 # They need a package index. tests/e2e/test_wheels.py builds and installs the wheels without one.
 NEED_AN_INDEX = {
     "uv build --all-packages",
-    "uv tool install dist/moorage-*.whl --with dist/moorage_schemas-*.whl",
-    "pip install dist/moorage_schemas-*.whl dist/moorage-*.whl",
+    "uv tool install dist/moorage-*.whl --with dist/moorage_schemas-*.whl --with dist/moorage_sdk-*.whl",
+    "pip install dist/moorage*.whl",
 }
 
 

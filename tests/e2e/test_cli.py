@@ -185,9 +185,10 @@ async def test_report_and_both_example_probes_reach_the_taints(live: Live) -> No
         found = (await live.here("get", "node", "p1", "-o", "json")).json["spec"].get("taints", [])
         return {taint["key"].partition("/")[2] for taint in found} == set(keys)
 
+    kafka = {**live.env, "MOORAGE_TRANSPORT": "kafka"}
     async with live.reader(CONDITIONS, TAINTS) as reader:
         done = await program(
-            sys.executable, "examples/probe.py", "Node/p1", "DiskPressure=True", "--reason", "Full", env=live.env
+            sys.executable, "examples/probe.py", "Node/p1", "DiskPressure=True", "--reason", "Full", env=kafka
         )
         assert done.code == 0, done.err
         identity = done.out.split()[0]
@@ -218,7 +219,8 @@ def _about_disk(one: Seen) -> bool:
 
 async def test_what_a_probe_sends_about_nobody_is_a_dead_letter(live: Live) -> None:
     async with live.reader(DEAD_LETTERS) as reader:
-        done = await program(sys.executable, "examples/probe.py", "Node/nobody", "Ready=False", env=live.env)
+        kafka = {**live.env, "MOORAGE_TRANSPORT": "kafka"}
+        done = await program(sys.executable, "examples/probe.py", "Node/nobody", "Ready=False", env=kafka)
         assert done.code == 0, done.err
         await collect(reader, bool)
     done = await live.here("watch", "dead-letters", "--since", "10m", "--count", "1", "--timeout", "20s", "-o", "json")
@@ -230,13 +232,14 @@ async def test_what_a_probe_sends_about_nobody_is_a_dead_letter(live: Live) -> N
     assert "observedTime" in done.err
 
 
-async def test_the_example_deployer_does_what_is_decided(live: Live) -> None:
+async def test_the_example_deployer_does_what_is_decided(live: Live, tmp_path: Path) -> None:
     await live.here("apply", "-f", "-", text=yaml.dump_all([node("d1"), pod("cargo", "d1", tolerates(1))]))
     await live.running("cargo")
     assert await _shown(live, "cargo", "0/1", "Scheduled")
-    words = ("-u", "examples/deployer.py", "--group", f"{RUN}-deployer")
+    words = ("-u", "examples/deployer.py", "--folder", str(tmp_path))
+    environment = {**os.environ, **live.env, "MOORAGE_TRANSPORT": "kafka"}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *words, env={**os.environ, **live.env}, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        sys.executable, *words, env=environment, cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     try:
@@ -244,14 +247,16 @@ async def test_the_example_deployer_does_what_is_decided(live: Live) -> None:
             lines = await _lines(process.stdout, "start Pod/default/cargo on Node/d1")
             await until(lambda: _shown(live, "cargo", "1/1", "Running"))
             await live.here("taint", "node", "d1", "key1=value1:NoExecute")
-            lines += await _lines(process.stdout, "stop Pod/default/cargo on Node/d1")
+            lines += await _lines(process.stdout, "stop Pod/default/cargo on Node/d1: TolerationExpired")
     finally:
         process.send_signal(signal.SIGTERM)
         await process.communicate()
     about = [line for line in lines if "cargo" in line]
     assert about[0].startswith("start ")
     assert len([line for line in about if line.startswith("start ")]) == 1
-    assert [line for line in about if line.startswith("stop ")] == ["stop Pod/default/cargo on Node/d1"]
+    assert [line for line in about if line.startswith("stop ")] == [
+        "stop Pod/default/cargo on Node/d1: TolerationExpired"
+    ]
 
 
 async def _shown(live: Live, name: str, ready: str, status: str) -> bool:

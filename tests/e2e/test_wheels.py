@@ -17,22 +17,23 @@ from tests.architecture.files import ROOT, files, name
 
 @dataclass(frozen=True)
 class Wheels:
-    """The wheels of both distributions."""
+    """The wheels of the three distributions."""
 
     moorage: Path
     contract: Path
+    sdk: Path
 
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
     made = {}
-    for project in (ROOT, ROOT / "schemas"):
+    for project in (ROOT, ROOT / "schemas", ROOT / "sdk"):
         folder = tmp_path_factory.mktemp("wheel")
         # The build backend itself: `uv build` would fetch it anew.
         build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
         subprocess.run(build, cwd=project, check=True)
         (made[project],) = folder.glob("*.whl")
-    return Wheels(made[ROOT], made[ROOT / "schemas"])
+    return Wheels(made[ROOT], made[ROOT / "schemas"], made[ROOT / "sdk"])
 
 
 def _inside(wheel: Path) -> set[str]:
@@ -56,6 +57,11 @@ def test_the_wheel_of_the_contract_has_the_contract_and_nothing_else(wheels: Whe
     assert _inside(wheels.contract) == contract | {"moorage_schemas/py.typed"}
 
 
+def test_the_wheel_of_the_sdk_has_the_sdk_and_nothing_else(wheels: Wheels) -> None:
+    sdk = {one.removeprefix("sdk/") for one in _sources("sdk/moorage_sdk")}
+    assert _inside(wheels.sdk) == sdk | {"moorage_sdk/py.typed"}
+
+
 @pytest.fixture(scope="module")
 def installed(wheels: Wheels, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The commands of an environment in which the wheels are installed; what they rest on is this one's own."""
@@ -64,7 +70,7 @@ def installed(wheels: Wheels, tmp_path_factory: pytest.TempPathFactory) -> Path:
     python = folder / "bin" / "python"
     uv = Path(sys.executable).with_name("uv")
     install = [str(uv), "pip", "install", "--quiet", "--offline", "--no-deps", "--python", str(python)]
-    subprocess.run([*install, str(wheels.moorage), str(wheels.contract)], check=True)
+    subprocess.run([*install, str(wheels.moorage), str(wheels.contract), str(wheels.sdk)], check=True)
     # A path file within this folder is not read again, so the checkout's own, which is in it, has no effect.
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "rest.pth").write_text(sysconfig.get_path("purelib") + "\n")
@@ -78,7 +84,7 @@ def _run(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_everything_is_imported_from_the_wheels(installed: Path, tmp_path: Path) -> None:
-    program = "import moorage, moorage_schemas; print(moorage.__file__, moorage_schemas.__file__)"
+    program = "import moorage, moorage_schemas as a, moorage_sdk as b; print(moorage.__file__, a.__file__, b.__file__)"
     done = _run(installed / "python", "-c", program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for found in done.stdout.split():

@@ -1,8 +1,7 @@
-"""Heartbeats, and what a deployer says of its work, through real workers and a real Kafka."""
+"""Heartbeats, through real workers and a real Kafka."""
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -10,8 +9,6 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from faststream.kafka import KafkaBroker
-from tests.architecture.files import ROOT
 from tests.support.brokers import Broker
 from tests.support.toys import read_all, settings_for, worker_for
 from tests.support.waiting import until
@@ -24,11 +21,9 @@ from moorage_schemas.condition import (
     ConditionChanged,
     ConditionReported,
     ConditionStatus,
-    WorkloadConditionChanged,
 )
 from moorage_schemas.envelope import Meta, to_headers
-from moorage_schemas.placement import WorkloadBound
-from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import (
     CONDITION_REPORTS,
@@ -36,7 +31,6 @@ from moorage_schemas.topics import (
     DEAD_LETTERS,
     RESOURCES,
     TIMERS,
-    WORKLOAD_CONDITIONS,
     Topic,
     partition_of,
 )
@@ -106,38 +100,4 @@ async def test_a_source_falls_silent_while_nobody_is_there_and_is_found_out_afte
     timers = {record.key: record.value for record in await read_all(settings, TIMERS)}
     assert len(timers) == 2, "each watch has an id of its own"
     assert set(timers.values()) == {None}
-    assert await read_all(settings, DEAD_LETTERS) == []
-
-
-async def test_the_example_deployer_says_how_its_work_does(broker: Broker, topic_prefix: str) -> None:
-    settings = await prepare(broker, topic_prefix)
-    spec = importlib.util.spec_from_file_location("example_deployer", ROOT / "examples" / "deployer.py")
-    assert spec is not None
-    assert spec.loader is not None
-    deployer = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(deployer)
-    pod = WorkloadRef(kind="Pod", namespace="shop", name="web-0")
-    bound = WorkloadBound(
-        workload=pod,
-        uid="u",
-        owner=pod,
-        target=NODE,
-        generation=1,
-        revision=1,
-        tolerations=(),
-        bound_time=datetime.now(UTC),
-    )
-    async with KafkaBroker(settings.bootstrap_servers) as example:
-        await deployer.report(example, settings.topic_prefix, bound, healthy=True)
-
-    async def there() -> bool:
-        return len(await read_all(settings, WORKLOAD_CONDITIONS)) == 1
-
-    async with worker_for(condition_ingest.service(settings), settings):
-        await until(there, message="nothing was taken up")
-    (record,) = await read_all(settings, WORKLOAD_CONDITIONS)
-    found = WorkloadConditionChanged.model_validate_json(record.value)
-    assert record.key == b"Pod/shop/web-0|Node/n1|Healthy"
-    assert (found.workload, found.target, found.status) == (pod, NODE, ConditionStatus.TRUE)
-    assert found.source == "examples/deployer"
     assert await read_all(settings, DEAD_LETTERS) == []

@@ -278,7 +278,8 @@ class _Demo:
             sys.executable,
             str(self._folder / "probe.py"),
             *(f"Node/{node}", "Ready=False", "--reason", "KubeletStopped", "--source", "examples/probe"),
-            env={**os.environ, "MOORAGE_BOOTSTRAP_SERVERS": self._bootstrap, "MOORAGE_TOPIC_PREFIX": self._prefix},
+            *("--bootstrap", self._bootstrap, "--prefix", self._prefix),
+            env={**os.environ, "MOORAGE_TRANSPORT": "kafka"},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )

@@ -1,0 +1,204 @@
+"""How reports reach Moorage: over HTTP to the gateway, or straight into the topic."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import httpx
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+from faststream.kafka import KafkaBroker
+
+from moorage_schemas.dead_letter import DeadLettered
+from moorage_schemas.envelope import to_headers, to_structured
+from moorage_schemas.topics import CONDITION_REPORTS, DEAD_LETTERS
+from moorage_sdk.errors import Refusal, TransportError
+from moorage_sdk.http import client, retry_after
+from moorage_sdk.kafka import broker
+from moorage_sdk.outbox import Report
+from moorage_sdk.settings import Connection
+
+BATCH = "application/cloudevents-batch+json"
+_FINAL = range(400, 500)
+_TRIED_AGAIN = frozenset(
+    {httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_EARLY, httpx.codes.TOO_MANY_REQUESTS, httpx.codes.CONFLICT}
+)
+_WITHOUT_RIGHTS = frozenset({httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN})
+
+
+class Sender(Protocol):
+    """Sends reports. It is used by one task at a time."""
+
+    async def start(self) -> None:
+        """Open connections, if possible."""
+
+    async def send(self, reports: Sequence[Report]) -> list[Refusal]:
+        """Send reports. Those that are not among the refusals are durable when it returns.
+
+        Raises:
+            TransportError: some or all were not sent, or it is not known. The same reports may be sent again.
+        """
+
+    async def stop(self) -> None:
+        """Close connections."""
+
+
+class HttpSender:
+    """Sends batches to `POST /v1/conditions`.
+
+    Args:
+        connection: the gateway's address and the token.
+        transport: replaces the network, in tests.
+    """
+
+    def __init__(self, connection: Connection, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._connection = connection
+        self._transport = transport
+        self._client: httpx.AsyncClient | None = None
+
+    async def start(self) -> None:
+        """See `Sender`."""
+        self._client = client(self._connection, self._transport)
+
+    async def send(self, reports: Sequence[Report]) -> list[Refusal]:
+        """See `Sender`."""
+        if self._client is None:
+            raise TransportError("the sender is not started")
+        body = [to_structured(report.meta, report.event) for report in reports]
+        headers = {"content-type": BATCH}
+        try:
+            answer = await self._client.post("/v1/conditions", json=body, headers=headers)
+        except httpx.HTTPError as error:
+            raise TransportError(f"{self._connection.base_url} does not answer: {error!r}") from error
+        document = _document(answer)
+        if document.get("kind") == "ReportOutcomeList":
+            return _refusals(document, reports)
+        code, message = answer.status_code, str(document.get("message") or answer.text[:200])
+        if code in _FINAL and code not in _TRIED_AGAIN:
+            reason = str(document.get("reason") or code)
+            if code in _WITHOUT_RIGHTS:  # the token may be renewed, or the right be granted
+                raise TransportError(f"the gateway answers {code} {reason}: {message}")
+            return [Refusal(report.meta.id, reason, message, report.subject) for report in reports]
+        if code >= httpx.codes.BAD_REQUEST:
+            raise TransportError(f"the gateway answers {code}: {message}", retry_after(answer))
+        return []
+
+    async def stop(self) -> None:
+        """See `Sender`."""
+        if self._client is not None:
+            await self._client.aclose()
+
+
+def _document(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        found = answer.json()
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _refusals(document: dict[str, Any], reports: Sequence[Report]) -> list[Refusal]:
+    """The items that do not count. Those that the gateway could not write now are sent again."""
+    found: list[Refusal] = []
+    for item in document.get("items") or []:
+        outcome, report = item.get("outcome"), reports[int(item.get("index", 0))]
+        status = item.get("status") or {}
+        if outcome == "Refused":
+            reason, message = str(status.get("reason") or status.get("code")), str(status.get("message", ""))
+            found.append(Refusal(report.meta.id, reason, message, report.subject))
+        elif outcome == "Ignored":
+            message = str(item.get("message") or item.get("reason") or status.get("message", ""))
+            found.append(Refusal(report.meta.id, "Ignored", message, report.subject, is_ignored=True))
+    return found
+
+
+class KafkaSender:
+    """Writes to `condition-reports`, and reads refusals from `dead-letters` if somebody wants to know them.
+
+    Args:
+        connection: Kafka's address and the user.
+        source: the source of the reports. Refusals of other sources are passed over.
+        on_refusal: called with each refusal that is read. None reads none.
+    """
+
+    def __init__(
+        self, connection: Connection, source: str, on_refusal: Callable[[Refusal], None] | None = None
+    ) -> None:
+        self._connection = connection
+        self._source = source
+        self._on_refusal = on_refusal
+        self._broker: KafkaBroker | None = None
+
+    async def start(self) -> None:
+        """See `Sender`."""
+        self._broker = await self._open()
+
+    async def _open(self) -> KafkaBroker:
+        opened = broker(self._connection, client_id=self._source)
+        if self._on_refusal is not None:
+
+            @opened.subscriber(
+                DEAD_LETTERS.name(self._connection.topic_prefix),
+                auto_offset_reset="latest",
+                isolation_level="read_committed",
+                decoder=_undecoded,
+            )
+            async def on_dead_letter(body: bytes) -> None:
+                self._note(body)
+
+        try:
+            await opened.start()
+        except (KafkaError, OSError) as error:
+            with contextlib.suppress(KafkaError, OSError):
+                await opened.stop()
+            raise TransportError(f"Kafka does not answer at {self._connection.bootstrap_servers}: {error}") from error
+        return opened
+
+    def _note(self, body: bytes) -> None:
+        letter = DeadLettered.model_validate_json(body, extra="ignore")
+        if self._on_refusal is not None and letter.headers.get("ce_source") == self._source:
+            refusal = Refusal(letter.headers.get("ce_id", ""), letter.reason.value, letter.message, letter.key)
+            self._on_refusal(refusal)
+
+    async def send(self, reports: Sequence[Report]) -> list[Refusal]:
+        """See `Sender`."""
+        if self._broker is None:
+            self._broker = await self._open()
+        results = await asyncio.gather(*(self._publish(self._broker, one) for one in reports), return_exceptions=True)
+        refused: list[Refusal] = []
+        for report, result in zip(reports, results, strict=True):
+            if isinstance(result, MessageSizeTooLargeError):
+                refused.append(Refusal(report.meta.id, "TooLarge", str(result), report.subject))
+            elif isinstance(result, KafkaError | OSError):
+                raise TransportError(f"Kafka does not take the report: {result}") from result
+            elif isinstance(result, BaseException):
+                raise result
+        return refused
+
+    async def _publish(self, opened: KafkaBroker, report: Report) -> None:
+        await opened.publish(
+            report.event.model_dump_json().encode(),
+            CONDITION_REPORTS.name(self._connection.topic_prefix),
+            key=report.event.target.key.encode(),  # also for reports about a workload there
+            headers={name: value.decode() for name, value in to_headers(report.meta)},
+        )
+
+    async def stop(self) -> None:
+        """See `Sender`."""
+        if self._broker is not None:
+            await self._broker.stop()
+
+
+async def _undecoded(message: Any) -> bytes:
+    """The raw bytes. A record may have none, and the contract's models parse JSON themselves."""
+    body: bytes = message.body or b""
+    return body
+
+
+def sender_of(connection: Connection, source: str, on_refusal: Callable[[Refusal], None] | None) -> Sender:
+    """The sender for a connection."""
+    if connection.uses_kafka:
+        return KafkaSender(connection, source, on_refusal)
+    return HttpSender(connection)
