@@ -18,6 +18,7 @@ from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import from_headers
 from moorage_schemas.field_docs import field_docs
 from moorage_schemas.topics import TOPICS, Topic
+from moorage_sdk import Connection
 
 PAGES = {name(path): path.read_text("utf-8") for path in files(".md")}
 OPERATIONS = PAGES["docs/operations.md"]
@@ -133,8 +134,11 @@ def test_every_variable_of_the_docs_and_the_code_is_known_to_both() -> None:
         found for path in files(".py", under="services") for text in _strings(path) for found in _VARIABLE.findall(text)
     }
     read_by_tests = {documents.VARIABLE}
+    read_by_sdk = {f"MOORAGE_{field.upper()}" for field in Connection.model_fields}
+    assert read_by_sdk - set(_VARIABLE.findall(THERE["sdk/README.md"])) == set(), "not in sdk/README.md"
     documented = {found for page in THERE.values() for found in _VARIABLE.findall(page)}
-    assert documented - settings - read_by_code - read_by_tests == set(), "documented, but nobody reads it"
+    read = settings | read_by_code | read_by_tests | read_by_sdk
+    assert documented - read == set(), "documented, but nobody reads it"
     assert (settings | read_by_code) - set(_VARIABLE.findall(OPERATIONS)) == set(), "not in docs/operations.md"
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,10 @@ def on_disk(folder: Path) -> dict[str, tuple[str, int, int]]:
     return found
 
 
+def is_on_disk(folder: Path, wanted: dict[str, tuple[str, int, int]]) -> bool:
+    return on_disk(folder) == wanted
+
+
 def wanted(records: Sequence[Record]) -> dict[str, tuple[str, int, int]]:
     decisions = decisions_of(records)
     found = ((key, decisions.wanted(key)) for key in decisions.keys)
@@ -179,7 +184,8 @@ async def test_a_deployer_that_is_killed_again_and_again_ends_with_what_is_to_ru
             try:
                 await writer.copy(records[began:cut])
                 if cut == len(records) or rng.random() < 0.5:
-                    await until(lambda end=cut: on_disk(folder) == wanted(records[:end]), 60)  # type: ignore[misc]
+                    now = wanted(records[:cut])
+                    await until(partial(is_on_disk, folder, now), 60)
             finally:
                 process.send_signal(signal.SIGKILL)
                 await process.wait()

@@ -24,6 +24,13 @@ OTHERS: Final = frozenset(
         STATE_DIR,
         "MOORAGE_JAVA",
         "MOORAGE_MAVEN_REPOSITORY",
+        # Read by programs that are built with the SDK.
+        "MOORAGE_CA_FILE",
+        "MOORAGE_CLIENT_CERT_FILE",
+        "MOORAGE_CLIENT_KEY_FILE",
+        "MOORAGE_TOKEN",
+        "MOORAGE_TOKEN_FILE",
+        "MOORAGE_TRANSPORT",
         # Read by the project's own tests and benchmarks.
         "MOORAGE_DOCUMENTS",
         "MOORAGE_FUZZ_REQUESTS",

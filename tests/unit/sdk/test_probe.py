@@ -136,8 +136,8 @@ async def test_refusals_are_told_and_an_unknown_target_is_tried_seldom(sender: F
 )
 async def test_a_wrong_report_is_an_error_at_once(sender: FakeSender, wrong: dict[str, str], field: str) -> None:
     async with Probe("probe/x", sender=sender) as probe:
+        given = {"target": "Node/a", "type": "Ready", "status": "True", **wrong}
         with pytest.raises(ValueError, match=field):
-            given = {"target": "Node/a", "type": "Ready", "status": "True", **wrong}
             await probe.report(given["target"], given["type"], given["status"])
         assert probe.waiting == 0
 

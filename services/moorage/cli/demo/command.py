@@ -279,7 +279,7 @@ class _Demo:
             str(self._folder / "probe.py"),
             *(f"Node/{node}", "Ready=False", "--reason", "KubeletStopped", "--source", "examples/probe"),
             *("--bootstrap", self._bootstrap, "--prefix", self._prefix),
-            env={**os.environ, "MOORAGE_TRANSPORT": "kafka"},
+            env={name: value for name, value in os.environ.items() if name != "MOORAGE_SERVER"},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
