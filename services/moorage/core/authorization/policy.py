@@ -27,6 +27,7 @@ _KEPT: Final = 4096  # users, each with a namespace, whose bindings are remember
 _NAME: Final = "rbac"  # of this authorizer among those that a kube-apiserver may have; a refusal begins with it
 
 _MASTER: Final = Permission(allowed=True)
+_REFUSED: Final = Permission(allowed=False)
 
 
 class _BindingKey(NamedTuple):
@@ -43,6 +44,30 @@ class UserRules:
     """The roles among those that are bound that are not there."""
 
 
+class _Grant:
+    """A binding that names a user.
+
+    Args:
+        binding: the binding.
+        key: of its role. None if it names none.
+        is_repeated: whether an earlier binding gives the user the same role.
+    """
+
+    __slots__ = ("_permission", "binding", "is_repeated", "key")
+
+    def __init__(self, binding: RoleBinding, key: RoleKey | None, *, is_repeated: bool) -> None:
+        self.binding = binding
+        self.key = key
+        self.is_repeated = is_repeated
+        self._permission: Permission | None = None
+
+    def permission(self, user: User) -> Permission:
+        """What it permits, with the reason. The user is always the same."""
+        if self._permission is None:
+            self._permission = Permission(allowed=True, reason=f"RBAC: allowed by {self.binding.described(user)}")
+        return self._permission
+
+
 class RbacPolicy:
     """Roles and bindings, and who may do what by them."""
 
@@ -52,7 +77,7 @@ class RbacPolicy:
         self._by_subject: dict[tuple[str, SubjectKey], dict[_BindingKey, None]] = {}
         """The bindings of a namespace, or of all with an empty text, that name a subject."""
 
-        self._remembered: dict[tuple[str, tuple[str, ...], str], tuple[RoleBinding, ...]] = {}
+        self._remembered: dict[tuple[str, tuple[str, ...], str], tuple[_Grant, ...]] = {}
 
     def put_role(self, key: RoleKey, rules: Iterable[PolicyRule]) -> None:
         """Add a role, or replace it."""
@@ -87,23 +112,21 @@ class RbacPolicy:
         if user.is_master:
             return _MASTER
         unknown: list[str] = []
-        seen: set[RoleKey | None] = set()
-        for binding in self._bindings_of(user, asked.namespace):
-            key = binding.role.key(binding.namespace)
-            role = self._roles.get(key) if key is not None else None
+        for grant in self._grants(user, asked.namespace):
+            if grant.is_repeated:
+                continue
+            role = self._roles.get(grant.key) if grant.key is not None else None
             if role is None:
-                unknown.append(binding.role.unknown())
-            elif key not in seen:  # otherwise it gives nothing that an earlier one does not give
-                seen.add(key)
-                if role.allow(asked):
-                    return Permission(allowed=True, reason=f"RBAC: allowed by {binding.described(user)}")
-        return Permission(allowed=False, reason=f"{_NAME}: RBAC: {joined(unknown)}" if unknown else "")
+                unknown.append(grant.binding.role.unknown())
+            elif role.allow(asked):
+                return grant.permission(user)
+        return Permission(allowed=False, reason=f"{_NAME}: RBAC: {joined(unknown)}") if unknown else _REFUSED
 
     def rules_for(self, user: User, namespace: str) -> UserRules:
         """Return the rules that somebody has in a namespace, or everywhere if it is empty."""
         rules: list[PolicyRule] = []
         unknown: list[RoleRef] = []
-        for binding in self._bindings_of(user, namespace):
+        for binding in (grant.binding for grant in self._grants(user, namespace)):
             try:
                 rules += self.role_rules(binding.role, binding.namespace)
             except UnknownRoleError as error:
@@ -126,7 +149,7 @@ class RbacPolicy:
             raise UnknownRoleError(role)
         return found.rules
 
-    def _bindings_of(self, user: User, namespace: str) -> tuple[RoleBinding, ...]:
+    def _grants(self, user: User, namespace: str) -> tuple[_Grant, ...]:
         """The bindings that name a user: those of the whole fleet, then those of the namespace, both by name."""
         place = (user.name, user.groups, namespace)
         found = self._remembered.get(place)
@@ -136,7 +159,13 @@ class RbacPolicy:
             found = self._remembered[place] = tuple(self._found(user, namespace))
         return found
 
-    def _found(self, user: User, namespace: str) -> Iterator[RoleBinding]:
+    def _found(self, user: User, namespace: str) -> Iterator[_Grant]:
+        seen: set[RoleKey] = set()
         for where in dict.fromkeys(("", namespace)):
             keys = {key for subject in subject_keys(user) for key in self._by_subject.get((where, subject), ())}
-            yield from (self._bindings[key] for key in sorted(keys))
+            for key in sorted(keys):
+                binding = self._bindings[key]
+                role = binding.role.key(binding.namespace)
+                yield _Grant(binding, role, is_repeated=role in seen)
+                if role is not None:
+                    seen.add(role)
