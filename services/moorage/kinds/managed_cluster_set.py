@@ -63,8 +63,9 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
     def indexes(self) -> tuple[type[Index], ...]:
         """See `Kind`."""
         from moorage.kinds.status.managed_index import ManagedIndex
+        from moorage.kinds.status.set_roles import SetRoleIndex
 
-        return (ManagedIndex,)
+        return (ManagedIndex, SetRoleIndex)
 
     @property
     def model(self) -> type[ManagedClusterSet]:

@@ -20,11 +20,14 @@ from moorage.core.authorization.bindings import (
     RoleKey,
     RoleRef,
 )
+from moorage.core.authorization.cluster_sets import of_cluster, set_attributes
 from moorage.core.authorization.policy import RbacPolicy, UserRules
 from moorage.core.authorization.rules import PolicyRule, rules_of
+from moorage.core.scheduling.ocm.cluster_sets import named_set
 from moorage.gateway.store import Store
 from moorage.kinds.status.records import ObjectId
 
+_CLUSTER: Final = "ManagedCluster"
 _ROLES: Final = frozenset({CLUSTER_ROLE, ROLE})
 _KINDS: Final = (CLUSTER_ROLE, ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING)
 _NOT_READ: Final = Permission(allowed=False, reason="RBAC: roles and bindings have not been read yet")
@@ -50,7 +53,21 @@ class Authorizer:
         """Return whether somebody may do something, and why, in Kubernetes' words. It takes microseconds."""
         if not self._store.ready and not user.is_master:
             return _NOT_READ
-        return self._policy.authorize(user, asked)
+        found = self._policy.authorize(user, asked)
+        if found.allowed or not of_cluster(asked):
+            return found
+        by_set = self._by_set(user, asked)
+        return by_set if by_set.allowed else found
+
+    def _by_set(self, user: User, asked: Attributes) -> Permission:
+        """Whether somebody may do something with a managed cluster because of the set that it is in."""
+        shown = self._store.get(ObjectId(_CLUSTER, "", asked.name))
+        labels = shown.document["metadata"].get("labels") if shown is not None else None
+        if shown is not None:
+            for one in set_attributes(asked, named_set(labels or {})):
+                if (found := self._policy.authorize(user, one)).allowed:
+                    return found
+        return Permission(allowed=False)
 
     def rules_for(self, user: User, namespace: str) -> UserRules:
         """Return the rules that somebody has in a namespace, or everywhere if it is empty. None before all are read."""

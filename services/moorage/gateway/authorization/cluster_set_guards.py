@@ -6,20 +6,16 @@ Source: `open-cluster-management.io/ocm/pkg/registration/webhook`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from moorage.core.apimachinery.field_errors import quote
 from moorage.core.apimachinery.unstructured import part
 from moorage.core.authorization.attributes import Attributes, User
+from moorage.core.authorization.cluster_sets import CLUSTERS, OCM_GROUP, REGISTER_GROUP, SETS
 from moorage.core.scheduling.ocm.cluster_sets import named_set
 from moorage.gateway import errors
 from moorage.gateway.authorization.authorizer import Authorizer
 from moorage.gateway.authorization.guarded_write import GuardedWrite
-
-OCM_GROUP: Final = "cluster.open-cluster-management.io"
-SETS: Final = "managedclustersets"
-_REGISTER_GROUP: Final = "register.open-cluster-management.io"
-_CLUSTERS: Final = "managedclusters"
 
 
 def check_cluster(authorizer: Authorizer, user: User, write: GuardedWrite) -> None:
@@ -30,10 +26,10 @@ def check_cluster(authorizer: Authorizer, user: User, write: GuardedWrite) -> No
     """
     before = write.before or {}
     if _accepted(write.after) and not _accepted(before):
-        asked = Attributes("update", _REGISTER_GROUP, "", _CLUSTERS, "accept", "", write.name)
+        asked = Attributes("update", REGISTER_GROUP, "", CLUSTERS, "accept", "", write.name)
         if not authorizer.authorize(user, asked).allowed:
             why = f"user {quote(user.name)} cannot update the HubAcceptsClient field"
-            raise errors.forbidden(OCM_GROUP, f"{_CLUSTERS}/accept", write.name, why)
+            raise errors.forbidden(OCM_GROUP, f"{CLUSTERS}/accept", write.name, why)
     left = named_set(_labels(before)) if write.before is not None else ""
     joined = named_set(_labels(write.after))
     for name in dict.fromkeys((left, joined)) if left != joined else ():

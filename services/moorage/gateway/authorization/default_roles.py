@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from moorage.core.authorization.attributes import ACCOUNTS, AUTHENTICATED, MASTERS, UNAUTHENTICATED
 from moorage.core.authorization.bindings import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP
+from moorage.core.authorization.cluster_sets import set_roles
 from moorage.core.authorization.reconciliation import AUTOUPDATE
+from moorage_schemas.resources.managed import DEFAULT_SET, GLOBAL_SET
 
 Document = dict[str, Any]
 Rule = dict[str, list[str]]
@@ -337,7 +339,7 @@ _OWN_ROLES: Final = (
     ),
 )
 
-ROLES: Final = (*_KUBERNETES, *_OWN_ROLES)
+ROLES: Final = (*_KUBERNETES, *_OWN_ROLES, *set_roles(DEFAULT_SET), *set_roles(GLOBAL_SET))
 """The ClusterRoles that every fleet has. Do not change them; copy them."""
 
 BINDINGS: Final = (

@@ -13,6 +13,7 @@ from moorage.gateway.controllers.namespaces import NamespaceKeeper
 from moorage.gateway.controllers.pod_gc import Sweeper
 from moorage.gateway.controllers.role_aggregation import RoleAggregator
 from moorage.gateway.controllers.rollouts import RolloutKeeper
+from moorage.gateway.controllers.set_roles import SetRoleKeeper
 from moorage.gateway.store import Store
 from moorage.gateway.writer import Writer
 from moorage.runtime.tasks import restarted
@@ -35,6 +36,7 @@ class Controllers:
             GarbageCollector(store, writer),
             RolloutKeeper(store, writer),
             RoleAggregator(store, writer),
+            SetRoleKeeper(store, writer),
             *((recorder,) if recorder is not None else ()),
         )
         self._followers = followers

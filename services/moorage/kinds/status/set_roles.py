@@ -1,0 +1,34 @@
+"""Which ManagedClusterSets may lack one of their roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from moorage.core.authorization.bindings import CLUSTER_ROLE
+from moorage.core.authorization.cluster_sets import set_of
+from moorage.kinds.status.index import Index, Unsettled
+from moorage.kinds.status.records import ObjectId, Records
+from moorage_schemas.resources.managed import BUILT_IN_SETS
+
+_SET: Final = "ManagedClusterSet//"
+_ROLE: Final = f"{CLUSTER_ROLE}//"
+
+
+class SetRoleIndex(Index):
+    """ManagedClusterSets that have changed, or whose roles have. Those that always exist have theirs by default."""
+
+    topics = ("resources",)
+
+    def __init__(self) -> None:
+        self.unsettled = Unsettled()
+        """Their names."""
+
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
+        """See `Index`."""
+        name = key.removeprefix(_SET) if key.startswith(_SET) else ""
+        if key.startswith(_ROLE):
+            name = set_of(key.removeprefix(_ROLE))
+        if name and name not in BUILT_IN_SETS:
+            self.unsettled.add(name)
+        return ()
