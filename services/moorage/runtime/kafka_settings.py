@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings
 
 _SAFE_ADDRESS: Final = re.compile(r"https://\S+$|http://(127\.0\.0\.1|\[::1\]|localhost)([:/]\S*)?$")
+_AS_IT_IS: Final = {"PLAIN": "password", "OAUTHBEARER": "token"}
 _WITH_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
@@ -28,7 +29,7 @@ class KafkaSettings(BaseSettings):
     kafka_sasl_mechanism: Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = Field(
         default="", validate_default=True
     )
-    """How the user is authenticated. `PLAIN` is accepted only with `SASL_SSL`."""
+    """How the user is authenticated. `PLAIN` and `OAUTHBEARER` are accepted only with `SASL_SSL`."""
 
     kafka_username: str = Field(default="", validate_default=True)
     """The user of `PLAIN` and `SCRAM-…`."""
@@ -73,8 +74,10 @@ class KafkaSettings(BaseSettings):
             raise ValueError(f"required with the security protocol {protocol}")
         if value and protocol and not protocol.startswith("SASL_"):
             raise ValueError(f"only with the security protocols SASL_SSL and SASL_PLAINTEXT, not {protocol}")
-        if value == "PLAIN" and protocol == "SASL_PLAINTEXT":
-            raise ValueError("only with the security protocol SASL_SSL, because it sends the password as it is")
+        if value in _AS_IT_IS and protocol == "SASL_PLAINTEXT":
+            raise ValueError(
+                f"only with the security protocol SASL_SSL, because it sends the {_AS_IT_IS[value]} as it is"
+            )
         return value
 
     @field_validator("kafka_username")

@@ -255,6 +255,9 @@ class Service(ABC, Generic[S]):
     """The topics of `globals` that `NeedFresh` also brings up to date. None of them may be written by this service: its
     own transaction may be open, and their end cannot be read before it is over."""
 
+    upstream: ClassVar[tuple[Upstream, ...]] = ()
+    """The services whose lag it may need (`Needs.upstream`): it reads their topics, and their committed offsets."""
+
     refuses: ClassVar[frozenset[Topic]] = frozenset()
     """Sources whose records go to `refuse` when they cannot be decoded, because third parties write them."""
 

@@ -50,10 +50,17 @@ def is_locked(file: Path) -> bool:
     return taken is None
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader, or the next start after a crash, sees either all of it or nothing."""
+def write_whole(path: Path, content: bytes, *, mode: int = 0o666) -> None:
+    """Write a file so that a reader, or the next start after a crash, sees either all of it or nothing.
+
+    Args:
+        path: the file.
+        content: what it is to hold.
+        mode: who may read and write it, less what the process's umask takes away.
+    """
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with part.open("wb") as file:
+    part.unlink(missing_ok=True)  # a crashed process of the same number may have left it, with another mode
+    with open(part, "wb", opener=lambda name, flags: os.open(name, flags | os.O_EXCL, mode)) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

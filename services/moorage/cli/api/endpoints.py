@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -23,11 +24,17 @@ _LAST_PORT = 65_535
 _VARIABLE: Final = environment.variable("server")
 
 
-def load_settings(flags: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+def load_settings(
+    flags: Mapping[str, str] | None = None, *, kafka_role: str = "operator", **overrides: Any
+) -> Settings:
     """Return the settings from the environment.
+
+    If they are for the Kafka of a running `moorage up` that asks who somebody is, and the environment does not say it,
+    they are those of a user that `moorage up` has made.
 
     Args:
         flags: the flags of the command line by the settings' names. They take precedence over the environment.
+        kafka_role: the role of that user.
         overrides: the settings that the command itself sets.
 
     Raises:
@@ -38,6 +45,7 @@ def load_settings(flags: Mapping[str, str] | None = None, **overrides: Any) -> S
     from moorage.runtime.settings import Settings  # noqa: PLC0415 - as above
 
     given = flags or {}
+    overrides = {**_identity(str(overrides.get("bootstrap_servers", "")), kafka_role), **overrides}
     try:
         return Settings(**{**given, **overrides})
     except ValidationError as error:
@@ -49,6 +57,16 @@ def load_settings(flags: Mapping[str, str] | None = None, **overrides: Any) -> S
             value = "(hidden)" if field in Settings.secrets() else repr(problem["input"])
             lines.append(f"{where}: invalid value {value}: {rule}")
         raise UsageError("; ".join(lines)) from None
+
+
+def _identity(bootstrap: str, role: str) -> dict[str, str]:
+    """Return the settings of a user of the Kafka that runs here, if it has users."""
+    running = runfile.read() if bootstrap and environment.text("kafka_security_protocol") is None else None
+    if running is None or not running.kafka_identities or running.bootstrap != bootstrap:
+        return {}
+    from moorage.runtime import kafka_identities  # noqa: PLC0415 - only these commands need it
+
+    return kafka_identities.settings_of(Path(running.kafka_identities), role)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,4 +40,4 @@ def explain(asked: Question) -> JsonObject:
             "Create the topics with `moorage topics make`, or start everything with `moorage up`."
         ) from None
     except (KafkaError, TimeoutError, OSError) as error:
-        raise unreachable(bootstrap, error) from None
+        raise unreachable(settings, error) from None

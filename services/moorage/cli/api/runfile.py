@@ -41,6 +41,9 @@ class Running:
     settings: dict[str, str] = field(default_factory=dict)
     """The settings that are not the defaults, by the flags' fields. A simulation runs with the same ones."""
 
+    kafka_identities: str = ""
+    """The folder with the passwords of Kafka's users. Empty if Kafka does not ask who somebody is."""
+
 
 def path(folder: Path | None = None) -> Path:
     """Return the path of the run file. The default folder is the state folder."""

@@ -10,12 +10,15 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from aiokafka.structs import TopicPartition
 
+from moorage.cli.api import endpoints
 from moorage.cli.errors import CliError
 from moorage.runtime.codec import decode
 from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.refusals import REFUSALS, hidden_topic, refusal
+from moorage.runtime.kafka.security import principal
 from moorage.runtime.service import Malformed
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
@@ -89,7 +92,7 @@ class TopicReader:
     def __init__(
         self, bootstrap: str, prefix: str, topics: Iterable[Topic] = TOPICS, since: datetime | None = None
     ) -> None:
-        self._settings = Settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
+        self._settings = endpoints.load_settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
         self._topics = {topic.name(prefix): topic for topic in topics}
         self._since = since
         self._consumer: AIOKafkaConsumer | None = None
@@ -107,7 +110,7 @@ class TopicReader:
                 await self._seek(consumer)
         except (KafkaError, OSError) as error:
             await consumer.stop()
-            raise unreachable(self._settings.bootstrap_servers, error) from None
+            raise unreachable(self._settings, error) from None
         except BaseException:
             await consumer.stop()
             raise
@@ -124,7 +127,7 @@ class TopicReader:
             try:
                 found = await consumer.getmany(timeout_ms=_POLL_MS)
             except (KafkaError, OSError) as error:
-                raise unreachable(self._settings.bootstrap_servers, error) from None
+                raise unreachable(self._settings, error) from None
             records = [record for part in found.values() for record in part]
             records.sort(key=lambda record: record.timestamp)
             yield [self._decode(record) for record in records]
@@ -148,6 +151,9 @@ class TopicReader:
         finally:
             await admin.close()
         found = {topic["topic"]: topic["partitions"] for topic in described if not topic["error_code"]}
+        for topic in described:
+            if topic["error_code"] == TopicAuthorizationFailedError.errno:
+                raise CliError(hidden_topic(topic["topic"], self._settings))
         for name in self._topics:
             if not found.get(name):
                 raise CliError(
@@ -204,11 +210,13 @@ def topics_named(words: Sequence[str]) -> list[Topic]:
     return found
 
 
-def unreachable(bootstrap: str, error: BaseException) -> CliError:
-    """Return the error for a Kafka that does not answer."""
+def unreachable(settings: Settings, error: BaseException) -> CliError:
+    """Return the error for a Kafka that does not answer, or that refuses."""
+    if refused := refusal(error, principal(settings)):
+        return CliError(refused)
     why = str(error) or type(error).__name__
     return CliError(
-        f"Kafka at {bootstrap} does not answer ({why}).\n"
+        f"Kafka at {settings.bootstrap_servers} does not answer ({why}).\n"
         "Start Kafka with `moorage up`, or set MOORAGE_BOOTSTRAP_SERVERS to the addresses of a cluster."
     )
 
@@ -217,6 +225,7 @@ def quiet() -> None:
     """Silence the libraries' logs, because the command reports errors itself."""
     for client in ("aiokafka", "cel"):
         logging.getLogger(client).setLevel(logging.CRITICAL)
+    REFUSALS.logs = False
 
 
 def _rfc3339(when: datetime) -> str:

@@ -144,7 +144,7 @@ def _read(source: str, progress: Any) -> Recording:
     try:
         return asyncio.run(Recording.read(settings, progress))
     except (KafkaError, OSError) as error:
-        problem = topics.unreachable(bootstrap, error)
+        problem = topics.unreachable(settings, error)
         raise CliError(problem.message, code=UNREADABLE) from None
 
 

@@ -55,7 +55,7 @@ def run(
     chosen = services.check(names)
     endpoints.load_settings(flags)  # report wrong settings before looking for Kafka
     bootstrap, prefix = endpoints.kafka()
-    settings = endpoints.load_settings(flags, bootstrap_servers=bootstrap, topic_prefix=prefix)
+    settings = endpoints.load_settings(flags, kafka_role=chosen[0], bootstrap_servers=bootstrap, topic_prefix=prefix)
     if with_parent:
         threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     code = _run(chosen, settings)

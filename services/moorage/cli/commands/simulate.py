@@ -214,4 +214,4 @@ def _load(settings: Settings, progress: Any) -> Snapshot:
             "Create the topics with `moorage topics make`, or start everything with `moorage up`."
         ) from None
     except (KafkaError, OSError) as error:
-        raise topics.unreachable(settings.bootstrap_servers, error) from None
+        raise topics.unreachable(settings, error) from None

@@ -11,6 +11,7 @@ import typer
 from aiokafka.errors import KafkaError
 
 from moorage.cli.api import endpoints, topics
+from moorage.cli.commands.topics_acls import acls
 from moorage.cli.errors import CliError
 from moorage.cli.render import output
 from moorage.cli.render.output import Format
@@ -57,6 +58,9 @@ def list_topics(form: output.FormatOption = Format.TABLE) -> None:
     _show(_rows(settings, _run(settings, _counts(settings))), form)
 
 
+app.command("acls")(acls)
+
+
 def _settings() -> Settings:
     bootstrap, prefix = endpoints.kafka()
     return endpoints.load_settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
@@ -69,7 +73,7 @@ def _run(settings: Settings, work: Coroutine[Any, Any, T]) -> T:
     except RuntimeFailure as error:
         raise CliError(str(error)) from None
     except (KafkaError, OSError) as error:
-        raise topics.unreachable(settings.bootstrap_servers, error) from None
+        raise topics.unreachable(settings, error) from None
 
 
 def _change(settings: Settings, found: Sequence[SettingDifference], *, yes: bool, overwrite: bool) -> None:

@@ -14,11 +14,14 @@ import typer
 
 from moorage.cli.api import endpoints, kinds, runfile
 from moorage.cli.api.client import Client
-from moorage.cli.errors import CliError
+from moorage.cli.contract import kafka_roles
+from moorage.cli.errors import CliError, UsageError
 from moorage.cli.flags import given
 from moorage.cli.local.examples import examples
+from moorage.cli.local.secure_kafka import SecureKafka
 from moorage.cli.local.stack import Stack
 from moorage.cli.render import colors
+from moorage.runtime import kafka_identities
 from moorage.runtime.configuration import overruled
 from moorage.runtime.environment import state_folder
 from moorage.runtime.settings import Settings
@@ -37,11 +40,18 @@ def up(
             "--gateways", min=1, max=10, metavar="N", help="Run N gateways. All but the first have free ports."
         ),
     ] = 1,
+    secure_kafka: Annotated[
+        bool,
+        typer.Option("--secure-kafka", help="Let the embedded Kafka ask everybody who they are and what they may do."),
+    ] = False,
 ) -> None:
     """Run broker, services and gateway until Ctrl-C.
 
     By default this starts an embedded Kafka, and keeps its data for the next run. MOORAGE_BOOTSTRAP_SERVERS names
     another Kafka cluster.
+
+    With --secure-kafka each service is a user of Kafka of its own, with a password that is made for it, and may do only
+    what `moorage topics acls` shows. Commands use the user `moorage-operator`.
 
     The settings that change decisions become the fleet's MoorageConfiguration when it is first started. Later, change
     them with `moorage edit moorageconfiguration cluster`.
@@ -50,9 +60,16 @@ def up(
     port of 127.0.0.1. The addresses are printed at the start.
     """
     settings = endpoints.load_settings(flags)
+    if secure_kafka and settings.bootstrap_servers:
+        raise UsageError(
+            "--secure-kafka: only for the embedded Kafka, and MOORAGE_BOOTSTRAP_SERVERS names another one; "
+            "see `moorage topics acls` for the permissions there"
+        )
+    folder = state_folder()
+    kafka = secured(folder) if secure_kafka else None
     try:
         with runfile.claimed():
-            asyncio.run(_up(settings, follow=logs, gateways=gateways))
+            asyncio.run(_up(settings, folder, kafka, follow=logs, gateways=gateways))
     except runfile.ClaimedError:
         raise CliError(
             f"{_other(runfile.read())}\nStop it first, or set MOORAGE_STATE_DIR to another folder to run a second one."
@@ -65,14 +82,20 @@ def _other(running: runfile.Running | None) -> str:
     return f"Moorage is already running as process {running.pid}, at {running.server}."
 
 
-async def _up(settings: Settings, *, follow: bool, gateways: int) -> None:
+def secured(folder: Path) -> SecureKafka:
+    """Return the identities for the embedded Kafka of a state folder."""
+    return SecureKafka(
+        kafka_identities.folder_in(folder), tuple(role.name for role in kafka_roles.roles()), kafka_roles.entries
+    )
+
+
+async def _up(settings: Settings, folder: Path, kafka: SecureKafka | None, *, follow: bool, gateways: int) -> None:
     console = colors.console()
-    folder = state_folder()
 
     def say(text: str) -> None:
         console.print(text, markup=False)
 
-    stack = Stack(settings, folder, say, follow=follow, gateways=gateways)
+    stack = Stack(settings, folder, say, follow=follow, gateways=gateways, secure_kafka=kafka)
     main_task = asyncio.current_task()
     stopped = asyncio.Event()
     ready = False
@@ -93,7 +116,7 @@ async def _up(settings: Settings, *, follow: bool, gateways: int) -> None:
     try:
         async with stack:
             ready = True
-            runfile.write(_running(stack, settings), folder)
+            runfile.write(_running(stack, settings, kafka), folder)
             say(_greeting(stack))
             if overruled := await asyncio.to_thread(_overruled, stack.server, settings):
                 say(overruled)
@@ -104,7 +127,7 @@ async def _up(settings: Settings, *, follow: bool, gateways: int) -> None:
     say("stopped")
 
 
-def _running(stack: Stack, settings: Settings) -> runfile.Running:
+def _running(stack: Stack, settings: Settings, kafka: SecureKafka | None) -> runfile.Running:
     """Return what other commands need to know about this process."""
     return runfile.Running(
         pid=os.getpid(),
@@ -113,6 +136,7 @@ def _running(stack: Stack, settings: Settings) -> runfile.Running:
         topic_prefix=settings.topic_prefix,
         started=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         settings=given(settings),
+        kafka_identities="" if kafka is None else str(kafka.folder),
     )
 
 

@@ -9,10 +9,10 @@ from moorage.cli.local import services
 from moorage.gateway.durable_log import WRITTEN
 from moorage.gateway.tables import READ
 from moorage.query import chain_index
-from moorage.runtime.service import Service
+from moorage.runtime.service import Service, Upstream
 from moorage.runtime.settings import Settings
 from moorage.simulation.explain import grounds
-from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, DEAD_LETTERS, JOURNAL, TOPICS, Topic
+from moorage_schemas.topics import CONDITION_REPORTS, DEAD_LETTERS, JOURNAL, OBJECTS, TOPICS, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,12 @@ class Participant:
     """The topics that it reads as tables, without offsets."""
 
     sends: tuple[Topic, ...]
+
+    upstream: tuple[Upstream, ...] = ()
+    """The services whose progress it looks up: it reads from their topics, and their committed offsets."""
+
+    writes_in_transactions: bool = True
+    """Whether it has transactional ids."""
 
 
 def participants() -> tuple[Participant, ...]:
@@ -52,6 +58,7 @@ def _participant(service: type[Service[object]]) -> Participant:
         reads=_in_order({*service.follows, *service.globals, *service.changelogs} - set(service.sources)),
         # Every service writes records that it cannot handle to dead-letters, and its steps to the journal.
         sends=_in_order({*service.changelogs, *service.outputs, DEAD_LETTERS, JOURNAL}),
+        upstream=service.upstream,
     )
 
 
@@ -62,6 +69,7 @@ def _query() -> Participant:
         consumes=(),
         reads=_in_order({*grounds.TOPICS, *chain_index.TOPICS, CONDITION_REPORTS}),
         sends=(),
+        writes_in_transactions=False,
     )
 
 
@@ -70,7 +78,7 @@ def _gateway() -> Participant:
         name=services.GATEWAY,
         summary="The edge for people and programs: Kubernetes-style API and CloudEvents intake; decides nothing.",
         consumes=(),
-        reads=_in_order({*READ, AUDIT}),  # `audit` records which gateway took over writing last
+        reads=_in_order({*READ, OBJECTS}),
         sends=_in_order(set(WRITTEN)),
     )
 

@@ -17,9 +17,12 @@ from moorage.cli import flags
 from moorage.cli.api import topics
 from moorage.cli.errors import CliError
 from moorage.cli.local import services
+from moorage.cli.local.secure_kafka import SecureKafka
 from moorage.cli.local.supervisor import ChildSpec, Launch, Supervisor, launch
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers
 from moorage.runtime.errors import RuntimeFailure
+from moorage.runtime.kafka.refusals import REFUSALS
+from moorage.runtime.kafka.security import security
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
 
@@ -41,6 +44,7 @@ class Stack:
         together: whether all services share one process, which starts faster on a small machine.
         gateways: the number of gateways.
         launch: starts the process of a child.
+        secure_kafka: the identities of the services, if the embedded broker is to ask for them.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class Stack:
         together: bool = False,
         gateways: int = 1,
         launch: Launch = launch,
+        secure_kafka: SecureKafka | None = None,
     ) -> None:
         self._settings = settings
         self._folder = folder
@@ -61,6 +66,7 @@ class Stack:
         self._together = together
         self._gateways = gateways
         self._launch = launch
+        self._secure_kafka = secure_kafka
         self._broker: EmbeddedKafka | None = None
         self._supervisor: Supervisor | None = None
         self._broker_task: asyncio.Task[None] | None = None
@@ -126,12 +132,18 @@ class Stack:
         await self._start_broker()
         began = time.monotonic()
         settings = settings.model_copy(update={"bootstrap_servers": self.bootstrap})
+        secure = self._secure_kafka
+        if secure is not None:
+            settings = secure.as_admin(settings)
         try:
             counts = await ensure_topics(settings)
+            if secure is not None:
+                added = await secure.allow(settings)
+                self._say(f"Kafka asks everybody who they are; {added} permissions added, passwords in {secure.folder}")
         except RuntimeFailure as error:
             raise CliError(str(error)) from None
         except (KafkaError, OSError) as error:
-            raise topics.unreachable(self.bootstrap, error) from None
+            raise topics.unreachable(settings, error) from None
         partitions = next(iter(counts.values()))
         # A fleet keeps its number of partitions, whatever the settings are now.
         settings = settings.model_copy(update={"partitions": partitions})
@@ -146,11 +158,19 @@ class Stack:
     async def _start_broker(self) -> None:
         began = time.monotonic()
         if not self.embedded:
-            if not await answers(self.bootstrap):
-                raise topics.unreachable(self.bootstrap, ConnectionError("no answer"))
+            if not await answers(self.bootstrap, client=security(self._settings)):
+                refused = REFUSALS.current()
+                silent = topics.unreachable(self._settings, ConnectionError("no answer"))
+                raise CliError(refused[0]) if refused else silent
             self._say(f"Kafka at {self.bootstrap} answers")
             return
-        self._broker = EmbeddedKafka(self._folder / "kafka")
+        if self._settings.kafka_security_protocol != "PLAINTEXT":
+            raise CliError(
+                f"MOORAGE_KAFKA_SECURITY_PROTOCOL: invalid value {self._settings.kafka_security_protocol!r}: only with "
+                "MOORAGE_BOOTSTRAP_SERVERS, because the embedded Kafka has users of its own, with --secure-kafka"
+            )
+        secured = None if self._secure_kafka is None else self._secure_kafka.broker_users()
+        self._broker = EmbeddedKafka(self._folder / "kafka", users=secured)
         try:
             await self._broker.start()
         except EmbeddedKafkaError as error:
@@ -182,7 +202,9 @@ class Stack:
 
     def _specs(self, settings: Settings, gateway_port: int) -> list[ChildSpec]:
         names = [*services.names(), services.QUERY]
-        groups = [names] if self._together else [[name] for name in names]
+        # A process is one user, who may do what one service may do.
+        together = self._together and self._secure_kafka is None
+        groups = [names] if together else [[name] for name in names]
         ports = free_ports(len(groups) + 2 * self._gateways, besides=gateway_port)
         specs = [self._spec(settings, group, port) for group, port in zip(groups, ports, strict=False)]
         # The query worker is in the last of the groups.
@@ -205,6 +227,7 @@ class Stack:
         self, settings: Settings, group: Sequence[str], port: int, *, gateway_port: int = 0, query: str = ""
     ) -> ChildSpec:
         name = group[0] if len(group) == 1 else "services"
+        identity = {} if self._secure_kafka is None else self._secure_kafka.environment(group[0])
         environment = {
             "MOORAGE_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
             "MOORAGE_TOPIC_PREFIX": settings.topic_prefix,
@@ -214,6 +237,7 @@ class Stack:
             "MOORAGE_STATE_DIR": str(self._folder),
             "MOORAGE_LOG_FORMAT": "json" if settings.log_format == "auto" else settings.log_format,
             **flags.environment(settings),
+            **identity,
         }
         if gateway_port:
             environment |= {"MOORAGE_GATEWAY_PORT": str(gateway_port), "MOORAGE_QUERY_SERVER": query}

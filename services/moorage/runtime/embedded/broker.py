@@ -12,19 +12,22 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from moorage.runtime.embedded import config, jars
+from moorage.runtime.embedded.broker_users import BrokerUsers
 from moorage.runtime.embedded.data_folder import BrokerState, DataDir
 from moorage.runtime.embedded.errors import EmbeddedKafkaError
 from moorage.runtime.embedded.folders import default_data_dir
 from moorage.runtime.embedded.warmup import SUPERVISOR
 from moorage.runtime.kafka_version import KAFKA_VERSION
+from moorage.runtime.shared_files import write_whole
 
 _POLL = 0.03  # seconds between two checks of something that no event reports
 _ROOM_MB = 100  # with less, a broker would fail within minutes, with a less helpful message
@@ -46,6 +49,7 @@ class EmbeddedKafka:
         start_timeout: Seconds from the JVM's start until it must answer. The download of the jars is not included.
         stop_timeout: Seconds that the broker may take to stop in order before it is killed.
         detached: Whether the broker continues after this process has ended; `control.stop` stops it.
+        users: The users; None for a broker at which everybody on this machine may do everything.
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class EmbeddedKafka:
         start_timeout: float = 60.0,
         stop_timeout: float = 10.0,
         detached: bool = False,
+        users: BrokerUsers | None = None,
     ) -> None:
         self._dir = DataDir((data_dir or default_data_dir()).absolute())
         self._wanted_port = port
@@ -66,6 +71,7 @@ class EmbeddedKafka:
         self._start_timeout = start_timeout
         self._stop_timeout = stop_timeout
         self._detached = detached
+        self._users = users
         self._port: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._pid = 0
@@ -119,6 +125,8 @@ class EmbeddedKafka:
         try:
             distribution = await self._prepare()
             await self._launch_on_a_port(distribution, lock)
+            if self._users is not None:
+                await self._users.make_users(self.bootstrap)
         except BaseException:
             await self.kill()
             raise
@@ -309,8 +317,12 @@ class EmbeddedKafka:
     def _spawn(self, distribution: jars.Distribution, lock: int, port: int) -> subprocess.Popen[bytes]:
         """Write the configuration and start the supervisor, which starts the JVM."""
         folder = self._dir
-        properties = config.broker_properties(port=port, controller_port=_any_port(port), extra=self._settings)
-        folder.properties_file.write_text(properties)
+        controller_port = _any_port(port)
+        secured = {} if self._users is None else self._users.properties(port, controller_port)
+        extra = {**secured, **self._settings}
+        properties = config.broker_properties(port=port, controller_port=controller_port, extra=extra)
+        # It may hold a password.
+        write_whole(folder.properties_file, properties.encode(), mode=0o600)
         folder.logging_file.write_text(config.LOGGING)
         config.format_storage(folder.logs, distribution.checkpoint)
         watch = "0" if self._detached else "1"
@@ -332,12 +344,13 @@ class EmbeddedKafka:
             )
 
     async def _until_ready(self) -> None:
+        own = None if self._users is None else self._users.client()
         process, deadline = self._process, time.monotonic() + self._start_timeout
         while process is not None:
             code = process.poll()
             if code is not None:
                 raise self._failed(f"Its process ended with code {code}.")
-            if await answers(self.bootstrap):
+            if await answers(self.bootstrap, client=own):
                 return
             if time.monotonic() > deadline:
                 raise self._failed(f"It did not answer on {self.bootstrap} within {self._start_timeout:g} s.")
@@ -358,12 +371,13 @@ class EmbeddedKafka:
         return EmbeddedKafkaError(f"The embedded Kafka {KAFKA_VERSION} did not start.", why=why, action=action, log=log)
 
 
-async def answers(bootstrap: str, *, patience: float = 5.0) -> bool:
+async def answers(bootstrap: str, *, patience: float = 5.0, client: Mapping[str, Any] | None = None) -> bool:
     """Return whether a broker answers and reports its cluster.
 
     Args:
         bootstrap: Its address, `host:port`. If it is a list, only the first address is tried.
         patience: Seconds to wait for each answer.
+        client: Further arguments of the client, such as those of `security`.
     """
     host, _, port = bootstrap.partition(",")[0].rpartition(":")
     try:
@@ -373,7 +387,9 @@ async def answers(bootstrap: str, *, patience: float = 5.0) -> bool:
             writer.close()
     except OSError:  # a timeout is an OSError, too
         return False
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=int(patience * 1000))
+    admin = AIOKafkaAdminClient(
+        bootstrap_servers=bootstrap, request_timeout_ms=int(patience * 1000), **dict(client or {})
+    )
     try:
         async with asyncio.timeout(patience):
             await admin.start()  # requests ApiVersions

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -125,6 +126,21 @@ def reports_producer(settings: Settings, *, client_id: str, timeout_ms: int) -> 
 def admin_client(settings: Settings, *, client_id: str = "moorage-admin") -> AIOKafkaAdminClient:
     """Return a client for administration."""
     return AIOKafkaAdminClient(**_common(settings, client_id))
+
+
+@contextlib.asynccontextmanager
+async def administration(settings: Settings, *, client_id: str = "moorage-admin") -> AsyncIterator[AIOKafkaAdminClient]:
+    """Yield a connected client for administration, and close it at the end.
+
+    Raises:
+        KafkaError: Kafka does not answer, or refuses.
+    """
+    admin = admin_client(settings, client_id=client_id)
+    try:
+        await admin.start()
+        yield admin
+    finally:
+        await admin.close()
 
 
 def _common(settings: Settings, client_id: str) -> dict[str, Any]:

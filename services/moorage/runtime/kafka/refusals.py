@@ -51,7 +51,7 @@ _ALLOWED: Final = {
     TopicAuthorizationFailedError: "topic",
     GroupAuthorizationFailedError: "group",
     TransactionalIdAuthorizationFailed: "transactional id",
-    ClusterAuthorizationFailedError: "cluster",
+    ClusterAuthorizationFailedError: "the cluster",
 }
 
 _NOT_KNOWN: Final = (
@@ -83,12 +83,14 @@ class Refusals:
         self._now = now
         self._seen: dict[str, float] = {}
         self._logged: dict[str, float] = {}
+        self.logs = True
+        """Whether refusals are logged. A command tells them itself."""
 
     def note(self, text: str) -> None:
         """Note a refusal, and log it unless that was done a moment ago."""
         now = self._now()
         self._seen[text] = now
-        if now - self._logged.get(text, -_LOGGED) >= _LOGGED:
+        if self.logs and now - self._logged.get(text, -_LOGGED) >= _LOGGED:
             self._logged[text] = now
             log.error("kafka.refused", why=text)
 
@@ -120,6 +122,11 @@ def told(error: BaseException, settings: Settings) -> str:
     return text or repr(error)
 
 
+def hidden_topic(name: str, settings: Settings) -> str:
+    """Return in words that a topic may not be seen."""
+    return _not_allowed(principal(settings), "Describe", "topic", name)
+
+
 def refusal(error: BaseException, who: str) -> str:
     """Return what an error refuses to whom, or nothing if it refuses nothing."""
     for one in _chain(error):
@@ -127,7 +134,9 @@ def refusal(error: BaseException, who: str) -> str:
             return str(one)
         for kind, what in _ALLOWED.items():
             if isinstance(one, kind):
-                return _not_allowed(who, _operation(one, what), what, one.args[0] if one.args else "")
+                # About the cluster, the broker explains its request instead of a name.
+                named = one.args[0] if one.args and what != "the cluster" else ""
+                return _not_allowed(who, _operation(one, what), what, named)
         if isinstance(one, ssl.SSLCertVerificationError):
             return f"the certificate of Kafka is not accepted: {one.verify_message or one}"
         if isinstance(one, SecretFileError):
@@ -154,12 +163,13 @@ def _operation(error: BaseException, what: str) -> str:
     """Return the operation by the name that ACLs have for it. The error does not tell it, but its origin does."""
     if what == "transactional id":
         return "Write"
-    if what == "cluster":
-        return "use"
     if what == "group":
         return "Read"
     passed = {frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)}
-    if any("producer" in name for name in passed):
+    writes = any("producer" in name for name in passed)
+    if what == "the cluster":
+        return "IdempotentWrite to" if writes else "Describe or Alter"
+    if writes:
         return "Write"
     return "Describe" if any(".admin" in name or "topics_admin" in name for name in passed) else "Read"
 

@@ -9,10 +9,12 @@ from typing import TypeVar
 import structlog
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, TopicAuthorizationFailedError, for_code
 
 from moorage.runtime.errors import TopicsError
 from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.refusals import hidden_topic
+from moorage.runtime.kafka.security import principal
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import TOPICS, Topic
 
@@ -115,6 +117,11 @@ async def _create(admin: AIOKafkaAdminClient, settings: Settings, topics: Iterab
         if code not in (0, _ALREADY_EXISTS):  # several processes start at once, and another one was faster
             if for_code(code).retriable:
                 raise for_code(code)(f"topic {name} could not be created now")
+            if code == TopicAuthorizationFailedError.errno:
+                who = principal(settings)
+                raise TopicsError(
+                    f"topic {name} does not exist, and {who} may not Create it: create it with `moorage topics make`"
+                )
             why = rest[0] if rest else ""
             raise TopicsError(f"topic {name} could not be created: {for_code(code).__name__}: {why}")
 
@@ -150,6 +157,8 @@ async def _described(
     counts = dict.fromkeys(names.values(), 0)
     for found in await admin.describe_topics(list(names)):
         code = found["error_code"]
+        if code == TopicAuthorizationFailedError.errno:
+            raise TopicsError(hidden_topic(found["topic"], settings))
         if code and code != _UNKNOWN_TOPIC and not for_code(code).retriable:
             raise TopicsError(f"topic {found['topic']} cannot be read: {for_code(code).__name__}")
         parts = found["partitions"]

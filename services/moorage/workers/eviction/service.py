@@ -133,6 +133,7 @@ class Eviction(Service[EvictionPartition]):
     changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS, GENERATION_FLOORS)
     outputs: ClassVar[tuple[Topic, ...]] = (EVICTION_ASKS,)
     globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES)
+    upstream: ClassVar[tuple[Upstream, ...]] = (_UPSTREAM,)
     rows: ClassVar[Mapping[Topic, RowReader]] = {
         BINDINGS: RowReader(WorkloadBound, shared=("tolerations", "labels")),
         EVICTIONS: RowReader(EvictionDecided, shared=("held_by", "taints")),

@@ -1,0 +1,113 @@
+"""The embedded broker with an authorizer: who is not allowed something by an ACL may not do it.
+
+Clients have users and passwords (SCRAM). The broker itself has a password of its own, with which it also speaks to
+itself, and with which the users are made after each start. All of it is on the loopback interface, so there is no TLS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import for_code
+
+from moorage.runtime.kafka.scram_requests import DescribeScramUsers, SetScramUsers
+
+PROTOCOL: Final = "SASL_PLAINTEXT"
+MECHANISM: Final = "SCRAM-SHA-512"
+_BROKER: Final = "moorage-broker"
+_ITERATIONS: Final = 4096
+_KNOWN_WITHIN: Final = 30.0
+_POLL: Final = 0.03
+"""Seconds between two questions whether the broker has learnt of the users. It learns of them within half a second."""
+
+_LOGIN: Final = "org.apache.kafka.common.security"
+
+
+class BrokerUsers:
+    """The users of one embedded broker.
+
+    Args:
+        users: the passwords of the users, by their names.
+        superusers: the users that may do everything.
+    """
+
+    def __init__(self, users: Mapping[str, str], superusers: tuple[str, ...] = ()) -> None:
+        self._users = dict(users)
+        self._superusers = superusers
+        # It is used only while the broker runs, so each start may have another.
+        self._password = secrets.token_urlsafe(32)
+
+    def properties(self, port: int, controller_port: int) -> dict[str, str]:
+        """Return the broker settings by their Kafka names.
+
+        Args:
+            port: the clients' port.
+            controller_port: the port of the broker's own controller.
+        """
+        broker = (
+            f'{_LOGIN}.plain.PlainLoginModule required username="{_BROKER}" password="{self._password}" '
+            f'user_{_BROKER}="{self._password}";'
+        )
+        clients = f"listener.name.{PROTOCOL.lower()}"
+        return {
+            "listeners": f"{PROTOCOL}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"{PROTOCOL}://127.0.0.1:{port}",
+            "inter.broker.listener.name": PROTOCOL,
+            "listener.security.protocol.map": f"{PROTOCOL}:{PROTOCOL},CONTROLLER:{PROTOCOL}",
+            f"{clients}.sasl.enabled.mechanisms": f"{MECHANISM},PLAIN",
+            "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "sasl.mechanism.controller.protocol": "PLAIN",
+            f"{clients}.plain.sasl.jaas.config": broker,
+            f"{clients}.{MECHANISM.lower()}.sasl.jaas.config": f"{_LOGIN}.scram.ScramLoginModule required;",
+            "listener.name.controller.plain.sasl.jaas.config": broker,
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "false",
+            "super.users": ";".join(f"User:{user}" for user in (_BROKER, *self._superusers)),
+        }
+
+    def client(self) -> dict[str, Any]:
+        """Return the arguments of a client of aiokafka that is the broker's own user."""
+        return {
+            "security_protocol": PROTOCOL,
+            "sasl_mechanism": "PLAIN",
+            "sasl_plain_username": _BROKER,
+            "sasl_plain_password": self._password,
+        }
+
+    async def make_users(self, bootstrap: str) -> None:
+        """Give the users their passwords. Those that they had no longer count. Returns when the broker knows them.
+
+        Raises:
+            KafkaError: the broker does not answer, or refuses.
+            TimeoutError: it has not learnt of them in time.
+        """
+        # The number tells the broker's answers apart: it has learnt of these passwords when it names it.
+        iterations = _ITERATIONS + secrets.randbelow(_ITERATIONS)
+        made = {name: scram(password, iterations) for name, password in self._users.items()}
+        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, client_id="moorage-users", **self.client())
+        try:
+            await admin.start()
+            # aiokafka's own method for a request to any broker, which passes it on; it has no public one.
+            answer = await admin._send_to_controller(SetScramUsers(made))  # noqa: SLF001 - as above
+            for user, code, why in answer.users:
+                if code:
+                    raise for_code(code)(f"user {user}: {why or ''}")
+            async with asyncio.timeout(_KNOWN_WITHIN):
+                known: dict[str, int] = {}
+                while any(known.get(user) != iterations for user in made):
+                    await asyncio.sleep(_POLL)
+                    known = (await admin._send_to_controller(DescribeScramUsers())).iterations  # noqa: SLF001 - as above
+        finally:
+            await admin.close()
+
+
+def scram(password: str, iterations: int) -> tuple[int, bytes, bytes]:
+    """Return what a broker stores of a password (RFC 5802): iterations, salt and salted password."""
+    salt = secrets.token_bytes(24)
+    return iterations, salt, hashlib.pbkdf2_hmac("sha512", password.encode(), salt, iterations)

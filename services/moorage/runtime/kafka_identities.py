@@ -1,0 +1,70 @@
+"""The users of a Kafka on this machine: each has a password that was made here, in a file of its own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from moorage.runtime.shared_files import write_whole
+
+USERS: Final = "moorage-"
+"""What the users' names begin with."""
+
+ADMIN: Final = "admin"
+"""The superuser of the brokers. Only what starts the broker uses it."""
+
+_FOLDER: Final = "kafka-identities"
+_BITS: Final = 32
+
+
+def folder_in(state: Path) -> Path:
+    """Return the folder of the passwords in a state folder."""
+    return state / _FOLDER
+
+
+def password_file(folder: Path, role: str) -> Path:
+    """Return the file with the password of a role's user."""
+    return folder / f"{role}.password"
+
+
+def ensure(folder: Path, roles: Iterable[str]) -> dict[str, str]:
+    """Make the passwords that are missing. Only this user can read the folder and the files.
+
+    Returns:
+        The password of each role.
+
+    Raises:
+        OSError: the folder or a file cannot be read or written.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return {role: _password(password_file(folder, role)) for role in roles}
+
+
+def _password(file: Path) -> str:
+    try:
+        found = file.read_text("ascii").strip()
+    except FileNotFoundError:
+        found = ""
+    if not found:
+        found = secrets.token_urlsafe(_BITS)
+        write_whole(file, f"{found}\n".encode(), mode=0o600)
+    return found
+
+
+def settings_of(folder: Path, role: str) -> dict[str, str]:
+    """Return the settings of a client that is this role: fields of `Settings` with their values."""
+    return {
+        "kafka_security_protocol": "SASL_PLAINTEXT",
+        "kafka_sasl_mechanism": "SCRAM-SHA-512",
+        "kafka_username": USERS + role,
+        "kafka_password_file": str(password_file(folder, role)),
+    }
+
+
+def readable(folder: Path, role: str) -> bool:
+    """Return whether this process can read the password of a role."""
+    return os.access(password_file(folder, role), os.R_OK)
