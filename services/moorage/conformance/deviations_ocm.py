@@ -94,6 +94,15 @@ GROUPS_BY_EXPRESSION: Final = DeviationEntry(
     "The same kind of selector is used everywhere.",
     _SCHEDULE,
 )
+EXPRESSION_COST_BOUND: Final = DeviationEntry(
+    "expression-cost-bound",
+    "An expression is not evaluated when its cost may exceed the limit, brackets are at most 95 deep, and the cost for "
+    "all clusters together is limited.",
+    "OCM counts the cost while it evaluates, and the limits apply to each cluster alone. Its depth is at most 250.",
+    "The library that evaluates expressions counts nothing. The bound depends on the data alone, so a replay has the "
+    "same result.",
+    (),
+)
 LABELS_WITH_THE_CLUSTERS: Final = DeviationEntry(
     "labels-with-the-clusters",
     "A PlacementDecision's labels are written together with its clusters.",

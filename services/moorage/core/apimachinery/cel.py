@@ -4,6 +4,8 @@ An expression that cannot be evaluated for a cluster (because a field is missing
 that cluster, as upstream. Errors that do not depend on a cluster raise `ExpressionError`: wrong syntax, and names that
 are not declared. Upstream's compiler also checks types; here an expression with a type error is false for every
 cluster.
+
+An evaluation has a limit of cost (`cel_cost`). An expression that may exceed it is false, as upstream.
 """
 
 from __future__ import annotations
@@ -16,13 +18,22 @@ from typing import Any, Final
 
 import cel
 
-from moorage.core.apimachinery.cel_functions import FUNCTIONS
+from moorage.core.apimachinery.cel_cost import BUDGET, PER_CALL_LIMIT, cost
+from moorage.core.apimachinery.cel_functions import FUNCTIONS, MATCHES
+from moorage.core.apimachinery.cel_syntax import Node, SyntaxTreeError, TooDeepError, parse, renamed
 
 Scores = Callable[[str, str], Mapping[str, int] | None]
 """Looks up the scores of a cluster by the cluster's name and the name of the AddOnPlacementScore. None if there are
 none."""
 
 CLUSTER: Final = "managedCluster"
+
+LEAST_BUDGET: Final = 20_000_000
+"""How much an expression may cost for all clusters of a decision together, however few they are: a few seconds."""
+
+BUDGET_PER_CLUSTER: Final = 1_000
+"""How much it may cost on average for each cluster, if they are so many that this is more. Preparing the evaluation
+for a cluster takes longer than this."""
 
 _SCORES: Final = "scores"
 _TYPES: Final = ("bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint")
@@ -34,6 +45,10 @@ _OF_CEL: Final = (
 )
 _FUNCTIONS: Final = frozenset({*_OF_CEL, *_TYPES, _SCORES, *(name.rpartition(".")[2] for name in FUNCTIONS)})
 _NAMESPACES: Final = frozenset({"optional", *(name.partition(".")[0] for name in FUNCTIONS if "." in name)})
+_EXPLAINED: Final = 5_000
+"""The number of characters up to which the library is asked for the words for a syntax error. It does not survive all
+longer texts."""
+
 _BOUND: Final = re.compile(r"\.\s*(?:all|exists|exists_one|filter|map)\s*\(\s*([A-Za-z_]\w*)\s*,")
 """Matches a name that a macro binds."""
 
@@ -44,44 +59,102 @@ class ExpressionError(ValueError):
     """An expression is invalid. The text is upstream's."""
 
 
+class Evaluation:
+    """What expressions are evaluated in: the functions, and the scores of clusters. One serves many clusters.
+
+    Args:
+        scores: looks up scores. Without it, none are available.
+    """
+
+    def __init__(self, scores: Scores | None = None) -> None:
+        self.scores = scores
+        self.context = _context(scores)
+
+
 @dataclass(frozen=True, slots=True)
 class Expression:
     """A compiled expression."""
 
     text: str
-    program: cel.Program = field(compare=False, repr=False)
+    limit: int
+    """The maximum cost of an evaluation."""
 
-    def holds(self, cluster: Mapping[str, Any], within: cel.Context | None = None) -> bool:
-        """Whether the expression is true for a cluster's object. False if it cannot be evaluated.
+    program: cel.Program = field(compare=False, repr=False)
+    tree: Node = field(compare=False, repr=False)
+
+    def holds(self, cluster: Mapping[str, Any], within: Evaluation | None = None) -> bool:
+        """Whether the expression is true for a cluster's object. False if it cannot be evaluated, or costs too much.
 
         Args:
             cluster: the object.
-            within: the result of `context`; one context serves many clusters. Without it, no scores are available.
+            within: the scores. Without it, none are available.
         """
-        asked = within if within is not None else context()
-        asked.add_variable(CLUSTER, cluster)
+        asked = within if within is not None else Evaluation()
+        return self.cost(cluster, asked) <= self.limit and self.evaluate(cluster, asked)
+
+    def evaluate(self, cluster: Mapping[str, Any], within: Evaluation) -> bool:
+        """Whether the expression is true for a cluster's object, of which the cost is known to be within the limit."""
+        within.context.add_variable(CLUSTER, cluster)
         try:
-            return self.program.execute(asked) is True
+            return self.program.execute(within.context) is True
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
             return False
 
+    def cost(self, cluster: Mapping[str, Any], within: Evaluation) -> int:
+        """The highest possible cost of evaluating the expression for a cluster's object."""
+        scores, metadata = within.scores, cluster.get("metadata")
+        name = metadata.get("name", "") if isinstance(metadata, Mapping) else ""
+        return cost(
+            self.tree, {CLUSTER: cluster}, None if scores is None else lambda resource: scores(str(name), resource)
+        )
+
 
 @lru_cache(maxsize=4096)
-def compiled(text: str) -> Expression:
+def compiled(text: str, limit: int = PER_CALL_LIMIT) -> Expression:
     """Compile an expression.
+
+    Args:
+        text: the expression.
+        limit: the maximum cost of an evaluation.
 
     Raises:
         ExpressionError: the expression is invalid.
     """
     try:
-        program = cel.compile(text)
+        tree = parse(text)
+    except TooDeepError as error:
+        raise ExpressionError(f"compilation failed: ERROR: <input>:-1:0: {error}") from None
+    except SyntaxTreeError as error:
+        if len(text) > _EXPLAINED:
+            raise ExpressionError(f"compilation failed: ERROR: <input>:-1:0: Syntax error: {error}") from None
+        tree = None
+    program = _program(text)
+    if tree is None:
+        # The library has no objection to what is no expression here, so nothing is known of its cost.
+        raise ExpressionError("compilation failed: ERROR: <input>:-1:0: Syntax error: not supported")
+    if undeclared := _undeclared(text, program):
+        raise ExpressionError("compilation failed: " + "\n".join(undeclared))
+    shown = renamed(text, {"matches": MATCHES})
+    return Expression(text, limit, program if shown == text else _program(shown), tree)
+
+
+def limit_of(count: int) -> int:
+    """Return the maximum cost of each of so many expressions of a selector."""
+    return min(PER_CALL_LIMIT, BUDGET // max(count, 1))
+
+
+def budget_of(clusters: int) -> int:
+    """Return how much an expression may cost for so many clusters together, in one decision."""
+    return max(LEAST_BUDGET, BUDGET_PER_CLUSTER * clusters)
+
+
+def _program(text: str) -> cel.Program:
+    try:
+        return cel.compile(text)
     except ValueError as error:
         # The library puts the expression in front of the message. The rest is upstream's text except for the margin.
         said = str(error).removeprefix(f"Failed to parse expression '{text}': ").replace("\n| ", "\n | ")
         raise ExpressionError(f"compilation failed: {said}") from None
-    if undeclared := _undeclared(text, program):
-        raise ExpressionError("compilation failed: " + "\n".join(undeclared))
-    return Expression(text, program)
 
 
 def _undeclared(text: str, program: cel.Program) -> list[str]:
@@ -103,8 +176,7 @@ def _undeclared(text: str, program: cel.Program) -> list[str]:
     return said
 
 
-def context(scores: Scores | None = None) -> cel.Context:
-    """Make the context for evaluating expressions: the functions, and the scores that `scores` returns, if any."""
+def _context(scores: Scores | None) -> cel.Context:
     made = cel.Context()
     for name, function in FUNCTIONS.items():
         made.add_function(name, function)

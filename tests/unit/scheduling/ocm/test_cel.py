@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moorage.core.apimachinery.cel import ExpressionError, compiled
-from moorage.core.scheduling.ocm.columns.cel import CelColumn, scores_of
+from moorage.core.scheduling.ocm.columns.cel import CelColumn, CelCostColumn, scores_of
 from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 
@@ -117,7 +117,7 @@ def test_a_cluster_is_asked_again_when_its_scores_change() -> None:
     column = CelColumn(compiled("managedCluster.scores('demo').exists(s, s.value > 50)"))
     column.fill(made, made.column(column), made.rows_of(["c2"]))
     assert made.column(column)[0] == 1
-    assert made.put_score(ScoreFacts("c2", "demo", {"g": 60})).columns == {column}
+    assert made.put_score(ScoreFacts("c2", "demo", {"g": 60})).columns == {column, CelCostColumn(column.expression)}
     assert made.column(column)[0] == 0
     column.fill(made, made.column(column), made.rows_of(["c2"]))
     assert made.column(column)[0] == 2

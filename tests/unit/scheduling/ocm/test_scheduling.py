@@ -13,13 +13,16 @@ from moorage.core.scheduling.ocm.allocatable import approximate
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
 from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.instants import microseconds
 from moorage.core.scheduling.ocm.columns.usage import Usage
+from moorage.core.scheduling.ocm.decisions.groups import GroupTerms
 from moorage.core.scheduling.ocm.decisions.result import Scheduled
-from moorage.core.scheduling.ocm.plugin import Code, Plugins, Status
+from moorage.core.scheduling.ocm.filters.predicate import PLUGIN as PREDICATE
+from moorage.core.scheduling.ocm.plugin import Code, PlacementRequest, Plugins, Status
 from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.terms import PlacementTerms
-from moorage_schemas.resources.managed import PlacementSpec
+from moorage_schemas.resources.managed import DecisionStrategy, PlacementSpec
 from moorage_schemas.taint import Taint
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -132,6 +135,55 @@ def test_wrong_predicates_and_tolerations_show_only_when_a_cluster_meets_them() 
     assert schedule(fleet(), {"tolerations": [{"value": "x"}]}).status.code == Code.SUCCESS
     wrong = Plugins.discovered().problems(terms({"tolerations": [{"value": "x"}]}))
     assert [plugin for plugin, _ in wrong] == ["TaintToleration"]
+
+
+def _claimed(name: str, claims: int) -> ManagedClusterFacts:
+    said = [{"name": f"claim{i}", "value": f"value{i}"} for i in range(claims)]
+    return ManagedClusterFacts.of({"metadata": {"name": name}, "status": {"clusterClaims": said}})
+
+
+def _selecting(*expressions: str) -> Spec:
+    return {"predicates": [{"requiredClusterSelector": {"celSelector": {"celExpressions": list(expressions)}}}]}
+
+
+CLAIMS = "managedCluster.status.clusterClaims"
+TWICE = f"{CLAIMS}.all(a, {CLAIMS}.all(b, a.name != 'x' && b.name != 'x'))"
+
+
+def test_an_expression_is_false_for_the_clusters_for_which_it_costs_too_much() -> None:
+    made = fleet(_claimed("small", 5), _claimed("large", 400))
+    found = schedule(made, _selecting(TWICE))
+    assert (found.decisions, found.status.code) == (("small",), Code.SUCCESS)
+    usage = Usage(made)
+    request = PlacementRequest(
+        terms(_selecting(TWICE)), made.rows_of([]), usage, usage_has_decided=False, now=NOW, now_us=microseconds(NOW)
+    )
+    (why,) = PREDICATE.details(request, made, "large")
+    assert why.endswith("which exceeds the limit of 1000000)")
+
+
+def test_an_expression_that_costs_too_much_for_all_clusters_together_makes_the_placement_misconfigured() -> None:
+    few, many = (fleet(*(_claimed(f"c{i}", 150) for i in range(count))) for count in (20, 60))
+    assert len(schedule(few, _selecting(TWICE)).decisions) == 20
+    for _ in range(2):  # it does not depend on what was evaluated before
+        found = schedule(many, _selecting(TWICE))
+        assert (found.decisions, found.status.code, found.status.plugin) == ((), Code.MISCONFIGURED, "Predicate")
+        assert found.status.message.endswith("for 60 clusters, which exceeds the budget of 20000000")
+        assert len(schedule(many, {"predicates": []}).decisions) == 60
+    for row in many.rows_of(["c1", "c2"]).tolist():
+        many.remove(many.name(row))
+    assert schedule(many, _selecting(TWICE)).status.code == Code.MISCONFIGURED
+
+
+def test_an_expression_in_a_group_has_a_budget_too() -> None:
+    made = fleet(*(_claimed(f"c{i:02}", 150) for i in range(60)))
+    group = {"groupName": "g", "groupClusterSelector": {"celSelector": {"celExpressions": [TWICE]}}}
+    strategy = DecisionStrategy.model_validate({"groupStrategy": {"decisionGroups": [group]}})
+    names = [f"c{i:02}" for i in range(60)]
+    first, rest = GroupTerms.of(strategy).cut(names, lambda name: made.at(made.row(name)))
+    assert (first.name, rest.name) == ("g", "")
+    assert first.clusters == tuple(names[: len(first.clusters)])
+    assert 20 < len(first.clusters) < 60
 
 
 def test_a_weight_of_zero_hides_an_unknown_name() -> None:

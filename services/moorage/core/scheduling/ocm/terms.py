@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Final
 
-from moorage.core.apimachinery.cel import Expression, compiled
+from moorage.core.apimachinery.cel import Expression, compiled, limit_of
 from moorage.core.scheduling.ocm.selector import LabelTerms
 from moorage_schemas.resources.managed import RequiredClusterSelector
 from moorage_schemas.resources.meta import LabelSelector
@@ -52,7 +52,7 @@ class SelectorTerms:
         if selector.claim_selector is not None:
             claims = LabelTerms.of(LabelSelector(match_expressions=selector.claim_selector.match_expressions))
         said = (selector.cel_selector.cel_expressions if selector.cel_selector else None) or ()
-        return cls(labels, claims, tuple(compiled(text) for text in said))
+        return cls(labels, claims, tuple(compiled(text, limit_of(len(said))) for text in said))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from moorage.core.apimachinery.cel import ExpressionError
+from moorage.core.apimachinery.cel import Evaluation, Expression, ExpressionError, budget_of
 from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.columns.column import NOTHING, Aspect
 from moorage.core.scheduling.ocm.selector import SelectorError
@@ -50,13 +50,33 @@ class _Named:
     name: str
     selector: SelectorTerms
 
-    def takes(self, cluster: ManagedClusterFacts) -> bool:
+    def takes(self, cluster: ManagedClusterFacts, costs: _Costs) -> bool:
         selector = self.selector
         return (
             selector.labels.hold(cluster.labels)
             and selector.claims.hold(cluster.claims)
-            and all(expression.holds(cluster.document) for expression in selector.expressions)
+            and all(costs.allow(one, cluster) for one in selector.expressions)
         )
+
+
+class _Costs:
+    """Evaluates expressions as long as all of them together do not cost too much. After that they are false.
+
+    Args:
+        budget: how much they may cost.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self._left = budget
+        self._within = Evaluation()
+
+    def allow(self, expression: Expression, cluster: ManagedClusterFacts) -> bool:
+        """Whether an expression is true for a cluster."""
+        spent = expression.cost(cluster.document, self._within)
+        if spent > min(expression.limit, self._left):
+            return False
+        self._left -= spent
+        return expression.evaluate(cluster.document, self._within)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +136,17 @@ class GroupTerms:
     def cut(self, selected: Collection[str], facts: Callable[[str], ManagedClusterFacts]) -> list[SelectedGroup]:
         """The groups of the selected clusters. If none is selected, one group without clusters.
 
+        The expressions of all groups together have a budget (`cel.budget_of`), by the order of groups and names.
+
         Args:
             selected: the names of the selected clusters, each once.
             facts: returns the facts about a selected cluster.
         """
-        length = self.length(len(selected))
+        length, costs = self.length(len(selected)), _Costs(budget_of(len(selected)))
         rest = sorted(selected)
         groups: list[SelectedGroup] = []
         for named in self.named:
-            taken = [name for name in rest if named.takes(facts(name))]
+            taken = [name for name in rest if named.takes(facts(name), costs)]
             rest = sorted(set(rest).difference(taken)) if taken else rest
             groups += _cut(named.name, taken, length)
         if self.nothing:

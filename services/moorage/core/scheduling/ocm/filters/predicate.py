@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
-import cel
 import numpy as np
 
-from moorage.core.scheduling.ocm.columns.cel import TRUE, UNKNOWN, CelColumn, scores_of
+from moorage.core.apimachinery.cel import Evaluation, Expression, budget_of
+from moorage.core.scheduling.ocm.columns.cel import TRUE, UNKNOWN, CelColumn, costs_of, scores_of
 from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
-from moorage.core.scheduling.ocm.columns.column import Column, Mask
+from moorage.core.scheduling.ocm.columns.column import Column, Mask, Rows
 from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.columns.labels import ClaimColumn, LabelColumn
-from moorage.core.scheduling.ocm.plugin import ManagedFilter, PlacementRequest
+from moorage.core.scheduling.ocm.plugin import ManagedFilter, MisconfiguredError, PlacementRequest
 from moorage.core.scheduling.ocm.selector import LabelTerms
 from moorage.core.scheduling.ocm.terms import PlacementTerms, SelectorTerms
+
+
+class BudgetExceededError(ValueError):
+    """Evaluating an expression for all clusters may take too long."""
 
 
 class Predicate(ManagedFilter):
@@ -39,8 +43,11 @@ class Predicate(ManagedFilter):
         if not predicates:
             return shown
         passed = np.zeros_like(shown)
-        for one in predicates:
-            passed |= selected(one, fleet, shown & ~passed)
+        try:
+            for one in predicates:
+                passed |= selected(one, fleet, shown & ~passed, limited=not request.terms.as_upstream)
+        except BudgetExceededError as error:
+            raise MisconfiguredError(self.name, str(error)) from None
         return passed
 
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
@@ -75,12 +82,24 @@ def selector_columns(terms: SelectorTerms) -> tuple[Column, ...]:
     return (*found, *(CelColumn(one) for one in terms.expressions))
 
 
-def selected(terms: SelectorTerms, fleet: ManagedFleet, shown: Mask) -> Mask:
-    """The clusters in `shown` that a selector selects. CEL expressions are evaluated last, for as few as possible."""
+def selected(terms: SelectorTerms, fleet: ManagedFleet, shown: Mask, *, limited: bool = True) -> Mask:
+    """The clusters in `shown` that a selector selects. CEL expressions are evaluated last, for as few as possible.
+
+    Args:
+        terms: the selector.
+        fleet: the fleet.
+        shown: the clusters to choose from.
+        limited: whether the cost of an expression for all clusters together is limited.
+
+    Raises:
+        BudgetExceededError: an expression may cost too much.
+    """
     passed = shown
     for column in selector_columns(terms):
         values = fleet.column(column)
-        if column.lazy:
+        if isinstance(column, CelColumn):
+            if limited:
+                _check_budget(column.expression, fleet, np.flatnonzero(passed))
             missing = np.flatnonzero(passed & (values == UNKNOWN))
             if missing.size:
                 column.fill(fleet, values, missing)
@@ -90,7 +109,26 @@ def selected(terms: SelectorTerms, fleet: ManagedFleet, shown: Mask) -> Mask:
     return passed
 
 
-def holds(terms: SelectorTerms, facts: ManagedClusterFacts, within: cel.Context) -> bool:
+def _check_budget(expression: Expression, fleet: ManagedFleet, rows: Rows) -> None:
+    """Check that an expression does not keep this service from everything else.
+
+    What counts is the same however much was evaluated before, so that the decision does not depend on that. A cluster
+    for which the expression exceeds its own limit costs nothing.
+
+    Raises:
+        BudgetExceededError: it may take too long.
+    """
+    costs = costs_of(expression, fleet, rows)
+    spent = int(costs[costs <= expression.limit].sum())
+    budget = budget_of(rows.size)
+    if spent > budget:
+        raise BudgetExceededError(
+            f"the CEL expression {expression.text!r} may cost {spent} for {rows.size} clusters, which exceeds the "
+            f"budget of {budget}"
+        )
+
+
+def holds(terms: SelectorTerms, facts: ManagedClusterFacts, within: Evaluation) -> bool:
     """Whether a selector selects one cluster. `within` is the result of `scores_of`."""
     return (
         terms.labels.hold(facts.labels)
@@ -99,10 +137,19 @@ def holds(terms: SelectorTerms, facts: ManagedClusterFacts, within: cel.Context)
     )
 
 
-def _failing(terms: SelectorTerms, facts: ManagedClusterFacts, within: cel.Context) -> Iterator[str]:
+def _failing(terms: SelectorTerms, facts: ManagedClusterFacts, within: Evaluation) -> Iterator[str]:
     yield from _unmet(terms.labels, facts.labels, "label")
     yield from _unmet(terms.claims, facts.claims, "claim")
-    yield from (f"CEL {one.text}" for one in terms.expressions if not one.holds(facts.document, within))
+    yield from (
+        f"CEL {one.text}{_too_dear(one, facts, within)}"
+        for one in terms.expressions
+        if not one.holds(facts.document, within)
+    )
+
+
+def _too_dear(expression: Expression, facts: ManagedClusterFacts, within: Evaluation) -> str:
+    spent = expression.cost(facts.document, within)
+    return f" (it may cost {spent}, which exceeds the limit of {expression.limit})" if spent > expression.limit else ""
 
 
 def _unmet(terms: LabelTerms, present: Mapping[str, str], kind: str) -> Iterator[str]:
