@@ -21,7 +21,7 @@ from moorage.core.apimachinery.cel_functions import pattern_size
 from moorage.core.apimachinery.cel_syntax import (
     Call,
     Comprehension,
-    Index,
+    IndexInto,
     Items,
     Literal,
     Name,
@@ -124,6 +124,11 @@ def _together(parts: Sequence[Extent]) -> Extent:
     return Extent(size, deep, sum(one.weight for one in parts), sum(one.parts for one in parts))
 
 
+def _measured(found: Extent) -> Extent:
+    """A value with its sizes."""
+    return found if found.weight or found.value is _UNKNOWN else extent_of(found.value)
+
+
 Variables = Mapping[str, Extent]
 Function = Callable[[Sequence[Extent]], tuple[float, Extent]]
 """Returns the cost of a call, without that of its arguments, and how large its result is."""
@@ -154,7 +159,6 @@ class _Walk:
 
     def __init__(self, scores: Scores | None) -> None:
         self._scores = scores
-        self._measured: dict[int, Extent] = {}
         self._loops = 0
         """The number of macros around the present node."""
 
@@ -165,7 +169,7 @@ class _Walk:
                 return 0, _text(size)._replace(value=_UNKNOWN if value is None else value)
             case Name(name):
                 return 1, known.get(name, _SCALAR)
-            case Select() | Index():
+            case Select() | IndexInto():
                 return self._path(node, known)
             case Call():
                 return self._call(node, known)
@@ -174,7 +178,7 @@ class _Walk:
             case Comprehension():
                 return self._comprehension(node, known)
 
-    def _path(self, node: Select | Index, known: Variables) -> tuple[float, Extent]:
+    def _path(self, node: Select | IndexInto, known: Variables) -> tuple[float, Extent]:
         spent, whole = self.visit(node.operand, known)
         place: Any
         if isinstance(node, Select):
@@ -184,7 +188,7 @@ class _Walk:
             spent, place = spent + also, at.value
         part = self._part(whole, place)
         # The library copies the part, which counts where it is done repeatedly.
-        return spent + (self._measure(part).parts if self._loops else 1), part
+        return spent + (_measured(part).parts if self._loops else 1), part
 
     def _call(self, node: Call, known: Variables) -> tuple[float, Extent]:
         # Chains of operators are deep, so their operands are visited from here, without another call.
@@ -198,17 +202,8 @@ class _Walk:
         if node.function == "scores":
             more, extent = self._scored(given)
         else:
-            more, extent = _FUNCTIONS.get(node.function, _other)([self._measure(one) for one in given])
+            more, extent = _FUNCTIONS.get(node.function, _other)([_measured(one) for one in given])
         return spent + more, extent
-
-    def _measure(self, found: Extent) -> Extent:
-        """A value with its sizes."""
-        if found.weight or found.value is _UNKNOWN:
-            return found
-        # The objects live as long as this walk, so that their ids stay theirs.
-        if (measured := self._measured.get(id(found.value))) is None:
-            measured = self._measured[id(found.value)] = extent_of(found.value)
-        return measured
 
     def _part(self, whole: Extent, place: Any) -> Extent:
         value = whole.value
@@ -218,7 +213,7 @@ class _Walk:
             except (LookupError, TypeError):
                 if place is not _UNKNOWN:
                     return _SCALAR  # the evaluation fails here
-        return _within(self._measure(whole))
+        return _within(_measured(whole))
 
     def _items(self, items: Sequence[Node], known: Variables, *, is_map: bool) -> tuple[float, Extent]:
         spent, parts = self._all(items, known)
@@ -232,12 +227,12 @@ class _Walk:
         for node in nodes:
             also, extent = self.visit(node, known)
             spent += also
-            found.append(self._measure(extent))
+            found.append(_measured(extent))
         return spent, found
 
     def _comprehension(self, node: Comprehension, known: Variables) -> tuple[float, Extent]:
         spent, over = self.visit(node.over, known)
-        over = self._measure(over)
+        over = _measured(over)
         inner = {**known, node.name: self._element(over)}
         self._loops += 1
         body, parts = self._all(node.bodies, inner)

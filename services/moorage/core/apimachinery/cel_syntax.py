@@ -61,7 +61,7 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class IndexInto:
     """`operand[index]`."""
 
     operand: Node
@@ -98,7 +98,7 @@ class Comprehension:
     bodies: tuple[Node, ...]
 
 
-Node = Literal | Name | Select | Index | Call | Items | Comprehension
+Node = Literal | Name | Select | IndexInto | Call | Items | Comprehension
 
 
 class _Token(NamedTuple):
@@ -255,7 +255,7 @@ class _Parser:
         while self._is(".", "["):
             if self._accept("["):
                 index, one = self._one("]")
-                node, depth = Index(node, index), max(depth, one)
+                node, depth = IndexInto(node, index), max(depth, one)
             elif self._accept("."):
                 self._accept("?")
                 field = self._name()
