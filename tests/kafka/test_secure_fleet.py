@@ -73,6 +73,8 @@ async def test_the_way_of_an_event_with_a_user_for_each_process(tmp_path: Path) 
             "MOORAGE_BOOTSTRAP_SERVERS": stack.bootstrap,
         }
         assert (await moorage("apply", "-f", "-", env=operator, text=_FLEET)).code == 0
+        told_outcome = await moorage("report", "node/n2", "Ready=True", "--wait", env=operator)
+        assert told_outcome.code == 0, told_outcome.err
         await _report_by_kafka(_as(kafka, "probe", stack), "n1")
         async with httpx.AsyncClient(base_url=stack.server, timeout=30) as http:
 

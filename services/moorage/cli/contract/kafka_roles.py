@@ -108,8 +108,7 @@ def entries(prefix: str, principals: str = PRINCIPALS, only: Iterable[KafkaRole]
 
 
 def _of(service: Participant) -> KafkaRole:
-    looked_up = {topic for one in service.upstream for topic in (*one.topics, one.via)}
-    read = {*service.consumes, *service.reads, *looked_up}
+    read = {*service.consumes, *service.reads, *service.looks_into}
     # Services have an id for each partition. The leading gateway has one.
     ids = f"{service.name}.*" if service.consumes else service.name
     return KafkaRole(
@@ -118,7 +117,7 @@ def _of(service: Participant) -> KafkaRole:
         reads=tuple(topic for topic in TOPICS if topic in read),
         writes=service.sends,
         groups=(service.name,) if service.writes_in_transactions else (),
-        group_offsets=tuple(one.service for one in service.upstream),
+        group_offsets=service.looks_up,
         transactional_ids=(ids,) if service.writes_in_transactions else (),
         runs=True,
     )

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from moorage.cli.local import services
 from moorage.gateway.durable_log import WRITTEN
+from moorage.gateway.kafka import report_outcomes
 from moorage.gateway.tables import READ
 from moorage.query import chain_index
-from moorage.runtime.service import Service, Upstream
+from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
 from moorage.simulation.explain import grounds
 from moorage_schemas.topics import CONDITION_REPORTS, DEAD_LETTERS, JOURNAL, OBJECTS, TOPICS, Topic
@@ -31,8 +32,11 @@ class Participant:
 
     sends: tuple[Topic, ...]
 
-    upstream: tuple[Upstream, ...] = ()
-    """The services whose progress it looks up: it reads from their topics, and their committed offsets."""
+    looks_up: tuple[str, ...] = ()
+    """The services whose committed offsets it looks up."""
+
+    looks_into: tuple[Topic, ...] = ()
+    """The topics of which it reads some records when it needs them."""
 
     writes_in_transactions: bool = True
     """Whether it has transactional ids."""
@@ -58,7 +62,8 @@ def _participant(service: type[Service[object]]) -> Participant:
         reads=_in_order({*service.follows, *service.globals, *service.changelogs} - set(service.sources)),
         # Every service writes records that it cannot handle to dead-letters, and its steps to the journal.
         sends=_in_order({*service.changelogs, *service.outputs, DEAD_LETTERS, JOURNAL}),
-        upstream=service.upstream,
+        looks_up=tuple(one.service for one in service.upstream),
+        looks_into=_in_order({topic for one in service.upstream for topic in (*one.topics, one.via)}),
     )
 
 
@@ -80,6 +85,8 @@ def _gateway() -> Participant:
         consumes=(),
         reads=_in_order({*READ, OBJECTS}),
         sends=_in_order(set(WRITTEN)),
+        looks_up=(report_outcomes.INGEST,),
+        looks_into=report_outcomes.FOLLOWED,
     )
 
 

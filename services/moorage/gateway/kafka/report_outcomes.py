@@ -35,7 +35,12 @@ _log = structlog.get_logger(__name__)
 AT_ONCE: Final = 16
 """How many callers may wait at a time. Each has a connection to Kafka. Others are not made to wait."""
 
-_INGEST: Final = "condition-ingest"
+FOLLOWED: tuple[Topic, ...] = (CONDITIONS, WORKLOAD_CONDITIONS, DEAD_LETTERS)
+"""The topics that tell what became of a report."""
+
+INGEST: Final = "condition-ingest"
+"""The service whose progress is looked up."""
+
 _POLL_MS: Final = 100
 _LOOK: Final = 0.3
 """Seconds between two looks at how far condition-ingest has read."""
@@ -91,10 +96,8 @@ class _KafkaFollowing:
         self._settings = settings
         self._writes = writes
         self._numbers = [partition_of(write.partition_key, partitions) for write in writes]
-        self._group = f"{settings.topic_prefix}.{_INGEST}"
-        self._topics = {
-            topic.name(settings.topic_prefix): topic for topic in (CONDITIONS, WORKLOAD_CONDITIONS, DEAD_LETTERS)
-        }
+        self._group = f"{settings.topic_prefix}.{INGEST}"
+        self._topics = {topic.name(settings.topic_prefix): topic for topic in FOLLOWED}
         letters = {partition_of(write.key, partitions) for write in writes}
         self._parts = [
             TopicPartition(topic.name(settings.topic_prefix), number)
