@@ -99,6 +99,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             hosts=hosts_of(settings),
             progress=reading.progress,
             behind=reading.obstacle,
+            catch_up=reading.catch_up,
             explanations=Explanations(settings.query_server, peers=authenticator.peers),
             outcomes=outcomes,
             authenticator=authenticator,
@@ -150,6 +151,11 @@ class _Reading:
     def progress(self) -> str:
         """See `Gateway`."""
         return "connecting to Kafka" if self._reader is None else self._reader.progress()
+
+    async def catch_up(self) -> None:
+        """See `Gateway`."""
+        if self._reader is not None:
+            await self._reader.read_to_ends()
 
     def obstacle(self) -> str:
         """See `Gateway`."""

@@ -29,6 +29,7 @@ from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.http import health, paths
 from moorage.gateway.http.access import Access
 from moorage.gateway.http.backend import Backend
+from moorage.gateway.http.decisions import Decisions
 from moorage.gateway.http.discovery import definitions, groups, issuer, openapi, reviews
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.forwarding import Forwarding, ForwardingMiddleware
@@ -55,6 +56,10 @@ _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 Handler = Callable[[Request], Awaitable[Response]]
 
 
+async def nothing_to_read() -> None:
+    """Return at once, because everything that was written is shown already."""
+
+
 @dataclass
 class Gateway:
     """What an application serves, and the parts that it uses."""
@@ -74,6 +79,9 @@ class Gateway:
 
     behind: Callable[[], str] = lambda: ""
     """Why the objects shown may be out of date. Empty if they are not."""
+
+    catch_up: Callable[[], Awaitable[None]] = nothing_to_read
+    """Returns when the objects shown are those that were in the object log at the call."""
 
     explanations: Explanations = field(default_factory=Explanations)
     """The source of explanations."""
@@ -108,6 +116,8 @@ def create_app(gateway: Gateway) -> Starlette:
     endpoints = _Endpoints(gateway, writer, in_force, access)
     issued = issuer.Issuer(authenticator.accounts)
     intake = Intake(gateway.store, gateway.log, gateway.clock, lambda: in_force.limits, gateway.outcomes)
+
+    decisions = Decisions(gateway.store, gateway.metrics, gateway.catch_up)
 
     def route(path: str, verb: str, handler: Handler, methods: list[str]) -> Route:
         return Route(path, _guarded(gateway, access, verb, handler), methods=methods)
@@ -145,6 +155,7 @@ def create_app(gateway: Gateway) -> Starlette:
             route(issuer.CONFIGURATION, "discovery", issued.configuration, _READING),
             route(issuer.KEYS, "discovery", issued.keys, _READING),
             route("/v1/conditions", "conditions", intake.handle, _METHODS),
+            route("/v1/decisions", "decisions", decisions.handle, _METHODS),
             route("/v1/explain", "explain", gateway.explanations.handle, _METHODS),
             route("/openapi/v2", "openapi", openapi.version_2, _READING),
             route("/openapi/v3", "openapi", openapi.index, _READING),

@@ -141,7 +141,7 @@ def root_paths(*, issues_tokens: bool) -> Document:
     ]
     configuration, keys = ((issuer.CONFIGURATION,), (issuer.KEYS,)) if issues_tokens else ((), ())
     other = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", *keys, "/readyz")
-    own = ("/v1/conditions", "/v1/explain")
+    own = ("/v1/conditions", "/v1/decisions", "/v1/explain")
     return {"paths": [*configuration, "/api", "/api/v1", "/apis", *sorted(groups), *other, *own, "/version"]}
 
 

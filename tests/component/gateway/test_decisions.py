@@ -1,0 +1,214 @@
+"""Decisions for deployers as server-sent events: beginnings, changes, where a client goes on, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from tests.component.gateway.double import NOW, Fixture, node_ref, pod_ref
+
+from moorage.gateway.http.decisions import Decisions
+from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import binding_key, eviction_key
+from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.topics import BINDINGS, EVICTIONS
+
+PATH = "/v1/decisions"
+
+
+class Client:
+    """A client of the endpoint, at the side of the server: it gets the bytes that would be sent."""
+
+    def __init__(self, gateway: Fixture, heartbeat: float = 15.0) -> None:
+        self.caught_up = 0
+        self._decisions = Decisions(gateway.store, gateway.gateway.metrics, self._catch_up, heartbeat)
+
+    async def _catch_up(self) -> None:
+        self.caught_up += 1
+
+    @contextlib.asynccontextmanager
+    async def stream(self, query: str = "", last: str = "") -> AsyncIterator[Stream]:
+        headers = [(b"last-event-id", last.encode())] if last else []
+        scope = {"type": "http", "method": "GET", "path": PATH, "query_string": query.encode(), "headers": headers}
+        answer = await self._decisions.handle(Request(scope))
+        assert isinstance(answer, StreamingResponse)
+        assert answer.media_type == "text/event-stream"
+        stream = Stream(answer.body_iterator)
+        try:
+            yield stream
+        finally:
+            await stream.close()
+
+
+class Stream:
+    """The events of a stream, one at a time."""
+
+    def __init__(self, chunks: Any) -> None:
+        self._chunks = chunks
+        self._events: list[tuple[str, str, Any]] = []
+        self.last = ""
+
+    async def next(self) -> tuple[str, Any]:
+        """The next event: its name and its data."""
+        async with asyncio.timeout(5):
+            while not self._events:
+                chunk = bytes(await anext(self._chunks))
+                self._events += [_parsed(event) for event in chunk.decode().split("\n\n") if event]
+        name, identity, data = self._events.pop(0)
+        self.last = identity or self.last
+        return name, data
+
+    async def until_present(self) -> list[tuple[str, Any]]:
+        """The events before `present`."""
+        found = []
+        while (event := await self.next())[0] != "present":
+            found.append(event)
+        return found
+
+    async def close(self) -> None:
+        await self._chunks.aclose()
+
+
+def _parsed(event: str) -> tuple[str, str, Any]:
+    fields = dict(line.partition(": ")[::2] for line in event.splitlines())
+    return fields["event"], fields.get("id", ""), json.loads(fields["data"])
+
+
+def evict(gateway: Fixture, name: str, node: str, state: EvictionState, revision: int = 1) -> EvictionDecided:
+    event = EvictionDecided(
+        workload=pod_ref(name),
+        workload_uid="u",
+        owner=pod_ref(name),
+        target=node_ref(node),
+        generation=1,
+        revision=revision,
+        state=state,
+        decided_time=NOW,
+    )
+    gateway.log.append(EVICTIONS, eviction_key(event.workload, event.target, 1), event.target.key, event)
+    return event
+
+
+def unbind(gateway: Fixture, name: str, node: str) -> None:
+    gateway.log.append(BINDINGS, binding_key(pod_ref(name), node_ref(node)), node_ref(node).key, None)
+
+
+async def test_a_stream_begins_with_everything_and_goes_on_with_each_change() -> None:
+    gateway = Fixture()
+    gateway.bound(pod_ref("a"), node_ref("n1"))
+    eviction = evict(gateway, "a", "n1", EvictionState.SCHEDULED)
+    client = Client(gateway)
+    async with client.stream() as stream:
+        reset, bound, evicted = await stream.until_present()
+        assert reset == ("reset", {"reason": "Begin", "message": ""})
+        assert (bound[0], bound[1]["key"]) == ("bindings", "Pod/default/a|Node/n1")
+        assert WorkloadBound.model_validate(bound[1]["value"]).uid == "u"
+        assert (evicted[0], evicted[1]["key"]) == ("evictions", "Pod/default/a|Node/n1|1")
+        assert EvictionDecided.model_validate(evicted[1]["value"]) == eviction
+        assert client.caught_up == 1
+        evict(gateway, "a", "n1", EvictionState.REQUESTED, 2)
+        unbind(gateway, "a", "n1")
+        name, data = await stream.next()
+        assert (name, data["value"]["state"]) == ("evictions", "Requested")
+        assert await stream.next() == ("bindings", {"key": "Pod/default/a|Node/n1", "value": None})
+
+
+async def test_a_client_goes_on_after_the_last_event_that_it_has_seen() -> None:
+    gateway, client = Fixture(), None
+    client = Client(gateway)
+    async with client.stream() as stream:
+        await stream.until_present()
+        gateway.bound(pod_ref("a"), node_ref("n1"))
+        await stream.next()
+        last = stream.last
+    gateway.bound(pod_ref("b"), node_ref("n1"))
+    unbind(gateway, "a", "n1")
+    async with client.stream(last=last) as stream:
+        assert [(await stream.next())[1]["key"] for _ in range(2)] == ["Pod/default/b|Node/n1", "Pod/default/a|Node/n1"]
+    assert client.caught_up == 1
+
+
+async def test_a_client_that_was_away_too_long_begins_anew() -> None:
+    gateway = Fixture(kept=3)
+    client = Client(gateway)
+    async with client.stream() as stream:
+        await stream.until_present()
+        last = stream.last
+    for number in range(8):
+        gateway.bound(pod_ref(f"p{number}"), node_ref("n1"))
+    async with client.stream(last=last) as stream:
+        (name, data), *bound = await stream.until_present()
+        assert (name, data["reason"]) == ("reset", "Expired")
+        assert len(bound) == 8
+
+
+async def test_a_client_that_reads_slowly_takes_no_memory_and_begins_anew() -> None:
+    gateway = Fixture(kept=3)
+    async with Client(gateway).stream() as stream:
+        await stream.until_present()
+        for number in range(8):
+            gateway.bound(pod_ref(f"p{number}"), node_ref("n1"))
+        (name, data), *bound = await stream.until_present()
+        assert (name, data["message"]) == ("reset", "this client reads too slowly")
+        assert len(bound) == 8
+
+
+async def test_a_quiet_stream_says_how_far_it_has_come() -> None:
+    gateway = Fixture()
+    async with Client(gateway, heartbeat=0.01).stream() as stream:
+        await stream.until_present()
+        before = stream.last
+        await gateway.ok("POST", "/api/v1/nodes", {"metadata": {"name": "n9"}})
+        while stream.last == before:
+            assert (await stream.next())[0] == "present"
+
+
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        ("target=Node/n1", ["Pod/default/a|Node/n1"]),
+        ("target=Node/*&kind=Pod&namespace=default", ["Pod/default/a|Node/n1", "Pod/default/b|Node/n2"]),
+        ("target=Cluster/*", []),
+        ("kind=ResourceBinding", []),
+        ("namespace=shop", []),
+    ],
+)
+async def test_filters(query: str, keys: list[str]) -> None:
+    gateway = Fixture()
+    gateway.bound(pod_ref("a"), node_ref("n1"))
+    gateway.bound(pod_ref("b"), node_ref("n2"))
+    async with Client(gateway).stream(query) as stream:
+        assert [data["key"] for name, data in await stream.until_present() if name != "reset"] == keys
+
+
+@pytest.mark.parametrize(
+    ("query", "last", "text"),
+    [
+        ("target=n1", "", "target: invalid value 'n1': must be Kind/name"),
+        ("targets=Node/n1", "", "targets: unknown parameter"),
+        ("", "soon", "Last-Event-ID: invalid value 'soon'"),
+    ],
+)
+async def test_wrong_requests_are_refused(query: str, last: str, text: str) -> None:
+    answer = await Fixture().call("GET", f"{PATH}?{query}", headers={"last-event-id": last} if last else {})
+    assert answer.status_code == 400
+    assert text in answer.json()["message"]
+
+
+async def test_other_methods_and_a_gateway_that_is_not_ready() -> None:
+    assert (await Fixture().call("POST", PATH, {})).status_code == 405
+    assert (await Fixture(ready=False).call("GET", PATH)).status_code == 503
+
+
+async def test_an_id_of_the_future_is_answered_with_504_or_a_new_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moorage.gateway.http.verbs.watch.FRESH_WITHIN", 0.01)
+    gateway = Fixture()
+    assert (await gateway.call("GET", PATH, headers={"last-event-id": "999"})).status_code == 504
+    async with Client(gateway).stream(last="99999999999") as stream:
+        assert (await stream.next())[1]["reason"] == "Expired"

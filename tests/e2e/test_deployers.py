@@ -1,0 +1,133 @@
+"""Deployers and probes of several languages over HTTP, against all services: kills, restarts, namesakes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+import yaml
+from tests.conftest import RUN
+from tests.support.brokers import Broker
+from tests.support.commands import program
+from tests.support.examples import LANGUAGES, command
+from tests.support.forks import ROOT
+from tests.support.live import Live, running
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def live(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Live]:
+    folder = tmp_path_factory.mktemp("deployers")
+    async with running(broker.bootstrap, f"{RUN}-deployers", folder, gateways=2) as found:
+        yield found
+
+
+def node(name: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"host": name}}}
+
+
+def pod(name: str, host: str) -> dict[str, object]:
+    spec = {"nodeSelector": {"host": host}, "containers": [{"name": "c", "image": "c:1"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def environment(live: Live) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MOORAGE_")}
+    return {**kept, "MOORAGE_SERVER": live.server}
+
+
+@asynccontextmanager
+async def deploying(live: Live, language: str, folder: Path, target: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    words = (*command(language, "deployer"), "--folder", str(folder), "--target", target)
+    process = await asyncio.create_subprocess_exec(*words, env=environment(live), cwd=ROOT)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+
+
+def on_disk(folder: Path) -> dict[str, str]:
+    """What runs: the uid of each workload."""
+    found = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+    return {one["workload"]: one["uid"] for one in found}
+
+
+async def uid_of(live: Live, name: str) -> str:
+    return str((await live.here("get", "pod", name, "-o", "json")).json["metadata"]["uid"])
+
+
+async def phase_of(live: Live, name: str) -> str:
+    return str((await live.here("get", "pod", name, "-o", "json")).json["status"]["phase"])
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_deployer_keeps_to_the_decisions_through_kills_and_restarts(
+    live: Live, tmp_path: Path, language: str
+) -> None:
+    host = f"h-{language}"
+    stays, evicted = f"stays-{language}", f"evicted-{language}"
+    folder, target = tmp_path / "running", f"Node/{host}"
+    key = f"Pod/default/{evicted}"
+    await live.here("apply", "-f", "-", text=yaml.dump_all([node(host), pod(stays, host), pod(evicted, host)]))
+    await live.running(stays, evicted)
+    first = await uid_of(live, evicted)
+
+    async def is_running(name: str) -> bool:
+        return await phase_of(live, name) == "Running"
+
+    async with deploying(live, language, folder, target):
+        await until(lambda: on_disk(folder).get(key) == first)
+        await until(lambda: is_running(evicted))
+    # While it is away, the pod is evicted, and one of the same name is created on the same node.
+    await live.here("taint", "node", host, "bad=yes:NoExecute")
+    await until(lambda: _gone(live, evicted))
+    await live.here("taint", "node", host, "bad-")
+    await live.here("apply", "-f", "-", text=yaml.dump_all([pod(stays, host), pod(evicted, host)]))
+    await live.running(stays, evicted)
+    second = await uid_of(live, evicted)
+    assert second != first
+    assert on_disk(folder)[key] == first, "the workload goes on running without its deployer"
+    async with deploying(live, language, folder, target):
+        await until(lambda: on_disk(folder).get(key) == second)
+        await until(lambda: is_running(evicted))
+        # The gateway that it reads from is killed. It goes on where it was.
+        await live.kill_gateway(next(iter(live.gateways)))
+        await live.here("delete", "pod", evicted)
+        await until(lambda: key not in on_disk(folder))
+    async with deploying(live, language, folder, target):
+        await until(lambda: set(on_disk(folder)) == {f"Pod/default/{stays}"})
+
+
+async def _gone(live: Live, name: str) -> bool:
+    listed = (await live.here("get", "pods", "-o", "json")).json["items"]
+    return name not in {one["metadata"]["name"] for one in listed}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_probe_reports_and_learns_what_does_not_count(live: Live, language: str) -> None:
+    name = f"p-{language}"
+    await live.here("apply", "-f", "-", text=yaml.dump(node(name)))
+
+    async def is_tainted() -> bool:
+        found = (await live.here("get", "node", name, "-o", "json")).json["spec"].get("taints", [])
+        return any(taint["key"] == "node.kubernetes.io/disk-pressure" for taint in found)
+
+    words = (*command(language, "probe"), f"Node/{name}", "DiskPressure=True", "--reason", "Full")
+    done = await program(*words, env={"MOORAGE_SERVER": live.server, "MOORAGE_BOOTSTRAP_SERVERS": ""})
+    assert done.code == 0, done.err
+    await until(is_tainted)
+    words = (*command(language, "probe"), "Node/nobody", "Ready=True")
+    done = await program(*words, env={"MOORAGE_SERVER": live.server, "MOORAGE_BOOTSTRAP_SERVERS": ""})
+    assert done.code == 1, done.out
+    assert "UnknownTarget" in done.err
