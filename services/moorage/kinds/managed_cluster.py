@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from moorage.core.apimachinery.unstructured import at, part
 from moorage.kinds.families.ocm import available, decided, group_text, placement_of, sets
@@ -66,7 +66,7 @@ class ManagedClusterKind(Target["ManagedCluster"]):
     kind = "ManagedCluster"
     plural = "managedclusters"
     singular = "managedcluster"
-    short_names = ("mcl", "mcls")
+    short_names: ClassVar[tuple[str, ...]] = ("mcl", "mcls")
     namespaced = False
     order = 200
     apply_order = 140

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.ocm import available, selector_text, sets
@@ -39,11 +39,11 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
     """
 
     group = "cluster.open-cluster-management.io"
-    versions = ("v1beta2", "v1beta1", "v1alpha1")
+    versions: ClassVar[tuple[str, ...]] = ("v1beta2", "v1beta1", "v1alpha1")
     kind = "ManagedClusterSet"
     plural = "managedclustersets"
     singular = "managedclusterset"
-    short_names = ("mclset", "mclsets")
+    short_names: ClassVar[tuple[str, ...]] = ("mclset", "mclsets")
     namespaced = False
     order = 210
     status_shown = True

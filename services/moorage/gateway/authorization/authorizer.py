@@ -6,7 +6,9 @@ written a binding has read it back before it answers the request.
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
 
 import orjson
 
@@ -20,7 +22,7 @@ from moorage.core.authorization.bindings import (
     RoleKey,
     RoleRef,
 )
-from moorage.core.authorization.cluster_sets import of_cluster, set_attributes
+from moorage.core.authorization.cluster_sets import OCM_GROUP, of_cluster, set_attributes
 from moorage.core.authorization.policy import RbacPolicy, UserRules
 from moorage.core.authorization.rules import PolicyRule, rules_of
 from moorage.core.scheduling.ocm.cluster_sets import named_set
@@ -30,6 +32,7 @@ from moorage.kinds.status.records import ObjectId
 _CLUSTER: Final = "ManagedCluster"
 _ROLES: Final = frozenset({CLUSTER_ROLE, ROLE})
 _KINDS: Final = (CLUSTER_ROLE, ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING)
+_FLEET_KINDS: Final = (CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
 _NOT_READ: Final = Permission(allowed=False, reason="RBAC: roles and bindings have not been read yet")
 
 
@@ -62,12 +65,33 @@ class Authorizer:
     def _by_set(self, user: User, asked: Attributes) -> Permission:
         """Whether somebody may do something with a managed cluster because of the set that it is in."""
         shown = self._store.get(ObjectId(_CLUSTER, "", asked.name))
-        labels = shown.document["metadata"].get("labels") if shown is not None else None
-        if shown is not None:
-            for one in set_attributes(asked, named_set(labels or {})):
-                if (found := self._policy.authorize(user, one)).allowed:
-                    return found
+        if shown is None:
+            return Permission(allowed=False)
+        return self._by_labels(user, asked, shown.document["metadata"].get("labels"))
+
+    def _by_labels(self, user: User, asked: Attributes, labels: Mapping[str, str] | None) -> Permission:
+        for one in set_attributes(asked, named_set(labels or {})):
+            if (found := self._policy.authorize(user, one)).allowed:
+                return found
         return Permission(allowed=False)
+
+    def sees(self, user: User, plural: str, metadata: Mapping[str, Any]) -> bool:
+        """Whether somebody may get a managed cluster or a set with this metadata."""
+        asked = Attributes("get", OCM_GROUP, "", plural, "", "", str(metadata.get("name") or ""))
+        if self._policy.authorize(user, asked).allowed:
+            return True
+        return of_cluster(asked) and self._by_labels(user, asked, metadata.get("labels")).allowed
+
+    async def rules_changed(self, user: User) -> None:
+        """Return when somebody has other rules for what is in no namespace."""
+        before = self.rules_for(user, "")
+        while self.rules_for(user, "") == before:
+            waits = [asyncio.ensure_future(self._store.history.wait(kind)) for kind in _FLEET_KINDS]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for one in waits:
+                    one.cancel()
 
     def rules_for(self, user: User, namespace: str) -> UserRules:
         """Return the rules that somebody has in a namespace, or everywhere if it is empty. None before all are read."""

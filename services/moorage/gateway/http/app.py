@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from moorage.core.authorization.cluster_sets import VIEW_GROUP
 from moorage.gateway.admission.feature_gates import warning_header
 from moorage.gateway.authentication.accounts import StoredAccounts
 from moorage.gateway.authentication.authenticator import Authenticator
@@ -30,7 +31,7 @@ from moorage.gateway.http import health, paths
 from moorage.gateway.http.access import Access
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.decisions import Decisions
-from moorage.gateway.http.discovery import definitions, groups, issuer, openapi, reviews
+from moorage.gateway.http.discovery import cluster_views, definitions, groups, issuer, openapi, reviews
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.forwarding import Forwarding, ForwardingMiddleware
 from moorage.gateway.http.hosts import check_host
@@ -206,6 +207,7 @@ class _Endpoints:
         }
         self._backend = Backend(gateway.store, writer, gateway.metrics, gateway.clock, lambda: in_force.gates, access)
         self._api = ResourcesApi(self._backend)
+        self._views = cluster_views.ClusterViews(self._backend, access)
 
     async def core(self, request: Request) -> Response:
         """`/api/…`: the core group."""
@@ -235,6 +237,8 @@ class _Endpoints:
             return await reviews.answer(request, review, self._gateway.clock, self._access)
         if is_binding(group, version, parts):
             return await self._api.handle(request, bindings_path(parts[1]))
+        if (group, version) == (VIEW_GROUP, cluster_views.VERSION):
+            return await self._views.answer(request, parts)
         if (group, version) == (definitions.GROUP, definitions.SERVED.version):
             found = definitions.answer(request, parts, self._backend)
             if found is not None:

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.gateway.errors import no_such_path
-from moorage.gateway.http.discovery import definitions, issuer, reviews
+from moorage.gateway.http.discovery import cluster_views, definitions, issuer, reviews
 from moorage.gateway.http.messages import answers
 from moorage.gateway.http.messages.negotiation import JSON, PROTOBUF, YAML, AnswerForm, accepted, clauses
 from moorage.gateway.http.subresources.pods import BINDING, BINDINGS, EVICTION, ORDERS
@@ -215,17 +215,20 @@ def _aggregated_content(version: str, is_core: bool, _: tuple[ServedKind, ...]) 
     return content, f'"{hashlib.sha256(content).hexdigest().upper()}"'
 
 
+def _all() -> tuple[ServedKind, ...]:
+    """Every kind, those among them that follow from others."""
+    return (*served(), *cluster_views.SERVED, definitions.SERVED)
+
+
 def has_group(name: str) -> bool:
     """Return whether an API group is served."""
-    return any(kind.group == name for kind in (*served(), definitions.SERVED) if kind.group) or any(
-        one.group == name for one in reviews.REVIEWS
-    )
+    return any(kind.group == name for kind in _all() if kind.group) or any(one.group == name for one in reviews.REVIEWS)
 
 
 def _groups() -> dict[str, list[str]]:
     """The groups with their versions, the preferred one first."""
     found: dict[str, list[str]] = {}
-    for group, one in (*((kind.group, kind.version) for kind in (*served(), definitions.SERVED)), *reviews.VERSIONS):
+    for group, one in (*((kind.group, kind.version) for kind in _all()), *reviews.VERSIONS):
         versions = found.setdefault(group, [])
         if one not in versions:
             versions.append(one)
@@ -243,6 +246,7 @@ def _resources(group: str, api_version: str) -> list[DiscoveredResource]:
     for kind in served():
         if (kind.group, kind.version) == (group, api_version):
             found += (_resource(kind), *_subresources(kind))
+    found += (_resource(kind) for kind in cluster_views.SERVED if (kind.group, kind.version) == (group, api_version))
     if (group, api_version) == ("", "v1"):
         found.append(DiscoveredResource(BINDINGS, "Binding", namespaced=True, verbs=("create",), singular=BINDING))
     if (group, api_version) == (definitions.GROUP, definitions.SERVED.version):

@@ -47,6 +47,10 @@ class Selector:
         """Whether it selects every object."""
         return not self._tests
 
+    def also(self, test: Predicate) -> Selector:
+        """What selects the same objects as far as another test is true of them."""
+        return Selector((*self._tests, test), self._texts)
+
     def __call__(self, document: Document) -> bool:
         """Whether it selects an object."""
         return all(test(document) for test in self._tests)

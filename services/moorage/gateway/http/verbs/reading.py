@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.requests import Request
@@ -16,7 +17,7 @@ from moorage.gateway.http.messages import answers, tables
 from moorage.gateway.http.messages.negotiation import PROTOBUF, YAML, AnswerForm, accepted
 from moorage.gateway.http.messages.options import LONGEST_WATCH, ListOptions, list_options, resource_version
 from moorage.gateway.http.messages.representations import PIECE, EventEncoder, JsonEvents, ListHead, ProtobufEvents
-from moorage.gateway.http.messages.selectors import Selector, selector
+from moorage.gateway.http.messages.selectors import Predicate, Selector, selector
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.verbs import paging, watch
 from moorage.gateway.http.verbs.paging import ListSnapshot, Snapshots
@@ -24,6 +25,18 @@ from moorage.gateway.shown_objects import ShownObject
 from moorage.kinds.kind import ServedKind
 
 _GONE: Final = 410
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """What somebody sees of the objects of a kind."""
+
+    sees: Predicate
+    """Whether somebody sees an object. It gets the whole object, or the part that selectors read (`selectable`)."""
+
+    changed: Callable[[], Awaitable[None]]
+    """Returns when others may be seen than before. A watch ends then as if its version were too old, so that its client
+    lists again."""
 
 
 class ReadVerbs:
@@ -49,8 +62,13 @@ class ReadVerbs:
         shown = self._backend.present(path)
         return answers.answer(200, representation.one(path.kind, shown), representation.media_type)
 
-    async def listed(self, request: Request, path: ResourcePath) -> Response:
+    async def listed(self, request: Request, path: ResourcePath, filtered: Filtered | None = None) -> Response:
         """Return a list, or the changes of one if the request is a watch.
+
+        Args:
+            request: says what to select.
+            path: of the kind.
+            filtered: what the caller sees. None if that is everything.
 
         Raises:
             StatusError: the options are not allowed, or what they ask for cannot be had.
@@ -58,8 +76,9 @@ class ReadVerbs:
         options = list_options(request.query_params, is_watch=path.is_watched)
         fields = ",".join(filter(None, (options.fields, f"metadata.name={path.name}" if path.name else "")))
         selects = selector(options.labels, fields, path.kind.definition)
+        selects = selects.also(filtered.sees) if filtered is not None else selects
         if options.is_watch:
-            return await self._watch(request, path, options, selects)
+            return await self._watch(request, path, options, selects, filtered)
         representation = self._backend.representation(request, path.kind)
         snapshot = await self._snapshot(path, options)
         page, head = await self._page(path, options, snapshot, selects)
@@ -116,7 +135,14 @@ class ReadVerbs:
         remaining = len(objects) - start - limit if selects.is_empty else 0
         return page, ListHead(snapshot.version, paging.token_for(snapshot.version, objects[numbers[limit]]), remaining)
 
-    async def _watch(self, request: Request, path: ResourcePath, options: ListOptions, selects: Selector) -> Response:
+    async def _watch(
+        self,
+        request: Request,
+        path: ResourcePath,
+        options: ListOptions,
+        selects: Selector,
+        filtered: Filtered | None,
+    ) -> Response:
         form = accepted(request, watched_media_of(path.kind), ONE)
         version = resource_version(options.version)
         await self._reach(version)
@@ -145,10 +171,34 @@ class ReadVerbs:
 
         async def events() -> AsyncIterator[bytes]:
             with self._backend.metrics.watches.track_inprogress():
-                async for event in watch.events(self._backend.store, asked, number, self._events_shared):
+                found = watch.events(self._backend.store, asked, number, self._events_shared)
+                async for event in found if filtered is None else self._until_changed(found, asked, filtered):
                     yield event
 
         return StreamingResponse(events(), media_type=media)
+
+    async def _until_changed(
+        self, events: AsyncIterator[bytes], asked: watch.Watch, filtered: Filtered
+    ) -> AsyncIterator[bytes]:
+        """The events of a watch, until others may be seen than before."""
+        changed = asyncio.ensure_future(filtered.changed())
+        following: asyncio.Future[bytes] | None = None
+        try:
+            while True:
+                following = asyncio.ensure_future(anext(events))
+                await asyncio.wait({following, changed}, return_when=asyncio.FIRST_COMPLETED)
+                if changed.done():
+                    store = self._backend.store
+                    yield asked.encoder.error(watch.expired(store.version, store.version).document())
+                    return
+                try:
+                    yield following.result()
+                except StopAsyncIteration:
+                    return
+        finally:
+            for one in (changed, following):
+                if one is not None:
+                    one.cancel()
 
     def _events(self, request: Request, form: AnswerForm) -> EventEncoder:
         if form.media == PROTOBUF:
