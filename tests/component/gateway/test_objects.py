@@ -457,6 +457,7 @@ async def test_discovery_lists_what_is_served() -> None:
         "storage.k8s.io",
         "discovery.k8s.io",
         "work.karmada.io",
+        "clusterview.open-cluster-management.io",
         "apiextensions.k8s.io",
         "authentication.k8s.io",
         "authorization.k8s.io",

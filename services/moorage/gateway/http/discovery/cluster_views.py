@@ -19,7 +19,7 @@ from moorage.gateway.http.access import Access, user_of
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.messages import answers
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.verbs.reading import Filtered, ReadVerbs
+from moorage.gateway.http.verbs.reading import ReadVerbs, VisibleObjects
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.managed_cluster import ManagedClusterKind
 from moorage.kinds.managed_cluster_set import ManagedClusterSetKind
@@ -89,7 +89,7 @@ class ClusterViews:
             return self._authorizer.sees(user, plural, document["metadata"])
 
         if not rest:
-            filtered = Filtered(sees, lambda: self._authorizer.rules_changed(user))
+            filtered = VisibleObjects(sees, lambda: self._authorizer.rules_changed(user))
             return await self._reading.listed(request, ResourcePath(kind, "", ""), filtered)
         path = ResourcePath(kind, "", rest[0])
         representation = self._backend.representation(request, kind)

@@ -28,7 +28,7 @@ _GONE: Final = 410
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
+class VisibleObjects:
     """What somebody sees of the objects of a kind."""
 
     sees: Predicate
@@ -62,7 +62,7 @@ class ReadVerbs:
         shown = self._backend.present(path)
         return answers.answer(200, representation.one(path.kind, shown), representation.media_type)
 
-    async def listed(self, request: Request, path: ResourcePath, filtered: Filtered | None = None) -> Response:
+    async def listed(self, request: Request, path: ResourcePath, filtered: VisibleObjects | None = None) -> Response:
         """Return a list, or the changes of one if the request is a watch.
 
         Args:
@@ -141,7 +141,7 @@ class ReadVerbs:
         path: ResourcePath,
         options: ListOptions,
         selects: Selector,
-        filtered: Filtered | None,
+        filtered: VisibleObjects | None,
     ) -> Response:
         form = accepted(request, watched_media_of(path.kind), ONE)
         version = resource_version(options.version)
@@ -178,7 +178,7 @@ class ReadVerbs:
         return StreamingResponse(events(), media_type=media)
 
     async def _until_changed(
-        self, events: AsyncIterator[bytes], asked: watch.Watch, filtered: Filtered
+        self, events: AsyncIterator[bytes], asked: watch.Watch, filtered: VisibleObjects
     ) -> AsyncIterator[bytes]:
         """The events of a watch, until others may be seen than before."""
         changed = asyncio.ensure_future(filtered.changed())
