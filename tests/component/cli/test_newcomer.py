@@ -183,3 +183,15 @@ def test_kafka_down_leaves_the_kafka_of_up_alone(run: Run, stopped: list[Path], 
         assert stopped == []
     assert said(run("kafka", "down", "--data-dir", folder))[0] == 0
     assert stopped == [tmp_path]
+
+
+@pytest.mark.parametrize(
+    "line", ["a{n}: &a{n} [{many}]", "a{n}: &a{n} {{<<: [{many}]}}"], ids=["aliases", "merge keys"]
+)
+def test_a_file_that_grows_by_its_aliases_is_refused_at_once(run: Run, tmp_path: Path, line: str) -> None:
+    file = tmp_path / "laughs.yaml"
+    lines = [line.format(n=n, many=", ".join([f"*a{n - 1}"] * 9)) for n in range(1, 12)]
+    file.write_text("\n".join(["a0: &a0 {k: 1}", *lines]))
+    code, out, err = said(run("apply", "-f", str(file)))
+    assert (code, out) == (1, "")
+    assert err.startswith(f"error: {file}, document 1: error parsing YAML: document contains excessive aliasing\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -17,6 +18,9 @@ JSON = "application/json"
 YAML = "application/yaml"
 LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
+)
+MERGES = "a0: &a0 {k0: 1, k1: 2}\n" + "".join(
+    f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 8)}]}}\n" for n in range(1, 12)
 )
 HUGE = b'{"metadata": {"name": "n"}, "spec": {"podCIDR": %s}}'
 
@@ -41,6 +45,8 @@ HUGE = b'{"metadata": {"name": "n"}, "spec": {"podCIDR": %s}}'
         (b'{"metadata": {"name": "n", "labels": {"\\u0000": "a"}}}', JSON),
         (HUGE % b"1", JSON),
         (LAUGHS.encode(), YAML),
+        (MERGES.encode(), YAML),
+        (b"metadata: {name: n, annotations: {a: &a [" + b"x," * 400 + b"]}}\nb: [" + b"*a," * 400 + b"]", YAML),
         (b"a: &a {b: *a}", YAML),
         (b"- " * 5000, YAML),
         (b"!!python/object/apply:os.system [ls]", YAML),
@@ -166,3 +172,32 @@ async def test_many_owners_that_want_to_be_the_controller_get_no_long_answer() -
     assert "Only one reference can have Controller set to true" in answer.json()["message"]
     # The message and the causes show the owners once each, and their quotes are escaped in one of them.
     assert len(answer.content) < 5 * len(json.dumps(owners))
+
+
+@pytest.mark.parametrize("text", [LAUGHS, MERGES], ids=["aliases", "merge keys"])
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+async def test_aliases_that_stand_for_too_much_are_refused_at_once(text: str, method: str) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", "/api/v1/nodes", node())
+    media = "application/yaml" if method == "POST" else "application/apply-patch+yaml"
+    path = "/api/v1/nodes" if method == "POST" else "/api/v1/nodes/n1?fieldManager=m"
+    before = time.process_time()
+    answer = await gateway.http.request(method, path, content=text, headers={"content-type": media})
+    assert time.process_time() - before < 1
+    assert answer.status_code == 400
+    assert "document contains excessive aliasing" in answer.text
+
+
+async def test_a_json_patch_has_at_most_so_many_operations_and_copies() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", "/api/v1/nodes", node())
+    headers = {"content-type": "application/json-patch+json"}
+    many = [{"op": "test", "path": "/kind", "value": "Node"}] * 10_001
+    answer = await gateway.http.patch("/api/v1/nodes/n1", json=many, headers=headers)
+    assert (answer.status_code, answer.json()["reason"]) == (413, "RequestEntityTooLarge")
+    doubling = [
+        {"op": "add", "path": "/metadata/annotations", "value": {"a0": "x" * 1000}},
+        *({"op": "copy", "from": "/metadata", "path": f"/metadata/a{n}"} for n in range(40)),
+    ]
+    answer = await gateway.http.patch("/api/v1/nodes/n1", json=doubling, headers=headers)
+    assert answer.status_code == 422

@@ -72,8 +72,12 @@ def load(file: Path) -> Config:
     """
     import yaml  # noqa: PLC0415 - few commands need it, and it loads slowly
 
+    from moorage.core.apimachinery.yaml_events import check_events  # noqa: PLC0415 - loads yaml
+
     try:
-        found = yaml.safe_load(file.read_text("utf-8"))
+        text = file.read_text("utf-8")
+        check_events(yaml.parse(text))
+        found = yaml.safe_load(text)
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:

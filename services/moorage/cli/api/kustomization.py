@@ -95,7 +95,7 @@ class _Folder:
 
     def _documents(self, path: Path) -> Iterator[Any]:
         try:
-            yield from yaml.load_all(path.read_text("utf-8"), manifests.Loader)
+            yield from manifests.load_all(path.read_text("utf-8"))
         except FileNotFoundError:
             raise CliError(f'the path "{path}" does not exist') from None
         except (OSError, UnicodeDecodeError) as error:
@@ -132,7 +132,10 @@ class _Folder:
         if entry.get("path"):
             changes = list(self._documents(self._folder / str(entry["path"])))
         else:
-            changes = list(yaml.load_all(str(entry.get("patch") or ""), manifests.Loader))
+            try:
+                changes = list(manifests.load_all(str(entry.get("patch") or "")))
+            except yaml.YAMLError as error:
+                raise self._refused(f"a patch that is no YAML ({manifests.problem(error)})") from None
         for change in changes:
             if not isinstance(change, dict):
                 raise self._refused("JSON patches")

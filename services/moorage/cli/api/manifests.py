@@ -12,6 +12,7 @@ import yaml
 
 from moorage.cli.api import kinds
 from moorage.cli.errors import CliError
+from moorage.core.apimachinery.yaml_events import TooLargeYamlError, check_events
 from moorage.kinds.kind import ServedKind
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -19,6 +20,31 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 class Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # chosen once
     """YAML as Kubernetes reads it: a time stays text."""
+
+
+def load_all(text: str) -> Iterator[Any]:
+    """Yield the documents of a text.
+
+    Raises:
+        YAMLError: it is not YAML, is nested too deeply, or grows too much by its aliases.
+    """
+    try:
+        check_events(yaml.parse(text, Loader))
+    except TooLargeYamlError:
+        raise
+    except yaml.YAMLError:
+        pass  # the documents before the one that is wrong are read
+    yield from yaml.load_all(text, Loader)
+
+
+def load(text: str) -> Any:
+    """Return the one document of a text. None if there is none.
+
+    Raises:
+        YAMLError: as `load_all`; or there is more than one document.
+    """
+    check_events(yaml.parse(text, Loader))
+    return yaml.load(text, Loader)  # noqa: S506 - a safe loader that leaves times as they are
 
 
 Loader.yaml_implicit_resolvers = {
@@ -141,7 +167,7 @@ def read_file(file: Path) -> str:
 def _documents(name: str, text: str, bad: list[Refused]) -> Iterator[tuple[int, Any]]:
     """Yield the documents of a text that are not empty. One that is not YAML ends the file."""
     index = 0
-    documents = yaml.load_all(text, Loader)
+    documents = load_all(text)
     while True:
         index += 1
         try:

@@ -160,7 +160,7 @@ def _check_fixed(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
 
 def _read(text: str) -> JsonObject:
     try:
-        found = yaml.load(text, manifests.Loader)  # noqa: S506 - a safe loader that leaves times as they are
+        found = manifests.load(text)
     except (yaml.YAMLError, ValueError) as error:
         raise CliError(f"error parsing YAML: {manifests.problem(error)}") from None
     if not isinstance(found, dict):

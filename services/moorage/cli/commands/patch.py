@@ -93,7 +93,7 @@ def _usual(kind: ServedKind) -> str:
 
 def _read(text: str) -> Any:
     try:
-        found = yaml.load(text, manifests.Loader)  # noqa: S506 - a safe loader that leaves times as they are
+        found = manifests.load(text)
     except yaml.YAMLError as error:
         raise CliError(f"unable to parse {text!r}: {manifests.problem(error)}") from None
     if not isinstance(found, dict | list):

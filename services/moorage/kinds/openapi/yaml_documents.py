@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
 import yaml
 
+from moorage.core.apimachinery.yaml_events import DepthError, check_events
 from moorage.kinds.openapi.json_values import DEEPEST, INTEGERS, TOO_DEEP, ParseError
 
 _Base: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -19,16 +20,18 @@ def read(body: bytes) -> tuple[Any, tuple[str, ...]]:
     """Return the first document of a text, and the keys that occur twice in it, with their lines.
 
     Raises:
-        ParseError: it is not YAML, or is nested too deeply.
+        ParseError: it is not YAML, is nested too deeply, or grows too much by its aliases.
     """
     loader: Any = None
     try:
         # The parser is a loop. What builds the document calls itself for each level, in C, where nothing ends that.
-        _measure_levels(yaml.parse(body, Loader=_Base))
+        check_events(yaml.parse(body, Loader=_Base), DEEPEST, documents=1)
         loader = _Loader(body)
         found = loader.get_data() if loader.check_data() else None
     except ParseError:
         raise
+    except DepthError:
+        raise ParseError(TOO_DEEP) from None
     except yaml.MarkedYAMLError as error:
         at = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise ParseError(f"yaml: {at}{error.problem or error.context}") from None
@@ -110,25 +113,6 @@ def _plain(text: str) -> Any:
     if _DECIMAL.fullmatch(digits) and math.isfinite(exact := float(digits)):
         return exact
     return text
-
-
-def _measure_levels(events: Iterable[Any]) -> None:
-    """Refuse a text whose first document is nested too deeply.
-
-    Raises:
-        ParseError: it is.
-    """
-    depth = 0
-    for event in events:
-        name = type(event).__name__
-        if name in {"MappingStartEvent", "SequenceStartEvent"}:
-            depth += 1
-            if depth > DEEPEST:
-                raise ParseError(TOO_DEEP)
-        elif name in {"MappingEndEvent", "SequenceEndEvent"}:
-            depth -= 1
-        elif name == "DocumentEndEvent":
-            return
 
 
 def _key(value: Any) -> str:
