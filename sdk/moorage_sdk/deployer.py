@@ -150,13 +150,11 @@ class Deployer:
         """What runs, as far as the deployer knows."""
         return [one for found in self._running.values() for one in found]
 
-    # The loop.
-
-    async def run(self) -> None:
-        """Deploy until it is cancelled, or the process is asked to end (SIGTERM). What runs goes on running.
+    def check(self) -> None:
+        """Check that there is a handler for everything that is necessary.
 
         Raises:
-            SdkError: a handler is missing, or Moorage cannot be used at all.
+            SdkError: one is missing.
         """
         for name, handler in (
             ("inventory", self._inventory),
@@ -165,6 +163,16 @@ class Deployer:
         ):
             if handler is None:
                 raise SdkError(f"the deployer has no handler {name}: without it, it cannot keep to the decisions")
+
+    # The loop.
+
+    async def run(self) -> None:
+        """Deploy until it is cancelled, or the process is asked to end (SIGTERM). What runs goes on running.
+
+        Raises:
+            SdkError: a handler is missing, or Moorage cannot be used at all.
+        """
+        self.check()
         me, loop = asyncio.current_task(), asyncio.get_running_loop()
         is_asked_to_end = False
 

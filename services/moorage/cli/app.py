@@ -114,6 +114,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "config": Entry(f"{_COMMANDS}.config", "app", "Show and choose contexts of the kubeconfig.", _LOOK),
     "kubectl": Entry(f"{_COMMANDS}.kubectl", "kubectl", "Run kubectl with the gateway as its server.", _LOOK),
+    "init": Entry(f"{_COMMANDS}.init", "init", "Write a small project for a probe or a deployer of your own.", _RUN),
     "version": Entry(f"{_COMMANDS}.version", "version", "Show the versions of Moorage and its dependencies.", _RUN),
 }
 

@@ -23,6 +23,7 @@ def version(ctx: typer.Context, form: output.FormatOption = output.Format.TABLE)
     found = {
         "moorage": _version("moorage"),
         "moorage-schemas": _version("moorage-schemas"),
+        "moorage-sdk": _version("moorage-sdk"),
         "kafka": _kafka(),
         "aiokafka": _version("aiokafka"),
         "python": platform.python_version(),
