@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +18,14 @@ from tests.architecture.files import ROOT
 from moorage.cli.contract.participants import service_classes
 from moorage.cli.flags import FIELDS
 from moorage.cli.local.services import GATEWAY, QUERY
-from moorage.runtime.environment import variable
+from moorage.runtime.environment import OTHERS, variable
+from moorage.runtime.gateway_identities import GatewayIdentities
 from moorage.runtime.kafka_version import KAFKA_VERSION
+from moorage.runtime.local_certificates import LocalAuthority
 from moorage.runtime.settings import Settings
 
 DOCKERFILE = (ROOT / "ops" / "Dockerfile").read_text("utf-8")
+IDENTITIES = "identities"
 OURS = sorted([*(service.name for service in service_classes()), QUERY, GATEWAY])
 
 
@@ -32,7 +36,7 @@ def compose() -> dict[str, Any]:
 
 
 def test_every_service_has_a_container_of_its_own(compose: dict[str, Any]) -> None:
-    assert sorted(compose["services"]) == sorted([*OURS, "kafka"])
+    assert sorted(compose["services"]) == sorted([*OURS, "kafka", IDENTITIES])
     for service in OURS:
         assert compose["services"][service]["command"] == ["run", service]
 
@@ -55,8 +59,8 @@ def test_every_variable_is_a_setting_with_a_valid_value(compose: dict[str, Any])
     names = {f"MOORAGE_{field.upper()}" for field in Settings.model_fields}
     for service in OURS:
         environment = compose["services"][service]["environment"]
-        assert set(environment) <= names
-        said = {name: value for name, value in environment.items() if value is not None}
+        assert set(environment) <= names | OTHERS
+        said = {name: value for name, value in environment.items() if value is not None and name in names}
         Settings(**{name.removeprefix("MOORAGE_").lower(): value for name, value in said.items()})
 
 
@@ -72,7 +76,10 @@ def test_the_services_find_kafka_at_its_inner_listener(compose: dict[str, Any]) 
     advertised = dict(each.split("://") for each in kafka["KAFKA_ADVERTISED_LISTENERS"].split(","))
     for service in OURS:
         assert compose["services"][service]["environment"]["MOORAGE_BOOTSTRAP_SERVERS"] == advertised["INTERNAL"]
-        assert compose["services"][service]["depends_on"] == {"kafka": {"condition": "service_healthy"}}
+        needed = {"kafka": {"condition": "service_healthy"}}
+        if service in {GATEWAY, QUERY}:
+            needed[IDENTITIES] = {"condition": "service_completed_successfully"}
+        assert compose["services"][service]["depends_on"] == needed
     assert advertised["HOST"] == "localhost:9092"
     assert kafka["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"
     assert f"{kafka['KAFKA_LOG_DIRS']}" in compose["services"]["kafka"]["volumes"][0]
@@ -91,6 +98,8 @@ def test_only_loopback_is_published(compose: dict[str, Any]) -> None:
 
 def test_every_container_is_watched_bounded_and_comes_back(compose: dict[str, Any]) -> None:
     for name, one in compose["services"].items():
+        if name == IDENTITIES:
+            continue
         assert one["restart"] == "unless-stopped", name
         assert one["healthcheck"]["test"][0] == "CMD", name
         assert one["mem_limit"], name
@@ -98,6 +107,29 @@ def test_every_container_is_watched_bounded_and_comes_back(compose: dict[str, An
     for service in OURS:
         port = "8080" if service == GATEWAY else compose["services"][service]["environment"]["MOORAGE_HTTP_PORT"]
         assert f":{port}/readyz" in compose["services"][service]["healthcheck"]["test"][-1]
+
+
+def test_what_others_reach_asks_who_they_are(compose: dict[str, Any]) -> None:
+    """The files are those that `moorage identities` makes in the volume, with names that others can be sent to."""
+    maker = compose["services"][IDENTITIES]
+    assert maker["command"] == ["identities", "--name", GATEWAY]
+    state = re.search(r"MOORAGE_STATE_DIR=(\S+)", DOCKERFILE)
+    assert state is not None
+    made = GatewayIdentities.in_state(Path(state[1]))
+    assert maker["volumes"] == [f"identities:{made.folder}"]
+    assert str(made.folder) in DOCKERFILE, "the volume belongs to the user of the image"
+    gateway, query = compose["services"][GATEWAY], compose["services"][QUERY]
+    for one in (gateway, query):
+        assert one["volumes"] == [f"identities:{made.folder}:ro"]
+        assert one["environment"]["MOORAGE_SERVICE_ACCOUNT_SIGNING_KEY_FILE"] == str(made.signing_key)
+    said = gateway["environment"]
+    assert said["MOORAGE_TOKEN_AUTH_FILE"] == str(made.tokens)
+    assert said["MOORAGE_TOKEN_FILE"] == str(made.admin_token)
+    assert said["MOORAGE_GATEWAY_CA_FILE"] == said["MOORAGE_CA_FILE"] == str(made.authority)
+    local = LocalAuthority(made.folder)
+    assert said["MOORAGE_TLS_CERT_FILE"] == str(local.server_certificate)
+    assert said["MOORAGE_TLS_PRIVATE_KEY_FILE"] == str(local.server_key)
+    assert said["MOORAGE_GATEWAY_ADDRESS"] == f"https://{GATEWAY}:8080"
 
 
 def test_a_container_has_time_to_finish_its_transaction(compose: dict[str, Any]) -> None:
@@ -157,7 +189,7 @@ if _compose_plugin():
         )
         assert done.returncode == 0, done.stderr
         services = json.loads(done.stdout)["services"]
-        assert sorted(services) == sorted([*OURS, "kafka"])
+        assert sorted(services) == sorted([*OURS, "kafka", IDENTITIES])
         environment = {**os.environ, "MOORAGE_FEATURE_GATES": "Failover=true"}
         done = subprocess.run(
             ["docker", "compose", "config", "--format", "json"],

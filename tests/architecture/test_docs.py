@@ -76,6 +76,10 @@ RUN_ELSEWHERE = {
     "make setup": ".ci/run",
     ". .venv/bin/activate": ".ci/run",
     "docker compose up --build --wait": "ops/compose-check",
+    (
+        "docker compose exec -T gateway moorage kubeconfig --server https://127.0.0.1:8080 > kubeconfig"
+    ): "ops/compose-check",
+    "export KUBECONFIG=$PWD/kubeconfig": "ops/compose-check",
 }
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import ssl
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -183,3 +184,45 @@ async def test_up_says_when_kafka_is_not_there(tmp_path: Path) -> None:
     assert done.code == 1
     assert "Kafka at 127.0.0.1:9 does not answer" in done.err
     assert "Traceback" not in done.err
+
+
+async def test_a_secure_gateway_asks_who_calls_and_commands_say_it(
+    broker: Broker, topic_prefix: str, tmp_path: Path
+) -> None:
+    async with started(broker, topic_prefix, tmp_path, "--secure-gateway") as up:
+        running: dict[str, Any] = json.loads(up.run_file.read_text())
+        assert running["server"].startswith("https://127.0.0.1:")
+        folder = tmp_path / "gateway-identities"
+        token = (folder / "admin.token").read_text().strip()
+        assert token not in "".join(up.said) + up.run_file.read_text()
+        alone = {"MOORAGE_STATE_DIR": str(tmp_path), "MOORAGE_BOOTSTRAP_SERVERS": "", "MOORAGE_SERVER": ""}
+        done = await moorage("auth", "whoami", "-o", "json", env=alone)
+        assert json.loads(done.out)["status"]["userInfo"]["username"] == "moorage:admin", done.err
+        trusted = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+        async with httpx.AsyncClient(base_url=running["server"], verify=trusted, trust_env=False) as http:
+            assert (await http.get("/readyz")).status_code == 200
+            assert (await http.get("/api/v1/nodes")).status_code == 403
+            bad = await http.get("/api/v1/nodes", headers={"authorization": "Bearer x"})
+            assert bad.status_code == 401
+        for words in (("create", "serviceaccount", "probe"), ("create", "clusterrolebinding", "p", *BOUND)):
+            assert (await moorage(*words, env=alone)).code == 0, words
+        done = await moorage("create", "token", "probe", "--duration", "20m", env=alone)
+        probe = {**alone, "MOORAGE_TOKEN": done.out.strip()}
+        node = '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}'
+        refused = await moorage("apply", "-f", "-", env=probe, text=node)
+        assert (refused.code, '"system:serviceaccount:default:probe" cannot' in refused.err) == (1, True), refused.err
+        assert (await moorage("apply", "-f", "-", env=alone, text=node)).code == 0
+        reported = await moorage("report", "node/n1", "DiskPressure=True", env=probe)
+        assert (reported.code, reported.out) == (0, "node/n1 reported DiskPressure=True\n"), reported.err
+        explained = await moorage("get", "node", "n1", "--as", "eve", env=alone)
+        assert 'User "eve" cannot get resource "nodes"' in explained.err
+        written = await moorage("kubeconfig", env=alone)
+        config = tmp_path / "config"
+        config.write_text(written.out)
+        elsewhere = {**alone, "MOORAGE_STATE_DIR": str(tmp_path / "other"), "KUBECONFIG": str(config)}
+        assert (await moorage("get", "nodes", "-o", "name", env=elsewhere)).out == "node/n1\n"
+        for log in (tmp_path / "logs").iterdir():
+            assert token not in log.read_text(), "no token is ever logged"
+
+
+BOUND = ("--clusterrole=moorage:probe", "--serviceaccount=default:probe")

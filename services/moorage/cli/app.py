@@ -93,6 +93,12 @@ COMMANDS: dict[str, Entry] = {
     ),
     "up": Entry(f"{_COMMANDS}.up", "up", "Run broker, services and gateway until Ctrl-C.", _RUN),
     "run": Entry(f"{_COMMANDS}.run", "run", "Run one or more services in this process.", _RUN),
+    "identities": Entry(
+        f"{_COMMANDS}.identities",
+        "identities",
+        "Make the identities of a gateway: its administrator's token, its keys and a certificate.",
+        _RUN,
+    ),
     "kafka": Entry(f"{_COMMANDS}.kafka", "app", "Start and stop the embedded Kafka.", _RUN),
     "topics": Entry(f"{_COMMANDS}.topics", "app", "Create or list Moorage's topics.", _RUN),
     "schemas": Entry(
@@ -127,8 +133,26 @@ WITH_SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
 command only, such as the ports it listens on, each with the flag's shorter names."""
 
 
-_ANYWHERE = frozenset({"--server", "--color", "--context"})
+_ANYWHERE = frozenset(
+    {
+        "--server",
+        "--color",
+        "--context",
+        "--token",
+        "--as",
+        "--as-group",
+        "--certificate-authority",
+        "--client-certificate",
+        "--client-key",
+    }
+)
 """Options of the root that may follow the command."""
+
+_OWN = {"eval": frozenset({"--as"})}
+"""The options of commands that mean something else there."""
+
+_SWITCHES = frozenset({"--insecure-skip-tls-verify"})
+"""Those without a value."""
 
 _NAMESPACE = frozenset({"-n", "--namespace"})
 """The option of the commands that may come before the command."""
@@ -191,11 +215,16 @@ class LazyGroup(TyperGroup):
         rest: list[str] = []
         words = iter(args)
         for word in words:
-            before = all(other.startswith("-") for other in rest)  # the command has not come yet
+            command = next((other for other in rest if not other.startswith("-")), "")
+            before = not command
             if word == "--" or (word in _PASSED_ON and before):
                 rest += [word, *words]
+            elif word.partition("=")[0] in _OWN.get(command, ()):
+                rest.append(word)
             elif (word in _NAMESPACE and before) or word in _ANYWHERE:
                 own += [word, *(value for value in [next(words, None)] if value is not None)]
+            elif word in _SWITCHES:
+                own.append(word)
             else:
                 (own if word.partition("=")[0] in _ANYWHERE else rest).append(word)
         with _suggesting():
@@ -268,6 +297,27 @@ def root(
     namespace: Annotated[  # noqa: ARG001 - the default of the command that follows
         str, typer.Option("-n", "--namespace", help="Namespace, if the command that follows names none.")
     ] = "",
+    token: Annotated[  # noqa: ARG001 - as above
+        str, typer.Option(help="A bearer token for the gateway. MOORAGE_TOKEN or MOORAGE_TOKEN_FILE hide it better.")
+    ] = "",
+    as_user: Annotated[  # noqa: ARG001 - as above
+        str, typer.Option("--as", metavar="USER", help="Send requests on behalf of a user.")
+    ] = "",
+    as_group: Annotated[  # noqa: ARG001 - as above
+        list[str] | None, typer.Option("--as-group", metavar="GROUP", help="A group of that user.")
+    ] = None,
+    certificate_authority: Annotated[  # noqa: ARG001 - as above
+        str, typer.Option(metavar="FILE", help="The authorities of the gateway's certificate. [MOORAGE_CA_FILE]")
+    ] = "",
+    client_certificate: Annotated[  # noqa: ARG001 - as above
+        str, typer.Option(metavar="FILE", help="Your certificate. [MOORAGE_CLIENT_CERT_FILE]")
+    ] = "",
+    client_key: Annotated[  # noqa: ARG001 - as above
+        str, typer.Option(metavar="FILE", help="Its key. [MOORAGE_CLIENT_KEY_FILE]")
+    ] = "",
+    insecure_skip_tls_verify: Annotated[  # noqa: ARG001 - as above
+        bool, typer.Option("--insecure-skip-tls-verify", help="Do not check the gateway's certificate.")
+    ] = False,
     version: Annotated[  # noqa: ARG001 - its callback ends the program
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,

@@ -56,7 +56,9 @@ class ServerError(CliError):
     """
 
     def __init__(self, *, status: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> None:
-        if reason == "Invalid":
+        if reason == "Unauthorized":
+            prefix, message = "error: ", "You must be logged in to the server (Unauthorized)"
+        elif reason == "Invalid":
             prefix = "" if message.startswith("The ") else "The "
         else:
             prefix = f"Error from server ({reason}): " if reason else "Error from server: "

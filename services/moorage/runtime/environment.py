@@ -24,7 +24,7 @@ OTHERS: Final = frozenset(
         STATE_DIR,
         "MOORAGE_JAVA",
         "MOORAGE_MAVEN_REPOSITORY",
-        # Read by programs that are built with the SDK.
+        # What commands, and programs that are built with the SDK, show the gateway of who they are.
         "MOORAGE_CA_FILE",
         "MOORAGE_CLIENT_CERT_FILE",
         "MOORAGE_CLIENT_KEY_FILE",

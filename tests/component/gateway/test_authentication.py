@@ -161,7 +161,9 @@ def minutes(number: float) -> dt.timedelta:
 )
 async def test_what_a_token_has_to_say(tmp_path: Path, claims: dict[str, Any], counts: bool) -> None:  # noqa: FBT001 - a column
     issuer, now = Issuer(), dt.datetime.now(dt.UTC)
-    said = {name: now + value if isinstance(value, dt.timedelta) else value for name, value in claims.items()}
+    said: dict[str, Any] = {
+        name: now + value if isinstance(value, dt.timedelta) else value for name, value in claims.items()
+    }
     assert bool(await named_by(oidc(tmp_path, issuer), issuer.token(**said))) is counts
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
+from moorage.cli.api.credentials import NONE, Credentials
 from moorage.cli.api.http import Connections, HttpError, RefusedError, Request, Response, Transport
 from moorage.cli.errors import CliError, ServerError, UnreachableError, warn
 from moorage.kinds.kind import ServedKind
@@ -57,6 +58,7 @@ class Client:
             Moorage, and writes nothing.
         quietly: whether not to say which it is.
         wait: waits for some seconds. The default sleeps.
+        credentials: what is shown to the gateway of who asks.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Client:
         guessed: bool = False,
         quietly: bool = False,
         wait: Callable[[float], None] = time.sleep,
+        credentials: Credentials = NONE,
     ) -> None:
         self.server = server
         self._wait = wait
@@ -77,7 +80,7 @@ class Client:
         self._quietly = quietly
         self._seen_version = ""
         try:
-            self._http = transport or Connections(server, patience=patience)
+            self._http = transport or Connections(server, patience=patience, credentials=credentials)
         except ValueError as error:
             raise UnreachableError(server, f"no valid address: {error}") from None
 

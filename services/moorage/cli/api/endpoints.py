@@ -6,14 +6,15 @@ Finding the gateway loads neither the settings nor Kafka's client, because most 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from moorage.cli.api import kubeconfig, runfile
+from moorage.cli.api import credentials, kubeconfig, runfile
 from moorage.cli.api.client import Client
+from moorage.cli.api.credentials import Credentials
 from moorage.cli.errors import CliError, UsageError
 from moorage.runtime import environment
 
@@ -83,6 +84,28 @@ class Server:
     namespace: str = ""
     """The namespace of the context that names it. Empty if there is none."""
 
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The options of the root command, some of which say what is shown to the gateway."""
+
+    context: kubeconfig.Context | None = field(default=None, repr=False)
+    """The context that names it."""
+
+    def credentials(self) -> Credentials:
+        """Return what is shown to the gateway of who asks.
+
+        Options come first, then the environment, then the context that names the gateway. The gateway of the
+        `moorage up` that runs here is shown its administrator's token.
+
+        Raises:
+            CliError: a file cannot be read.
+        """
+        found = [credentials.of_environment(self.options)]
+        if self.context is not None:
+            found.append(self.context.credentials())
+        elif (running := runfile.read()) is not None and running.server.rstrip("/") == self.address:
+            found.append(_of_administrator())
+        return credentials.first_of(*found)
+
 
 GUESS: Final = "nothing names a server"
 
@@ -99,7 +122,7 @@ def server(ctx: typer.Context) -> Server:
     """
     found = _server(ctx)
     address = found.address if "://" in found.address else f"http://{found.address}"
-    return Server(address.rstrip("/"), found.origin, found.guessed, found.namespace)
+    return replace(found, address=address.rstrip("/"), options=ctx.find_root().params)
 
 
 def _server(ctx: typer.Context) -> Server:
@@ -113,7 +136,8 @@ def _server(ctx: typer.Context) -> Server:
     if not named and (running := runfile.read()):
         return Server(running.server, f"`moorage up`, process {running.pid}")
     if context := kubeconfig.chosen(named):
-        return Server(context.server, f"context {context.name} of {kubeconfig.path()}", namespace=context.namespace)
+        origin = f"context {context.name} of {kubeconfig.path()}"
+        return Server(context.server, origin, namespace=context.namespace, context=context)
     port = _gateway_port()
     local = f"http://127.0.0.1:{port}"
     if environment.text("gateway_port") is not None:
@@ -144,7 +168,26 @@ def connect(ctx: typer.Context, *, patience: float | None = None, quietly: bool 
         quietly: whether not to say that the server is a guess.
     """
     found = server(ctx)
-    return Client(found.address, patience=patience, guessed=found.guessed, quietly=quietly)
+    return Client(
+        found.address,
+        patience=patience,
+        guessed=found.guessed,
+        quietly=quietly,
+        credentials=found.credentials(),
+    )
+
+
+def _of_administrator() -> Credentials:
+    """What the administrator of the gateway shows that runs here. Nothing if this user cannot read it."""
+    from moorage.runtime.gateway_identities import GatewayIdentities  # noqa: PLC0415 - only a gateway here has any
+
+    identities = GatewayIdentities.in_state(environment.state_folder())
+    try:
+        token = identities.admin_token.read_text("ascii").strip()
+    except OSError:
+        return credentials.NONE
+    trusted = identities.authority.read_text("ascii") if identities.authority.exists() else ""
+    return Credentials(token, trusted)
 
 
 def kafka() -> tuple[str, str]:

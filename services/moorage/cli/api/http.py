@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from moorage.cli.api.credentials import NONE, Credentials
+
 CONNECT_SECONDS: Final = 5.0
 """Seconds that a server may take to accept a connection."""
 
@@ -25,6 +27,7 @@ ANSWER_SECONDS: Final = 30.0
 _PORTS: Final = {"http": 80, "https": 443}
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _FIRST_ERROR: Final = 400
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
 class HttpError(Exception):
@@ -114,12 +117,13 @@ class Connections:
     Args:
         server: `http://` or `https://`, a host, and optionally a user, a port, and a path that precedes all paths.
         patience: seconds that a server may be silent, instead of `CONNECT_SECONDS` and `ANSWER_SECONDS`.
+        credentials: what is shown to the server.
 
     Raises:
         ValueError: the address is invalid.
     """
 
-    def __init__(self, server: str, *, patience: float | None = None) -> None:
+    def __init__(self, server: str, *, patience: float | None = None, credentials: Credentials = NONE) -> None:
         parts = urlsplit(server)
         if parts.scheme not in _PORTS or not parts.hostname:
             raise ValueError(f"{server!r} is not http:// or https:// and a host")
@@ -127,6 +131,8 @@ class Connections:
         self._host = parts.hostname
         self._port = parts.port or _PORTS[parts.scheme]
         self._proxy = None if self._host in _LOOPBACK else _proxy(parts.scheme, self._host)
+        self._credentials = credentials
+        self._tls = credentials.tls() if parts.scheme == "https" else None
         self._headers = {"host": parts.netloc.rpartition("@")[2], **_credentials("authorization", parts)}
         self._target = parts.path.rstrip("/")
         if self._proxy is not None and parts.scheme == "http":  # the proxy reads the whole address from each request
@@ -191,12 +197,10 @@ class Connections:
             self._open.clear()
 
     def _connect(self) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self._server.scheme == "https" else http.client.HTTPConnection
         if self._proxy is None:
-            connection = kind(self._host, self._port, timeout=self._connect_seconds)
+            connection = self._connection(self._host, self._port)
         else:
-            port = self._proxy.port or _PORTS[self._proxy.scheme]
-            connection = kind(self._proxy.hostname or "", port, timeout=self._connect_seconds)
+            connection = self._connection(self._proxy.hostname or "", self._proxy.port or _PORTS[self._proxy.scheme])
             if self._server.scheme == "https":
                 connection.set_tunnel(self._host, self._port, _credentials("proxy-authorization", self._proxy))
         connection.connect()
@@ -205,9 +209,20 @@ class Connections:
             self._open.add(connection)
         return connection
 
+    def _connection(self, host: str, port: int) -> http.client.HTTPConnection:
+        if self._tls is not None:
+            return http.client.HTTPSConnection(host, port, timeout=self._connect_seconds, context=self._tls)
+        return http.client.HTTPConnection(host, port, timeout=self._connect_seconds)
+
     def _ask(self, connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
-        headers = {**self._headers, **request.headers}
-        connection.request(request.method, self._target + request.path, request.content, headers)
+        connection.putrequest(request.method, self._target + request.path, skip_host=True)
+        for name, value in {**self._headers, **request.headers}.items():
+            connection.putheader(name, value)
+        for name, value in self._credentials.headers:  # of which some come more than once
+            connection.putheader(name, value)
+        if request.content is not None or request.method in _WITH_BODY:
+            connection.putheader("content-length", str(len(request.content or b"")))
+        connection.endheaders(request.content)
         return connection.getresponse()
 
     def _drop(self, connection: http.client.HTTPConnection | None) -> None:

@@ -6,12 +6,14 @@ context for their own only if its cluster carries it, so a context for a Kuberne
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from moorage.cli.api.credentials import NONE, Credentials, of_entry
 from moorage.cli.errors import CliError
 from moorage.runtime import environment
 
@@ -20,6 +22,8 @@ MARK: Final = "moorage.io/gateway"
 
 NAME: Final = "moorage"
 """The name of the context, the cluster and the user, unless another is given."""
+
+_SHOWN: Final = {"token": "REDACTED", "password": "REDACTED", "client-key-data": "DATA+OMITTED"}
 
 Config = dict[str, Any]
 
@@ -33,6 +37,20 @@ class Context:
     namespace: str
     """Empty if it has none."""
 
+    cluster: Mapping[str, Any] = field(default_factory=dict)
+    """The entry of its cluster."""
+
+    user: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The entry of its user."""
+
+    def credentials(self) -> Credentials:
+        """Return what its user shows.
+
+        Raises:
+            CliError: a file of it cannot be read.
+        """
+        return of_entry(self.cluster, self.user, path().parent)
+
 
 def path() -> Path:
     """Return the file that kubectl reads and writes: the first of `KUBECONFIG`, otherwise `~/.kube/config`."""
@@ -40,15 +58,23 @@ def path() -> Path:
     return Path(named[0]).expanduser() if named else Path.home() / ".kube" / "config"
 
 
-def document(server: str, name: str = NAME, namespace: str = "") -> Config:
-    """Return a kubeconfig for one gateway. It has no credentials, because the gateway asks for none."""
-    cluster = {"server": server, "extensions": [{"name": MARK, "extension": {"provider": MARK}}]}
+def document(server: str, name: str = NAME, namespace: str = "", credentials: Credentials = NONE) -> Config:
+    """Return a kubeconfig for one gateway, with what is shown to it."""
+    cluster: Config = {"server": server, "extensions": [{"name": MARK, "extension": {"provider": MARK}}]}
+    if credentials.ca_data:
+        cluster["certificate-authority-data"] = base64.b64encode(credentials.ca_data.encode()).decode()
+    if credentials.insecure:
+        cluster["insecure-skip-tls-verify"] = True
+    user: Config = {"token": credentials.token} if credentials.token else {}
+    if credentials.cert_file:
+        user["client-certificate"] = str(Path(credentials.cert_file).absolute())
+        user["client-key"] = str(Path(credentials.key_file or credentials.cert_file).absolute())
     context = {"cluster": name, "user": name, **({"namespace": namespace} if namespace else {})}
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": name, "user": {}}],
+        "users": [{"name": name, "user": user}],
         "contexts": [{"name": name, "context": context}],
         "current-context": name,
     }
@@ -109,25 +135,28 @@ def save(file: Path, config: Mapping[str, Any]) -> None:
         raise CliError(f"{file}: cannot be written: {error.strerror}") from None
 
 
-def own_file(server: str, namespace: str = "") -> Path:
+def own_file(server: str, namespace: str = "", credentials: Credentials = NONE) -> Path:
     """Write a kubeconfig for a gateway to the state folder, for kubectl alone, and return its path."""
     file = environment.state_folder() / "kubeconfig"
-    save(file, document(server, namespace=namespace))
+    save(file, document(server, namespace=namespace, credentials=credentials))
     return file
 
 
 def contexts(config: Mapping[str, Any]) -> list[Context]:
     """Return the contexts for gateways of Moorage."""
-    servers = {
-        str(one.get("name")): str((one.get("cluster") or {}).get("server") or "")
+    clusters = {
+        str(one.get("name")): one.get("cluster") or {}
         for one in config.get("clusters") or []
         if any(mark.get("name") == MARK for mark in (one.get("cluster") or {}).get("extensions") or [])
     }
+    users = {str(one.get("name")): one.get("user") or {} for one in config.get("users") or []}
     found = []
     for one in config.get("contexts") or []:
         body = one.get("context") or {}
-        if server := servers.get(str(body.get("cluster"))):
-            found.append(Context(str(one.get("name")), server, str(body.get("namespace") or "")))
+        cluster = clusters.get(str(body.get("cluster"))) or {}
+        if server := str(cluster.get("server") or ""):
+            name, user = str(one.get("name")), users.get(str(body.get("user"))) or {}
+            found.append(Context(name, server, str(body.get("namespace") or ""), cluster, user))
     return found
 
 
@@ -158,3 +187,12 @@ def _mentions_us(file: Path) -> bool:
         return MARK.encode() in file.read_bytes()
     except OSError:
         return False
+
+
+def redacted(config: Config) -> Config:
+    """Return a kubeconfig to look at, without what nobody should read over somebody's shoulder."""
+    users = [
+        {**one, "user": {name: _SHOWN.get(name, value) for name, value in (one.get("user") or {}).items()}}
+        for one in config.get("users") or []
+    ]
+    return {**config, "users": users} if "users" in config else config

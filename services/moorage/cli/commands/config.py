@@ -16,8 +16,8 @@ app = typer.Typer(no_args_is_help=True, help="Show and choose contexts of the ku
 
 @app.command("view")
 def view(ctx: typer.Context) -> None:
-    """Show the kubeconfig, and which server commands use."""
-    output.write(output.to_yaml(kubeconfig.load(kubeconfig.path())))
+    """Show the kubeconfig without its secrets, and which server commands use."""
+    output.write(output.to_yaml(kubeconfig.redacted(kubeconfig.load(kubeconfig.path()))))
     found = endpoints.server(ctx)
     warn(f"Commands use {found.address} ({found.origin}).")
 

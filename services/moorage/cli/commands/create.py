@@ -10,10 +10,12 @@ import typer
 
 from moorage.cli import completion
 from moorage.cli.api import kinds, last_applied, manifests
+from moorage.cli.api.client import object_path
 from moorage.cli.api.endpoints import connect
 from moorage.cli.commands import options
 from moorage.cli.errors import FAILED, CliError, UnreachableError, UsageError, warn
-from moorage.cli.render import printing
+from moorage.cli.render import output, printing
+from moorage.core.apimachinery.durations import seconds_of
 
 app = typer.Typer(invoke_without_command=True, help="Create the objects of files, or one of a kind from its options.")
 
@@ -96,6 +98,65 @@ def namespace(
 ) -> None:
     """Create a namespace."""
     _make(ctx, ("v1", "Namespace"), {"metadata": {"name": name}}, "", options.Writing(form, dry_run))
+
+
+@app.command("serviceaccount")
+@app.command("sa", hidden=True)
+def serviceaccount(
+    ctx: typer.Context,
+    name: _Name,
+    *,
+    namespace: options.Namespace = "default",
+    dry_run: options.DryRun = options.NONE,
+    form: options.FormOption = printing.TABLE,
+) -> None:
+    """Create a service account: the identity of a program."""
+    _make(ctx, ("v1", "ServiceAccount"), {"metadata": {"name": name}}, namespace, options.Writing(form, dry_run))
+
+
+@app.command("token")
+def token(
+    ctx: typer.Context,
+    name: _Name,
+    *,
+    namespace: options.Namespace = "default",
+    audiences: Annotated[
+        list[str] | None, typer.Option("--audience", help="For whom it counts. Repeatable.", show_default=False)
+    ] = None,
+    duration: Annotated[
+        str, typer.Option(help="For how long it counts, such as 24h. At least 10m.", show_default=False)
+    ] = "",
+    bound_kind: Annotated[
+        str, typer.Option("--bound-object-kind", help="Pod, Secret or Node.", show_default=False)
+    ] = "",
+    bound_name: Annotated[
+        str, typer.Option("--bound-object-name", help="What the token ends with.", show_default=False)
+    ] = "",
+    bound_uid: Annotated[str, typer.Option("--bound-object-uid", help="Its uid.", show_default=False)] = "",
+    form: options.FormOption = printing.TABLE,
+) -> None:
+    """Give out a token of a service account, and print it."""
+    spec: dict[str, Any] = {"audiences": audiences} if audiences else {}
+    if duration:
+        seconds = seconds_of(duration)
+        if seconds is None or seconds != int(seconds):
+            raise UsageError(
+                f"--duration: invalid value {duration!r}: must be whole seconds, such as 600s, 24h or 1h30m"
+            )
+        spec["expirationSeconds"] = int(seconds)
+    if bool(bound_kind) is not bool(bound_name):
+        raise UsageError("--bound-object-kind and --bound-object-name must be given together")
+    if bound_kind:
+        bound = {"kind": bound_kind, "apiVersion": "v1", "name": bound_name, "uid": bound_uid}
+        spec["boundObjectRef"] = {key: value for key, value in bound.items() if value}
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    path = object_path(kinds.find("serviceaccount"), namespace, name, "token")
+    with connect(ctx) as client:
+        found = client.post(path, request)
+    if form.is_table:
+        output.line(str((found.get("status") or {}).get("token") or ""))
+    else:
+        output.write(printing.renderer(form)(found))
 
 
 @app.command("configmap")

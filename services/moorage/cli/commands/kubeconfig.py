@@ -40,7 +40,7 @@ def kubeconfig_command(
     chosen = endpoints.server(ctx)
     if chosen.guessed:
         warn(f"Nothing names a server. This is for {chosen.address}.")
-    document = kubeconfig.document(chosen.address, name, namespace)
+    document = kubeconfig.document(chosen.address, name, namespace, chosen.credentials())
     file = into or (kubeconfig.path() if merge else None)
     if file is None:
         output.write(output.to_yaml(document))

@@ -46,7 +46,7 @@ def kubectl(ctx: typer.Context) -> None:
         with endpoints.connect(ctx) as client:
             client.claim(writing=_command(words) not in _READS)
     namespace = str(ctx.find_root().params.get("namespace") or "") or chosen.namespace
-    file = kubeconfig.own_file(chosen.address, namespace)
+    file = kubeconfig.own_file(chosen.address, namespace, chosen.credentials())
     os.environ["KUBECONFIG"] = str(file)
     # Its cache of discovery is kept by address, which the next gateway may have as well.
     os.environ.setdefault("KUBECACHEDIR", str(state_folder() / "kubectl"))

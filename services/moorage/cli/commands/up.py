@@ -44,6 +44,9 @@ def up(
         bool,
         typer.Option("--secure-kafka", help="Let the embedded Kafka ask everybody who they are and what they may do."),
     ] = False,
+    secure_gateway: Annotated[
+        bool, typer.Option("--secure-gateway", help="Serve HTTPS, and ask also those on this machine who they are.")
+    ] = False,
 ) -> None:
     """Run broker, services and gateway until Ctrl-C.
 
@@ -55,6 +58,10 @@ def up(
 
     The settings that change decisions become the fleet's MoorageConfiguration when it is first started. Later, change
     them with `moorage edit moorageconfiguration cluster`.
+
+    Whoever reaches the gateway from this machine is its administrator, unless a setting says how to authenticate. With
+    --secure-gateway it serves HTTPS with a certificate that is made for this machine, and commands show it the
+    administrator's token, which only you can read.
 
     The gateway listens on 127.0.0.1, on the port given by --port. Each service serves its health and metrics on a free
     port of 127.0.0.1. The addresses are printed at the start.
@@ -69,7 +76,8 @@ def up(
     kafka = secured(folder) if secure_kafka else None
     try:
         with runfile.claimed():
-            asyncio.run(_up(settings, folder, kafka, follow=logs, gateways=gateways))
+            work = _up(settings, folder, kafka, follow=logs, gateways=gateways, secure_gateway=secure_gateway)
+            asyncio.run(work)
     except runfile.ClaimedError:
         raise CliError(
             f"{_other(runfile.read())}\nStop it first, or set MOORAGE_STATE_DIR to another folder to run a second one."
@@ -89,13 +97,29 @@ def secured(folder: Path) -> SecureKafka:
     )
 
 
-async def _up(settings: Settings, folder: Path, kafka: SecureKafka | None, *, follow: bool, gateways: int) -> None:
+async def _up(
+    settings: Settings,
+    folder: Path,
+    kafka: SecureKafka | None,
+    *,
+    follow: bool,
+    gateways: int,
+    secure_gateway: bool,
+) -> None:
     console = colors.console()
 
     def say(text: str) -> None:
         console.print(text, markup=False)
 
-    stack = Stack(settings, folder, say, follow=follow, gateways=gateways, secure_kafka=kafka)
+    stack = Stack(
+        settings,
+        folder,
+        say,
+        follow=follow,
+        gateways=gateways,
+        secure_kafka=kafka,
+        secure_gateway=secure_gateway,
+    )
     main_task = asyncio.current_task()
     stopped = asyncio.Event()
     ready = False
@@ -145,14 +169,24 @@ def _greeting(stack: Stack) -> str:
     return (
         f"\nhealth and metrics: {health}\n"
         f"Moorage is up.  gateway {stack.server}   Kafka {stack.bootstrap}   logs {stack.logs}\n"
+        f"{_who(stack)}\n"
         f"Try `moorage apply -f {_fleet()}`, `moorage get nodes`, `moorage watch`. Ctrl-C stops it."
     )
+
+
+def _who(stack: Stack) -> str:
+    """Return who may call the gateway."""
+    if stack.is_open:
+        return (
+            "Whoever reaches it from this machine is its administrator; `moorage up --secure-gateway` asks who calls."
+        )
+    return "It asks who calls. Your commands here show the administrator's token, and `moorage kubeconfig` has it."
 
 
 def _overruled(server: str, settings: Settings) -> str:
     """Return which of the settings of this start do not count, because the fleet's configuration has others."""
     try:
-        with Client(server) as client:
+        with Client(server, credentials=endpoints.Server(server, "here").credentials()) as client:
             found = client.get(kinds.find(CONFIGURATION_KIND), "", CONFIGURATION_NAME)
         fields = overruled(settings, MoorageConfiguration.model_validate(found).spec)
     except (CliError, ValueError):  # the gateway is about to write the first one, or is stopping already

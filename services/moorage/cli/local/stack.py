@@ -21,6 +21,7 @@ from moorage.cli.local.secure_kafka import SecureKafka
 from moorage.cli.local.supervisor import ChildSpec, Launch, Supervisor, launch
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers
 from moorage.runtime.errors import RuntimeFailure
+from moorage.runtime.gateway_identities import GatewayIdentities
 from moorage.runtime.kafka.refusals import REFUSALS
 from moorage.runtime.kafka.security import security
 from moorage.runtime.kafka.topics_admin import ensure_topics
@@ -28,6 +29,7 @@ from moorage.runtime.settings import Settings
 
 _READY = "/readyz"
 _READY_SECONDS = 120.0
+_RENEW_SECONDS = 3_600.0
 _BROKER_BACKOFF_MAX = 30.0
 
 Say = Callable[[str], None]
@@ -43,6 +45,7 @@ class Stack:
         follow: whether the children's logs are printed.
         together: whether all services share one process, which starts faster on a small machine.
         gateways: the number of gateways.
+        secure_gateway: whether the gateway serves HTTPS, and asks also those on this machine who they are.
         launch: starts the process of a child.
         secure_kafka: the identities of the services, if the embedded broker is to ask for them.
     """
@@ -56,6 +59,7 @@ class Stack:
         follow: bool = False,
         together: bool = False,
         gateways: int = 1,
+        secure_gateway: bool = False,
         launch: Launch = launch,
         secure_kafka: SecureKafka | None = None,
     ) -> None:
@@ -65,6 +69,9 @@ class Stack:
         self._follow = follow
         self._together = together
         self._gateways = gateways
+        self._secure_gateway = secure_gateway
+        self._renewing: asyncio.Task[None] | None = None
+        self._identities = GatewayIdentities.in_state(folder)
         self._launch = launch
         self._secure_kafka = secure_kafka
         self._broker: EmbeddedKafka | None = None
@@ -80,6 +87,14 @@ class Stack:
     def embedded(self) -> bool:
         """Whether the broker belongs to this stack."""
         return not self._settings.bootstrap_servers
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everybody on this machine is the gateway's administrator."""
+        settings = self._settings
+        if settings.loopback_admin is not None:
+            return settings.loopback_admin and not self._secure_gateway
+        return not (self._secure_gateway or settings.authenticates)
 
     @property
     def logs(self) -> Path:
@@ -115,6 +130,8 @@ class Stack:
         self._stopping = True
         if self._supervisor is not None:
             await self._supervisor.stop()
+        if self._renewing is not None:
+            self._renewing.cancel()
         if self._broker_task is not None:
             self._broker_task.cancel()
             await asyncio.gather(self._broker_task, return_exceptions=True)
@@ -149,7 +166,11 @@ class Stack:
         settings = settings.model_copy(update={"partitions": partitions})
         self._say(f"{len(counts)} topics with {partitions} partitions ({_took(began)})")
         began = time.monotonic()
-        self.server = f"http://127.0.0.1:{port}"
+        self._identities.ensure()
+        if self._has_own_certificate:
+            self._identities.server_certificate()
+            self._renewing = asyncio.create_task(self._renew(), name="renew the certificate")
+        self.server = f"{self._scheme}://127.0.0.1:{port}"
         self._supervisor = Supervisor(self._specs(settings, port), self._say, follow=self._follow, launch=self._launch)
         await self._supervisor.start()
         await self._supervisor.until_ready(_READY_SECONDS)
@@ -220,6 +241,23 @@ class Stack:
             )
         return specs
 
+    @property
+    def _scheme(self) -> str:
+        return "https" if self._secure_gateway or self._settings.tls_cert_file else "http"
+
+    @property
+    def _has_own_certificate(self) -> bool:
+        return self._secure_gateway and not self._settings.tls_cert_file
+
+    async def _renew(self) -> None:
+        """Replace the gateway's certificate before it ends. The gateway reads it again."""
+        while True:
+            await asyncio.sleep(_RENEW_SECONDS)
+            try:
+                await asyncio.to_thread(self._identities.server_certificate)
+            except (OSError, ValueError) as error:
+                self._say(f"the gateway's certificate cannot be renewed: {error}")
+
     def _log(self, number: int) -> Path:
         return self.logs / f"{services.GATEWAY}-{number + 1}.log"
 
@@ -239,14 +277,24 @@ class Stack:
             **flags.environment(settings),
             **identity,
         }
+        if not settings.service_account_signing_key_file:
+            environment["MOORAGE_SERVICE_ACCOUNT_SIGNING_KEY_FILE"] = str(self._identities.signing_key)
         if gateway_port:
             environment |= {"MOORAGE_GATEWAY_PORT": str(gateway_port), "MOORAGE_QUERY_SERVER": query}
+            environment["MOORAGE_LOOPBACK_ADMIN"] = str(self.is_open).lower()
+            if not settings.token_auth_file:
+                environment["MOORAGE_TOKEN_AUTH_FILE"] = str(self._identities.tokens)
+            if self._has_own_certificate:
+                certificate, key = self._identities.server_certificate()
+                environment["MOORAGE_TLS_CERT_FILE"] = str(certificate)
+                environment["MOORAGE_TLS_PRIVATE_KEY_FILE"] = str(key)
+                environment["MOORAGE_GATEWAY_CA_FILE"] = str(self._identities.authority)
         return ChildSpec(
             name=name,
             arguments=("run", "--with-parent", *group),
             environment=environment,
             log=self.logs / f"{name}.log",
-            ready_url=f"http://127.0.0.1:{gateway_port or port}{_READY}",
+            ready_url=f"{self._scheme if gateway_port else 'http'}://127.0.0.1:{gateway_port or port}{_READY}",
         )
 
 

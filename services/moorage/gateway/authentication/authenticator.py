@@ -49,7 +49,7 @@ class AccountLookup(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class ShownCredentials:
     """What a request shows of who sends it."""
 
     bearer: str | None = None
@@ -105,7 +105,7 @@ class Authenticator:
 
         self._cache = _Cache(clock)
 
-    async def user(self, shown: Credentials) -> User:
+    async def user(self, shown: ShownCredentials) -> User:
         """Return who shows these credentials.
 
         Raises:
@@ -123,7 +123,7 @@ class Authenticator:
             self._metrics.authentications.labels(method, result).inc()
         return found
 
-    async def _user(self, shown: Credentials) -> User:
+    async def _user(self, shown: ShownCredentials) -> User:
         if shown.certificate is not None and shown.certificate.common_name:
             return _authenticated(shown.certificate.user)
         if shown.bearer is not None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from moorage.core.authorization.attributes import Attributes, User
-from moorage.gateway.authentication.authenticator import Authenticator, Credentials
+from moorage.gateway.authentication.authenticator import Authenticator, ShownCredentials
 from moorage.gateway.authentication.certificates import EXTENSION
 from moorage.gateway.authentication.refusals import InvalidCredentialsError, UnknownYetError
 from moorage.gateway.authorization.authorizer import Authorizer
@@ -116,8 +116,8 @@ def forbidden(user: User, asked: Attributes, reason: str = "") -> StatusError:
     )
 
 
-def _credentials(request: Request) -> Credentials:
+def _credentials(request: Request) -> ShownCredentials:
     certificate = request.scope.get("extensions", {}).get(EXTENSION)
     header = request.headers.get("authorization", "")
     bearer = header[len(_BEARER) :].strip() if header[: len(_BEARER)].lower() == _BEARER else None
-    return Credentials(bearer or None, certificate)
+    return ShownCredentials(bearer or None, certificate)
