@@ -8,7 +8,7 @@ import typer
 
 from moorage.cli.api import kinds
 from moorage.cli.api.endpoints import connect
-from moorage.cli.commands import options
+from moorage.cli.commands import options, reconcile_roles
 from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output, printing
 
@@ -87,6 +87,9 @@ def _list(ctx: typer.Context, namespace: str) -> None:
         for rule in status.get("nonResourceRules") or []
     ]
     output.write(output.table(["Resources", "Non-Resource URLs", "Resource Names", "Verbs"], rows))
+
+
+app.command("reconcile")(reconcile_roles.reconcile)
 
 
 @app.command("whoami")

@@ -37,6 +37,16 @@ _Verbs = Annotated[list[str], typer.Option("--verb", help="A verb, such as get. 
 _Resources = Annotated[
     list[str], typer.Option("--resource", help="A resource, such as pods. Repeatable.", show_default=False)
 ]
+_SomeVerbs = Annotated[
+    list[str] | None, typer.Option("--verb", help="A verb, such as get. Repeatable.", show_default=False)
+]
+_SomeResources = Annotated[
+    list[str] | None, typer.Option("--resource", help="A resource, such as pods. Repeatable.", show_default=False)
+]
+_Urls = Annotated[
+    list[str] | None,
+    typer.Option("--non-resource-url", help="A path that is not of objects. Repeatable.", show_default=False),
+]
 _Names = Annotated[
     list[str] | None,
     typer.Option("--resource-name", help="Only objects of these names. Repeatable.", show_default=False),
@@ -279,14 +289,33 @@ def cluster_role(
     ctx: typer.Context,
     name: _Name,
     *,
-    verbs: _Verbs,
-    resources: _Resources,
+    verbs: _SomeVerbs = None,
+    resources: _SomeResources = None,
     names: _Names = None,
+    urls: _Urls = None,
+    aggregation: Annotated[
+        str,
+        typer.Option("--aggregation-rule", help="Labels of the roles that it has the rules of.", show_default=False),
+    ] = "",
     dry_run: options.DryRun = options.NONE,
     form: options.FormOption = printing.TABLE,
 ) -> None:
-    """Create a cluster role with one rule."""
-    body = {"metadata": {"name": name}, "rules": _rules(verbs, resources, names or [])}
+    """Create a cluster role, of one rule or of other roles."""
+    body: dict[str, Any] = {"metadata": {"name": name}}
+    if aggregation:
+        if verbs or resources or names or urls:
+            raise UsageError("aggregation rule must be specified without nonResourceURLs, resources or verbs")
+        labels = dict(_pair(text, "--aggregation-rule") for text in aggregation.split(","))
+        body |= {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": labels}]}, "rules": []}
+    elif not verbs:
+        raise UsageError("at least one verb must be specified")
+    elif not resources and not urls:
+        raise UsageError("one of resource or nonResourceURL must be specified")
+    else:
+        every = [part for verb in verbs for part in verb.split(",")]
+        paths = [part for url in urls or () for part in url.split(",")]
+        of_paths = [{"nonResourceURLs": paths, "verbs": every}] if paths else []
+        body["rules"] = [*_rules(verbs, resources or [], names or []), *of_paths]
     _make(ctx, ("rbac.authorization.k8s.io/v1", "ClusterRole"), body, "", options.Writing(form, dry_run))
 
 

@@ -5,7 +5,7 @@ Source: `k8s.io/component-helpers/auth/rbac/reconciliation`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from moorage.core.apimachinery.unstructured import part
@@ -42,10 +42,15 @@ def reconciled_binding(expected: Mapping[str, Any], present: Mapping[str, Any]) 
     if RoleRef.of(expected.get("roleRef")) != RoleRef.of(present.get("roleRef")):
         return None
     there = present.get("subjects") or []
-    known = {_subject(one) for one in there}
-    missing = [one for one in expected.get("subjects") or () if _subject(one) not in known]
+    missing = missing_subjects(there, expected.get("subjects") or ())
     found = {**present, "metadata": _metadata(expected, present)}
     return {**found, "subjects": [*there, *missing]} if missing else found
+
+
+def missing_subjects(there: Iterable[Mapping[str, Any]], wanted: Iterable[Mapping[str, Any]]) -> list[Document]:
+    """Return the subjects that are wanted and not there."""
+    known = {_subject(one) for one in there}
+    return [dict(one) for one in wanted if _subject(one) not in known]
 
 
 def _metadata(expected: Mapping[str, Any], present: Mapping[str, Any]) -> Document:

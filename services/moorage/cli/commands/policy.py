@@ -1,0 +1,204 @@
+"""`moorage adm policy`: who has which role, named as in OpenShift's `oc adm policy`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import typer
+
+from moorage.cli.api.client import Client
+from moorage.cli.api.endpoints import connect
+from moorage.cli.commands import options
+from moorage.cli.render import output
+from moorage.core.authorization.attributes import ACCOUNT_PREFIX
+from moorage.core.authorization.bindings import CLUSTER_ROLE, GROUP, ROLE, RoleRef
+from moorage.kinds import cluster_role, cluster_role_binding, role, role_binding
+from moorage.kinds.kind import Kind, ServedKind
+
+app = typer.Typer(no_args_is_help=True, help="Give roles to users and groups, and take them away.")
+
+_Role = Annotated[str, typer.Argument(metavar="ROLE", show_default=False)]
+_Whom = Annotated[list[str], typer.Argument(metavar="NAME…", show_default=False)]
+_RoleNamespace = Annotated[
+    str,
+    typer.Option("--role-namespace", help="Bind the Role of this namespace.", show_default=False),
+]
+_USER: Final = "User"
+_GROUP: Final = "Group"
+_ACCOUNT: Final = "ServiceAccount"
+
+Document = dict[str, Any]
+
+
+@app.command("add-cluster-role-to-user")
+def add_cluster_role_to_user(ctx: typer.Context, role_name: _Role, names: _Whom) -> None:
+    """Let users have a ClusterRole everywhere."""
+    _Change(ctx, role_name).add(_USER, names)
+
+
+@app.command("add-cluster-role-to-group")
+def add_cluster_role_to_group(ctx: typer.Context, role_name: _Role, names: _Whom) -> None:
+    """Let groups have a ClusterRole everywhere."""
+    _Change(ctx, role_name).add(_GROUP, names)
+
+
+@app.command("remove-cluster-role-from-user")
+def remove_cluster_role_from_user(ctx: typer.Context, role_name: _Role, names: _Whom) -> None:
+    """Take a ClusterRole that they have everywhere from users."""
+    _Change(ctx, role_name).remove(_USER, names)
+
+
+@app.command("remove-cluster-role-from-group")
+def remove_cluster_role_from_group(ctx: typer.Context, role_name: _Role, names: _Whom) -> None:
+    """Take a ClusterRole that they have everywhere from groups."""
+    _Change(ctx, role_name).remove(_GROUP, names)
+
+
+@app.command("add-role-to-user")
+def add_role_to_user(
+    ctx: typer.Context,
+    role_name: _Role,
+    names: _Whom,
+    *,
+    namespace: options.Namespace = "default",
+    role_namespace: _RoleNamespace = "",
+) -> None:
+    """Let users have a role in a namespace."""
+    _Change(ctx, role_name, namespace, is_role=bool(role_namespace)).add(_USER, names)
+
+
+@app.command("add-role-to-group")
+def add_role_to_group(
+    ctx: typer.Context,
+    role_name: _Role,
+    names: _Whom,
+    *,
+    namespace: options.Namespace = "default",
+    role_namespace: _RoleNamespace = "",
+) -> None:
+    """Let groups have a role in a namespace."""
+    _Change(ctx, role_name, namespace, is_role=bool(role_namespace)).add(_GROUP, names)
+
+
+@app.command("remove-role-from-user")
+def remove_role_from_user(
+    ctx: typer.Context,
+    role_name: _Role,
+    names: _Whom,
+    *,
+    namespace: options.Namespace = "default",
+    role_namespace: _RoleNamespace = "",
+) -> None:
+    """Take a role that they have in a namespace from users."""
+    _Change(ctx, role_name, namespace, is_role=bool(role_namespace)).remove(_USER, names)
+
+
+@app.command("remove-role-from-group")
+def remove_role_from_group(
+    ctx: typer.Context,
+    role_name: _Role,
+    names: _Whom,
+    *,
+    namespace: options.Namespace = "default",
+    role_namespace: _RoleNamespace = "",
+) -> None:
+    """Take a role that they have in a namespace from groups."""
+    _Change(ctx, role_name, namespace, is_role=bool(role_namespace)).remove(_GROUP, names)
+
+
+class _Change:
+    """A change of the bindings of a role.
+
+    Args:
+        ctx: of the command.
+        name: of the role.
+        namespace: of the bindings. Empty for all.
+        is_role: whether it is a Role of the namespace.
+    """
+
+    def __init__(self, ctx: typer.Context, name: str, namespace: str = "", *, is_role: bool = False) -> None:
+        self._ctx = ctx
+        self._namespace = namespace
+        self._ref = RoleRef(ROLE if is_role else CLUSTER_ROLE, name)
+        self._role = _served(role.KIND if is_role else cluster_role.KIND)
+        self._kind = _served(role_binding.KIND if namespace else cluster_role_binding.KIND)
+
+    def add(self, kind: str, names: Sequence[str]) -> None:
+        """Let somebody have the role. It is in one binding more at most."""
+        with connect(self._ctx) as client:
+            client.get(
+                self._role, self._namespace, self._ref.name
+            )  # a binding to a role that is not there gives nothing
+            bound = self._bindings(client)
+            given = [one for binding in bound for one in binding.get("subjects") or ()]
+            missing = [one for one in _subjects(kind, names, self._namespace) if not any(_is(one, g) for g in given)]
+            if missing and bound:
+                self._write(client, bound[0], [*(bound[0].get("subjects") or ()), *missing])
+            elif missing:
+                self._create(client, missing)
+        self._say("added", names)
+
+    def remove(self, kind: str, names: Sequence[str]) -> None:
+        """Take the role from somebody. A binding without subjects goes."""
+        gone = _subjects(kind, names, self._namespace)
+        with connect(self._ctx) as client:
+            for binding in self._bindings(client):
+                there = binding.get("subjects") or []
+                left = [one for one in there if not any(_is(one, other) for other in gone)]
+                if len(left) != len(there):
+                    self._write(client, binding, left)
+        self._say("removed", names)
+
+    def _bindings(self, client: Client) -> list[Document]:
+        """The bindings that give the role there."""
+        found = client.list(self._kind, self._namespace or None).get("items") or []
+        return [one for one in found if RoleRef.of(one.get("roleRef")) == self._ref]
+
+    def _write(self, client: Client, binding: Document, subjects: list[Document]) -> None:
+        name = str(binding["metadata"]["name"])
+        if subjects:
+            head = {"apiVersion": self._kind.api_version, "kind": self._kind.kind}
+            client.replace(self._kind, self._namespace, {**binding, **head, "subjects": subjects})
+        else:
+            client.delete(self._kind, self._namespace, name)
+
+    def _create(self, client: Client, subjects: list[Document]) -> None:
+        taken = {
+            str(one["metadata"]["name"]) for one in client.list(self._kind, self._namespace or None)["items"] or ()
+        }
+        called = itertools.chain((self._ref.name,), (f"{self._ref.name}-{number}" for number in itertools.count()))
+        place = {"namespace": self._namespace} if self._namespace else {}
+        document = {
+            "apiVersion": self._kind.api_version,
+            "kind": self._kind.kind,
+            "metadata": {"name": next(name for name in called if name not in taken), **place},
+            "roleRef": {"apiGroup": GROUP, "kind": self._ref.kind, "name": self._ref.name},
+            "subjects": subjects,
+        }
+        client.create(self._kind, self._namespace, document)
+
+    def _say(self, word: str, names: Sequence[str]) -> None:
+        shown = f'"{names[0]}"' if len(names) == 1 else f"[{' '.join(f'{name!r}' for name in names)}]".replace("'", '"')
+        output.line(f"{self._role.called(self._ref.name)} {word}: {shown}")
+
+
+def _served(kind: Kind[Any]) -> ServedKind:
+    return ServedKind(kind, kind.versions[0])
+
+
+def _subjects(kind: str, names: Sequence[str], namespace: str) -> list[Document]:
+    """The subjects of names. A user may be a service account: `system:serviceaccount:<namespace>:<name>`."""
+    found: list[Document] = []
+    for name in names:
+        place, colon, account = name.removeprefix(ACCOUNT_PREFIX).partition(":")
+        if kind == _USER and name.startswith(ACCOUNT_PREFIX) and colon:
+            found.append({"kind": _ACCOUNT, "namespace": place or namespace, "name": account})
+        else:
+            found.append({"kind": kind, "apiGroup": GROUP, "name": name})
+    return found
+
+
+def _is(one: Document, other: Document) -> bool:
+    return all(one.get(field, "") == other.get(field, "") for field in ("kind", "name", "namespace"))
