@@ -49,6 +49,12 @@ class Metrics:
             ("code",),
             registry=self.registry,
         )
+        self.in_flight = Gauge(
+            "moorage_gateway_requests_in_flight",
+            "Requests that are being answered, without watches",
+            ("kind",),
+            registry=self.registry,
+        )
         self.watches = Gauge("moorage_gateway_watches", "Open watches", registry=self.registry)
         self.ready = Gauge(
             "moorage_gateway_ready", "1 if the gateway is ready for reads and writes", registry=self.registry

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from ipaddress import ip_address
@@ -41,6 +42,9 @@ _log = structlog.get_logger(__name__)
 _FIRST = 5.0  # seconds in which the first configuration is usually written
 _RENEW = 10.0  # seconds between two looks whether the certificate of HTTPS has changed
 _LOOK = 1.0  # seconds between two checks of the age of the tables
+
+_OTHER_FILES = 256
+"""Open files that a gateway needs besides its connections: those to Kafka and to other gateways."""
 
 _IDLE = 90
 """Seconds for which an idle connection stays open, as in Kubernetes. Go's clients close theirs then, so that few
@@ -106,7 +110,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             forwarding=forwarding,
         )
     )
-    async with http_server(app, sock, tls) as server:
+    async with http_server(app, sock, tls, most_connections=_connections(settings)) as server:
         try:
             async with asyncio.TaskGroup() as tasks:
                 partitions = outcomes.partitions = (await ensure_topics(settings))[RESOURCES.short]
@@ -208,12 +212,19 @@ async def _until_closed(server: asyncio.Task[None]) -> None:
 
 @contextlib.asynccontextmanager
 async def http_server(
-    app: object, sock: socket.socket, tls: ServerTls | None = None
+    app: object, sock: socket.socket, tls: ServerTls | None = None, *, most_connections: int = 0
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """Serve HTTP on a socket within the context, or HTTPS with `tls`. The socket is closed at the end."""
+    """Serve HTTP on a socket within the context, or HTTPS with `tls`. The socket is closed at the end.
+
+    Args:
+        app: the application.
+        sock: a listening socket.
+        tls: how HTTPS is served.
+        most_connections: the number of connections that are kept. 0 means any.
+    """
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's type of an application is narrower than Starlette's
-        http=Protocol,
+        http=type("LimitedProtocol", (Protocol,), {"most_connections": most_connections}),
         log_config=None,
         access_log=False,
         lifespan="on",
@@ -238,6 +249,21 @@ async def http_server(
         with contextlib.suppress(asyncio.CancelledError):
             await task
         sock.close()
+
+
+def _connections(settings: Settings) -> int:
+    """The number of connections to keep: as the settings say, and as the limit of open files allows.
+
+    The limit is raised as far as this process may.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or not settings.max_connections:
+        return settings.max_connections
+    wanted = settings.max_connections + _OTHER_FILES
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, min(settings.max_connections, soft - _OTHER_FILES))
 
 
 async def _renewing(tls: ServerTls) -> None:

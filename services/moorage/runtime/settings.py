@@ -150,6 +150,18 @@ class Settings(ServerSettings, KafkaSettings):
     events_kept: int = Field(default=50_000, ge=0)
     """The maximum number of Events that the gateway keeps. The oldest go first."""
 
+    max_requests_in_flight: int = Field(default=400, ge=0)
+    """The number of requests that only read which the gateway answers at a time, without watches. 0 means any."""
+
+    max_mutating_requests_in_flight: int = Field(default=200, ge=0)
+    """The number of requests that write which the gateway answers at a time. 0 means any."""
+
+    max_watches_per_user: int = Field(default=5_000, ge=0)
+    """The number of watches that a user may have at a gateway. 0 means any."""
+
+    max_connections: int = Field(default=10_000, ge=0)
+    """The number of connections that a gateway keeps. Others are closed. 0 means any."""
+
     query_server: str = Field(default="", pattern=r"^(https?://\S+)?$")
     """The query worker's address for the gateway, such as `http://127.0.0.1:8082`. Empty means that there is none."""
 

@@ -18,6 +18,7 @@ from moorage.gateway import server
 from moorage.gateway.http import protocol
 from moorage.gateway.http.messages import bodies
 from moorage.gateway.server import http_server, listen
+from moorage.runtime.settings import Settings
 
 NODES = "/api/v1/nodes"
 PLENTY = 60.0  # seconds within which an answer comes on a busy machine
@@ -69,9 +70,9 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def served(gateway: Fixture) -> AsyncIterator[Served]:
+async def served(gateway: Fixture, *, most_connections: int = 0) -> AsyncIterator[Served]:
     sock = listen("127.0.0.1", 0)
-    async with http_server(gateway.app, sock):
+    async with http_server(gateway.app, sock, most_connections=most_connections):
         found = Served(sock.getsockname()[1])
         await until(found.listens)
         yield found
@@ -181,3 +182,100 @@ async def test_an_idle_connection_ends_after_its_time(monkeypatch: pytest.Monkey
         writer.write(b"GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
         assert b" 200 " in await reader.readline()
         await reader.read()  # until the connection ends, though the client wants to go on
+
+
+def sample(gateway: Fixture, name: str, **labels: str) -> float | None:
+    return gateway.gateway.metrics.registry.get_sample_value(name, labels)
+
+
+async def test_who_does_not_read_an_answer_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer, and its place among the requests in flight, would be held for ever."""
+    monkeypatch.setattr(protocol, "STALLED_SECONDS", 0.3)
+    gateway = Fixture(settings=Settings(max_requests_in_flight=1))
+    for number in range(40):
+        await gateway.ok("POST", NODES, node(f"n{number}", podCIDR="10.0.0.0/24"))
+        annotations = {"text": "x" * 200_000}
+        await gateway.ok("PATCH", f"{NODES}/n{number}", {"metadata": {"annotations": annotations}})
+    async with served(gateway) as server, server.connected(limit=1) as (reader, writer), asyncio.timeout(PLENTY):
+        writer.write(request("GET", NODES))
+        in_flight = "moorage_gateway_requests_in_flight"
+        await until(lambda: sample(gateway, in_flight, kind="reading") == 1)
+        assert b" 429 " in (await server.answer(request("GET", NODES))).splitlines()[0]
+        assert b" 200 " in (await server.answer(request("GET", "/livez"))).splitlines()[0], "it is alive"
+        await until(lambda: sample(gateway, in_flight, kind="reading") == 0)
+        assert (await server.get("/version"))["major"]
+        with contextlib.suppress(ConnectionError):
+            await reader.read()  # what was on its way, and the end
+
+
+async def test_who_reads_slowly_gets_the_whole_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "STALLED_SECONDS", 0.5)
+    gateway = Fixture()
+    await gateway.ok("POST", NODES, node())
+    await gateway.ok("PATCH", f"{NODES}/n1", {"metadata": {"annotations": {"text": "x" * 250_000}}})
+    took = asyncio.get_running_loop().time()
+    async with served(gateway) as server, server.connected(limit=1) as (reader, writer), asyncio.timeout(PLENTY):
+        writer.write(request("GET", f"{NODES}/n1"))
+        got = bytearray()
+        while part := await reader.read(4096):
+            got += part
+            await asyncio.sleep(0.02)  # it is the test's subject that time passes between two reads
+    assert json.loads(got.partition(b"\r\n\r\n")[2])["metadata"]["name"] == "n1"
+    assert asyncio.get_running_loop().time() - took > 2 * protocol.STALLED_SECONDS
+
+
+async def test_requests_in_flight_are_limited_by_what_they_do() -> None:
+    gateway = Fixture(settings=Settings(max_requests_in_flight=2, max_mutating_requests_in_flight=1))
+    gateway.log.open.clear()  # writes wait
+    async with served(gateway) as server, asyncio.timeout(PLENTY):
+        length = of_length(len(BODY))
+        waiting = asyncio.create_task(server.answer(request("POST", NODES, BODY, *length)))
+        await until(lambda: sample(gateway, "moorage_gateway_requests_in_flight", kind="writing") == 1)
+        refused = await server.answer(request("POST", NODES, BODY, *length))
+        head, _, body = refused.partition(b"\r\n\r\n")
+        assert b" 429 " in head.splitlines()[0]
+        assert b"retry-after: 1" in head.lower()
+        assert (json.loads(body)["reason"], json.loads(body)["code"]) == ("TooManyRequests", 429)
+        assert (await server.get(NODES))["kind"] == "NodeList", "reading goes on"
+        gateway.log.open.set()
+        assert b" 201 " in await waiting
+        assert b" 409 " in await server.answer(request("POST", NODES, BODY, *length))
+
+
+async def test_a_thousand_watches_are_no_requests_in_flight_and_a_user_may_have_so_many() -> None:
+    gateway = Fixture(settings=Settings(max_requests_in_flight=1, max_watches_per_user=1_000))
+    async with served(gateway, most_connections=1_100) as server, contextlib.AsyncExitStack() as open_ones:
+        await gateway.ok("POST", NODES, node("n1"))
+        readers = []
+        for _ in range(1_000):
+            reader, writer = await open_ones.enter_async_context(server.connected())
+            writer.write(request("GET", f"{NODES}?watch=1&resourceVersion=0"))
+            readers.append(reader)
+        await until(lambda: sample(gateway, "moorage_gateway_watches") == 1_000)
+        refused = await server.answer(request("GET", f"{NODES}?watch=true"))
+        assert b" 429 " in refused.splitlines()[0]
+        assert b"too many watches: a user may have 1000 at a time" in refused
+        await gateway.ok("POST", NODES, node("n2"))
+        async with asyncio.timeout(PLENTY):
+            for reader in readers:
+                await reader.readuntil(b'"n2"')
+        assert (await server.get(NODES))["kind"] == "NodeList"
+    await until(lambda: sample(gateway, "moorage_gateway_watches") == 0)
+
+
+async def test_connections_are_limited() -> None:
+    async with served(Fixture(), most_connections=3) as server, contextlib.AsyncExitStack() as open_ones:
+        for _ in range(3):
+            _, writer = await open_ones.enter_async_context(server.connected())
+            writer.write(b"GET ")
+        async with asyncio.timeout(PLENTY):
+            with contextlib.suppress(ConnectionError):
+                assert await server.answer(request("GET", "/livez")) == b""
+
+
+async def test_a_url_that_is_too_long_is_refused() -> None:
+    async with served(Fixture()) as server:
+        with contextlib.suppress(ConnectionError):
+            answer = await server.answer(request("GET", f"{NODES}?labelSelector=" + "a,b!=c," * 20_000))
+            assert answer.split(b" ")[1:2] in ([b"400"], []), answer[:100]
+        assert (await server.get(NODES))["kind"] == "NodeList"

@@ -35,6 +35,7 @@ from moorage.gateway.http.discovery import cluster_views, definitions, groups, i
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.forwarding import Forwarding, ForwardingMiddleware
 from moorage.gateway.http.hosts import check_host
+from moorage.gateway.http.limits import InFlightMiddleware, OpenWatches, RequestLimits
 from moorage.gateway.http.messages import answers
 from moorage.gateway.http.messages.negotiation import AnswerForm, form_of_errors
 from moorage.gateway.http.messages.warnings import warn, warnings_of
@@ -179,6 +180,8 @@ def create_app(gateway: Gateway) -> Starlette:
             metrics=gateway.metrics,
             hosts=gateway.hosts,
         )
+    limits = RequestLimits(settings.max_requests_in_flight, settings.max_mutating_requests_in_flight)
+    app.add_middleware(InFlightMiddleware, limits=limits, metrics=gateway.metrics)
     app.state.leading = leading
     app.state.controllers = controllers
     roles = DefaultRoles(gateway.store, writer)
@@ -205,7 +208,10 @@ class _Endpoints:
             "livez": {"ping": _always},
             "readyz": {"ping": _always, "tables": self._tables, "log": self._log},
         }
-        self._backend = Backend(gateway.store, writer, gateway.metrics, gateway.clock, lambda: in_force.gates, access)
+        watches = OpenWatches(gateway.settings.max_watches_per_user)
+        self._backend = Backend(
+            gateway.store, writer, gateway.metrics, gateway.clock, lambda: in_force.gates, access, watches
+        )
         self._api = ResourcesApi(self._backend)
         self._views = cluster_views.ClusterViews(self._backend, access)
 

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway import errors
 from moorage.gateway.http.access import Access
+from moorage.gateway.http.limits import OpenWatches
 from moorage.gateway.http.messages import tables
 from moorage.gateway.http.messages.negotiation import JSON, PROTOBUF, YAML, ObjectView, accepted
 from moorage.gateway.http.messages.representations import Representation
@@ -37,6 +38,7 @@ class Backend:
     clock: Clock
     switches: Callable[[], FeatureGates]
     access: Access
+    watches: OpenWatches
 
     def representation(self, request: Request, kind: ServedKind, views: Iterable[ObjectView] = ONE) -> Representation:
         """Return the form in which a request gets objects of a kind.

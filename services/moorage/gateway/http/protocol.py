@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import ClassVar
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -12,6 +13,11 @@ from moorage.gateway.authentication.certificates import EXTENSION, ClientCertifi
 HEAD_SECONDS = 32.0
 """Seconds within which the line and the headers of a request must come, as in Kubernetes. A client that sends a byte
 now and then would hold a connection for ever."""
+
+
+STALLED_SECONDS = 60.0
+"""Seconds for which a client may take nothing of an answer that waits for it. One that reads slowly goes on; one that
+does not read at all would hold the answer for ever. A watch without changes has nothing that waits."""
 
 
 def _with_certificate(app: ASGIApp, certificate: ClientCertificate) -> ASGIApp:
@@ -25,10 +31,16 @@ def _with_certificate(app: ASGIApp, certificate: ClientCertificate) -> ASGIApp:
 
 
 class Protocol(H11Protocol):
-    """uvicorn's protocol, with a limit of the time that a request takes to begin.
+    """uvicorn's protocol, with limits of the time that a request takes to begin, and that an answer waits to be read.
 
     uvicorn itself limits the time for which nothing comes between two requests.
     """
+
+    most_connections: ClassVar[int] = 0
+    """The number of connections that are kept. 0 means any."""
+
+    _stalled: asyncio.TimerHandle | None = None
+    """Ends the connection, unless the client takes something before."""
 
     _head: asyncio.TimerHandle | None = None
     """Ends the connection, unless a request begins before."""
@@ -36,6 +48,9 @@ class Protocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
+        if 0 < self.most_connections < len(self.connections):
+            transport.abort()
+            return
         # The handshake is over, so the certificate was checked. It is the same for all requests of the connection.
         if (certificate := client_certificate(transport.get_extra_info("ssl_object"))) is not None:
             self.app = _with_certificate(self.app, certificate)
@@ -52,7 +67,48 @@ class Protocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
         self._cancel()
+        self._stop_watching()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """See `asyncio.Protocol`."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """See `asyncio.Protocol`."""
+        self._stop_watching()
+        super().resume_writing()
+
+    def on_response_complete(self) -> None:
+        """See uvicorn."""
+        super().on_response_complete()
+        if self.transport.is_closing():  # which waits until all is sent
+            self._watch()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """See uvicorn."""
+        super().timeout_keep_alive_handler()
+        self._watch()
+
+    def _watch(self) -> None:
+        """End the connection if the client takes nothing of what waits for it."""
+        self._stop_watching()
+        waiting = self.transport.get_write_buffer_size()
+        if waiting:
+            self._stalled = self.loop.call_later(STALLED_SECONDS, self._look, waiting)
+
+    def _stop_watching(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+    def _look(self, waiting: int) -> None:
+        self._stalled = None
+        if self.transport.get_write_buffer_size() < waiting:
+            self._watch()
+        else:
+            self.transport.abort()
 
     @property
     def _answers(self) -> bool:

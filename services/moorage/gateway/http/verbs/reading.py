@@ -169,8 +169,10 @@ class ReadVerbs:
             # A watch has begun once its options are read, so that clients find what ends it among its events.
             return Response(asked.encoder.error(error.document()), media_type=media)
 
+        who = self._backend.watches.check(request)
+
         async def events() -> AsyncIterator[bytes]:
-            with self._backend.metrics.watches.track_inprogress():
+            with self._backend.metrics.watches.track_inprogress(), self._backend.watches.opened(who):
                 found = watch.events(self._backend.store, asked, number, self._events_shared)
                 async for event in found if filtered is None else self._until_changed(found, asked, filtered):
                     yield event
