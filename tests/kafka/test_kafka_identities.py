@@ -23,14 +23,13 @@ from tests.support.waiting import until
 
 from moorage.cli.contract import kafka_roles
 from moorage.runtime import kafka_identities
-from moorage.runtime.embedded.broker_users import scram
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka import acls, clients
 from moorage.runtime.kafka.acls import AclEntry, AclOperation, AclPattern, AclResource
 from moorage.runtime.kafka.fenced_producer import PartitionProducer
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.kafka.refusals import REFUSALS, NotAuthenticatedError, told
-from moorage.runtime.kafka.scram_requests import DescribeScramUsers, SetScramUsers
+from moorage.runtime.kafka.scram_users import set_passwords
 from moorage.runtime.kafka.security import security
 from moorage.runtime.kafka.topics_admin import ensure_topics, try_on
 from moorage.runtime.kafka.worker import Worker
@@ -263,17 +262,8 @@ async def test_a_password_that_is_changed_on_disk_is_used_by_new_connections(kaf
 
 
 async def _set_password(kafka: SecureBroker, role: str, password: str) -> None:
-    """Give a user a password, and wait until the broker knows it."""
-    user = kafka_identities.USERS + role
     async with clients.administration(kafka.settings(ADMIN)) as admin:
-        known = (await admin._send_to_controller(DescribeScramUsers())).iterations[user]
-        wanted = known + 1
-        await admin._send_to_controller(SetScramUsers({user: scram(password, wanted)}))
-
-        async def is_known() -> bool:
-            return bool((await admin._send_to_controller(DescribeScramUsers())).iterations[user] == wanted)
-
-        await until(is_known, 30)
+        await set_passwords(admin, {kafka_identities.USERS + role: password})
 
 
 async def test_a_certificate_says_who_somebody_is(kafka: SecureBroker) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,9 @@ USERS: Final = "moorage-"
 
 ADMIN: Final = "admin"
 """The superuser of the brokers. Only what starts the broker uses it."""
+
+BROKER: Final = "broker"
+"""The brokers themselves."""
 
 _FOLDER: Final = "kafka-identities"
 _BITS: Final = 32
@@ -30,8 +33,13 @@ def password_file(folder: Path, role: str) -> Path:
     return folder / f"{role}.password"
 
 
-def ensure(folder: Path, roles: Iterable[str]) -> dict[str, str]:
-    """Make the passwords that are missing. Only this user can read the folder and the files.
+def ensure(folder: Path, roles: Iterable[str], *, mode: int = 0o600) -> dict[str, str]:
+    """Make the passwords that are missing. Only this user can enter the folder.
+
+    Args:
+        folder: the folder of the passwords.
+        roles: the roles that need one.
+        mode: who else may read the files if they are put elsewhere, such as into a container.
 
     Returns:
         The password of each role.
@@ -41,18 +49,45 @@ def ensure(folder: Path, roles: Iterable[str]) -> dict[str, str]:
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
-    return {role: _password(password_file(folder, role)) for role in roles}
+    return {role: _password(password_file(folder, role), mode) for role in roles}
 
 
-def _password(file: Path) -> str:
+def _password(file: Path, mode: int) -> str:
     try:
         found = file.read_text("ascii").strip()
     except FileNotFoundError:
         found = ""
     if not found:
         found = secrets.token_urlsafe(_BITS)
-        write_whole(file, f"{found}\n".encode(), mode=0o600)
+        write_whole(file, f"{found}\n".encode(), mode=mode)
+    file.chmod(mode)
     return found
+
+
+def login_file(folder: Path) -> Path:
+    """Return the file with which brokers of their own know the first users, and their own."""
+    return folder / "kafka.jaas"
+
+
+def write_login(folder: Path, passwords: Mapping[str, str], *, mode: int = 0o600) -> None:
+    """Write the login configuration (JAAS) of brokers that are not started by Moorage.
+
+    On the listeners `setup` and `controller` it knows two users with a password as it is (PLAIN): the brokers' own, and
+    the administrator, who gives the other users theirs. Everywhere else users have SCRAM.
+
+    Args:
+        folder: the folder of the passwords.
+        passwords: those of `ADMIN` and `BROKER`.
+        mode: as for `ensure`.
+    """
+    login = "org.apache.kafka.common.security"
+    own = f'username="{USERS}{BROKER}" password="{passwords[BROKER]}"'
+    users = " ".join(f'user_{USERS}{role}="{passwords[role]}"' for role in (BROKER, ADMIN))
+    plain = f"  {login}.plain.PlainLoginModule required {own} {users};"
+    scram = f"  {login}.scram.ScramLoginModule required;"
+    sections = {"setup.KafkaServer": plain, "controller.KafkaServer": plain, "KafkaServer": scram}
+    text = "".join(f"{name} {{\n{module}\n}};\n" for name, module in sections.items())
+    write_whole(login_file(folder), text.encode(), mode=mode)
 
 
 def settings_of(folder: Path, role: str) -> dict[str, str]:

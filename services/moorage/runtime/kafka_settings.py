@@ -29,7 +29,8 @@ class KafkaSettings(BaseSettings):
     kafka_sasl_mechanism: Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = Field(
         default="", validate_default=True
     )
-    """How the user is authenticated. `PLAIN` and `OAUTHBEARER` are accepted only with `SASL_SSL`."""
+    """How the user is authenticated. `PLAIN` and `OAUTHBEARER` are accepted only with `SASL_SSL`, or on
+    loopback."""
 
     kafka_username: str = Field(default="", validate_default=True)
     """The user of `PLAIN` and `SCRAM-…`."""
@@ -74,9 +75,10 @@ class KafkaSettings(BaseSettings):
             raise ValueError(f"required with the security protocol {protocol}")
         if value and protocol and not protocol.startswith("SASL_"):
             raise ValueError(f"only with the security protocols SASL_SSL and SASL_PLAINTEXT, not {protocol}")
-        if value in _AS_IT_IS and protocol == "SASL_PLAINTEXT":
+        if value in _AS_IT_IS and protocol == "SASL_PLAINTEXT" and not _is_here(info.data.get("bootstrap_servers", "")):
             raise ValueError(
-                f"only with the security protocol SASL_SSL, because it sends the {_AS_IT_IS[value]} as it is"
+                f"only with the security protocol SASL_SSL, because it sends the {_AS_IT_IS[value]} as it is; "
+                "SASL_PLAINTEXT is accepted only for 127.0.0.1, [::1] and localhost"
             )
         return value
 
@@ -155,6 +157,12 @@ def _only_with_password(value: str, mechanism: str | None) -> str:
     if value and mechanism is not None and mechanism not in _WITH_PASSWORD:
         raise ValueError(f"only with the mechanisms {', '.join(_WITH_PASSWORD)}")
     return value
+
+
+def _is_here(servers: str) -> bool:
+    """Return whether all addresses are on the loopback interface."""
+    hosts = [address.strip().rpartition(":")[0] for address in servers.split(",") if address.strip()]
+    return bool(hosts) and set(hosts) <= {"127.0.0.1", "[::1]", "localhost"}
 
 
 def _only_oauth(value: str, info: ValidationInfo) -> None:

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from moorage.cli.api import runfile
+from moorage.cli.commands import kafka_users
 from moorage.cli.errors import CliError
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, default_data_dir
 from moorage.runtime.embedded import control as embedded
@@ -23,6 +24,9 @@ app = typer.Typer(
     help="Start and stop the embedded Kafka.",
     no_args_is_help=True,
 )
+
+app.command("passwords")(kafka_users.passwords)
+app.command("users")(kafka_users.users)
 
 _out = Console(highlight=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)

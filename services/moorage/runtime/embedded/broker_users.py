@@ -6,25 +6,17 @@ itself, and with which the users are made after each start. All of it is on the 
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import for_code
 
-from moorage.runtime.kafka.scram_requests import DescribeScramUsers, SetScramUsers
+from moorage.runtime.kafka.scram_users import set_passwords
 
 PROTOCOL: Final = "SASL_PLAINTEXT"
 MECHANISM: Final = "SCRAM-SHA-512"
 _BROKER: Final = "moorage-broker"
-_ITERATIONS: Final = 4096
-_KNOWN_WITHIN: Final = 30.0
-_POLL: Final = 0.03
-"""Seconds between two questions whether the broker has learnt of the users. It learns of them within half a second."""
-
 _LOGIN: Final = "org.apache.kafka.common.security"
 
 
@@ -87,27 +79,9 @@ class BrokerUsers:
             KafkaError: the broker does not answer, or refuses.
             TimeoutError: it has not learnt of them in time.
         """
-        # The number tells the broker's answers apart: it has learnt of these passwords when it names it.
-        iterations = _ITERATIONS + secrets.randbelow(_ITERATIONS)
-        made = {name: scram(password, iterations) for name, password in self._users.items()}
         admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, client_id="moorage-users", **self.client())
         try:
             await admin.start()
-            # aiokafka's own method for a request to any broker, which passes it on; it has no public one.
-            answer = await admin._send_to_controller(SetScramUsers(made))  # noqa: SLF001 - as above
-            for user, code, why in answer.users:
-                if code:
-                    raise for_code(code)(f"user {user}: {why or ''}")
-            async with asyncio.timeout(_KNOWN_WITHIN):
-                known: dict[str, int] = {}
-                while any(known.get(user) != iterations for user in made):
-                    await asyncio.sleep(_POLL)
-                    known = (await admin._send_to_controller(DescribeScramUsers())).iterations  # noqa: SLF001 - as above
+            await set_passwords(admin, self._users)
         finally:
             await admin.close()
-
-
-def scram(password: str, iterations: int) -> tuple[int, bytes, bytes]:
-    """Return what a broker stores of a password (RFC 5802): iterations, salt and salted password."""
-    salt = secrets.token_bytes(24)
-    return iterations, salt, hashlib.pbkdf2_hmac("sha512", password.encode(), salt, iterations)
