@@ -82,6 +82,15 @@ async def test_a_set_that_is_declared_again_has_roles_again() -> None:
         assert owner["uid"] == made["metadata"]["uid"]
 
 
+async def test_a_gateway_that_begins_to_lead_makes_those_that_are_missing() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", SETS, {"metadata": {"name": "prod"}})
+    assert await names(gateway) == set()
+    async with gateway.running():
+        await gateway.settled()
+        assert await names(gateway) == {f"{NAME}:admin:prod", f"{NAME}:view:prod"}
+
+
 async def world() -> Fixture:
     """A gateway with a set, and clusters in it and elsewhere."""
     gateway = Fixture()
