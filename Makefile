@@ -89,7 +89,7 @@ kubernetes-schema: ## write the structure of upstream's kinds from its own types
 RECORD ?=
 .PHONY: bench
 bench: $(READY) ## every benchmark; each prints one line of JSON last, and RECORD=1 adds it to bench/history
-	@for b in bench/matching.py bench/stage.py bench/latency.py bench/lateness.py bench/heartbeats.py bench/restore.py \
+	@for b in bench/matching.py bench/permissions.py bench/stage.py bench/latency.py bench/lateness.py bench/heartbeats.py bench/restore.py \
 		bench/evictions.py bench/placement.py bench/ocm.py bench/ocm_change.py bench/ocm_fleet.py bench/simulate.py \
 		bench/timers.py bench/cli.py bench/steps.py \
 		bench/explain.py bench/failover.py bench/scale.py bench/gateway.py; do \

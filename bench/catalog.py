@@ -108,6 +108,17 @@ _ALL: Final = (
         on_kafka=False,
     ),
     Benchmark(
+        "permissions",
+        "the question whether somebody may do something, with 10,000 bindings of roles",
+        "a look-up of the same question in a dictionary",
+        "times as long as the look-up",
+        ("bindings", "users", "namespaces", "questions", "rounds"),
+        {"bindings": 10_000},
+        _single("ratio"),
+        higher=False,
+        on_kafka=False,
+    ),
+    Benchmark(
         "stage",
         "records through condition-ingest",
         "a loop that passes the records on with aiokafka in transactions, at its best batch size",
