@@ -64,9 +64,14 @@ kubectl: $(READY) ## get the kubectls that the tests use: Debian's package, and 
 karmadactl: $(READY) ## get karmadactl, which Go builds in minutes, for its tests
 	@$(BIN)/python ops/kubectl-get --karmadactl
 
+.PHONY: typescript
+typescript: $(READY) ## get the TypeScript compiler that the tests of the examples use, with npm
+	@$(BIN)/python ops/typescript-get
+
 .PHONY: test
 test: check ## every check and every test
 	@$(BIN)/python ops/kubectl-get --best-effort
+	@$(BIN)/python ops/typescript-get --best-effort
 	@$(BIN)/pytest -n auto
 
 .PHONY: test-fast

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 import structlog
 from tests.kubectl import programs
-from tests.support import documents, scheduling
+from tests.support import documents, examples, scheduling
 from tests.support.brokers import Broker, BrokerMissingError, Choice, EmbeddedBroker, choose
 from tests.support.shared_broker import SharedBroker
 from xdist.scheduler import LoadScopeScheduling
@@ -53,6 +53,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"kafka: {note}", yellow=True)
     if not programs.is_complete():
         terminalreporter.write_line(f"kubectl: {programs.told()}", red=True)
+    for language, needs in examples.missing().items():
+        note = f"examples: {needs} MISSING, SO THE DEPLOYER AND THE PROBE IN {language.upper()} DID NOT RUN"
+        terminalreporter.write_line(note, red=True)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -16,7 +16,7 @@ import yaml
 from tests.conftest import RUN
 from tests.support.brokers import Broker
 from tests.support.commands import program
-from tests.support.examples import LANGUAGES, command
+from tests.support.examples import command, languages
 from tests.support.forks import ROOT
 from tests.support.live import Live, running
 from tests.support.waiting import until
@@ -71,7 +71,7 @@ async def phase_of(live: Live, name: str) -> str:
     return str((await live.here("get", "pod", name, "-o", "json")).json["status"]["phase"])
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", languages())
 async def test_a_deployer_keeps_to_the_decisions_through_kills_and_restarts(
     live: Live, tmp_path: Path, language: str
 ) -> None:
@@ -114,7 +114,7 @@ async def _gone(live: Live, name: str) -> bool:
     return name not in {one["metadata"]["name"] for one in listed}
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", languages())
 async def test_a_probe_reports_and_learns_what_does_not_count(live: Live, language: str) -> None:
     name = f"p-{language}"
     await live.here("apply", "-f", "-", text=yaml.dump(node(name)))

@@ -47,7 +47,9 @@ def _sources(folder: str) -> set[str]:
 
 def test_the_wheel_has_the_programs_and_the_examples_and_nothing_else(wheels: Wheels) -> None:
     programs = {one.removeprefix("services/") for one in _sources("services/moorage")}
-    examples = {f"moorage/_{one}" for one in _sources("examples")}
+    others = {name(path) for path in files(".go", ".mod", ".ts", under="examples")}
+    examples = {f"moorage/_{one}" for one in _sources("examples") | others}
+    assert "moorage/_examples/go/deployer/main.go" in examples
     assert "moorage/_examples/fleet/20-nodes.yaml" in examples
     assert _inside(wheels.moorage) == programs | examples
 

@@ -1,0 +1,3 @@
+module example.com/moorage
+
+go 1.22
