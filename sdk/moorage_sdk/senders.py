@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import httpx
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAuthorizationFailedError
 from faststream.kafka import KafkaBroker
 
 from moorage_schemas.dead_letter import DeadLettered
@@ -19,6 +20,8 @@ from moorage_sdk.http import client, retry_after
 from moorage_sdk.kafka import broker
 from moorage_sdk.outbox import Report
 from moorage_sdk.settings import Connection
+
+_log = logging.getLogger(__name__)
 
 BATCH = "application/cloudevents-batch+json"
 _FINAL = range(400, 500)
@@ -120,7 +123,7 @@ class KafkaSender:
     Args:
         connection: Kafka's address and the user.
         source: the source of the reports. Refusals of other sources are passed over.
-        on_refusal: called with each refusal that is read. None reads none.
+        on_refusal: called with each refusal that is read. None reads none, and so does a user who may not read them.
     """
 
     def __init__(
@@ -129,6 +132,7 @@ class KafkaSender:
         self._connection = connection
         self._source = source
         self._on_refusal = on_refusal
+        self._reads_refusals = on_refusal is not None
         self._broker: KafkaBroker | None = None
 
     async def start(self) -> None:
@@ -137,7 +141,7 @@ class KafkaSender:
 
     async def _open(self) -> KafkaBroker:
         opened = broker(self._connection, client_id=self._source)
-        if self._on_refusal is not None:
+        if self._reads_refusals:
 
             @opened.subscriber(
                 DEAD_LETTERS.name(self._connection.topic_prefix),
@@ -153,6 +157,11 @@ class KafkaSender:
         except (KafkaError, OSError) as error:
             with contextlib.suppress(KafkaError, OSError):
                 await opened.stop()
+            if self._reads_refusals and isinstance(error, TopicAuthorizationFailedError):
+                # Whoever may read them sees those of all probes, so a probe usually may not.
+                self._reads_refusals = False
+                _log.warning("refusals are not told, because this user may not read the topic dead-letters of Kafka")
+                return await self._open()
             raise TransportError(f"Kafka does not answer at {self._connection.bootstrap_servers}: {error}") from error
         return opened
 

@@ -59,6 +59,15 @@ async def test_the_demo_shows_the_chain_and_ends_with_0(tmp_path: Path) -> None:
     assert not os.listdir(tmp_path)  # noqa: PTH208 - the demo leaves the user's own state alone
 
 
+@pytest.mark.kafka
+async def test_the_demo_does_not_need_more_than_the_rights_of_each_part(tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "moorage.cli", "demo", "--secure-kafka")
+    done = await program(*command, env={"MOORAGE_STATE_DIR": str(tmp_path)}, seconds=240)
+    assert done.code == 0, done.out + done.err
+    assert "Kafka asks everybody who they are" in done.out
+    assert "every kind of outcome was shown" in done.out
+
+
 SHAPES = (
     (r"\beu-west/eu-west-[abc]\b", "ZONE"),
     (r"\bEvictionPause/\S+", "PAUSE"),

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
 )
+from tests.support.commands import moorage
 from tests.support.secure_broker import ALLOWED_URLS, REAUTHENTICATED_MS, SecureBroker
 from tests.support.waiting import until
 
 from moorage.cli.contract import kafka_roles
 from moorage.runtime import kafka_identities
-from moorage.runtime.errors import RuntimeFailure
+from moorage.runtime.environment import variable
+from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
 from moorage.runtime.kafka import acls, clients
 from moorage.runtime.kafka.acls import AclEntry, AclOperation, AclPattern, AclResource
 from moorage.runtime.kafka.fenced_producer import PartitionProducer
@@ -35,6 +38,9 @@ from moorage.runtime.kafka.topics_admin import ensure_topics, try_on
 from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.settings import Settings
 from moorage.workers import timer
+from moorage_schemas.condition import ConditionReported
+from moorage_schemas.envelope import Meta
+from moorage_schemas.refs import TargetRef
 from moorage_schemas.topics import (
     BINDINGS,
     CONDITION_REPORTS,
@@ -47,6 +53,11 @@ from moorage_schemas.topics import (
     TOPICS,
     Topic,
 )
+from moorage_sdk.errors import Refusal
+from moorage_sdk.outbox import Report
+from moorage_sdk.senders import KafkaSender
+from moorage_sdk.settings import Connection
+from moorage_sdk.sources import KafkaSource, Reset, Targets
 
 pytestmark = pytest.mark.kafka
 
@@ -246,6 +257,21 @@ async def test_a_wrong_password_is_told_at_once(kafka: SecureBroker) -> None:
             pass
 
 
+async def test_a_service_that_is_not_accepted_ends_at_its_start_and_says_why(kafka: SecureBroker) -> None:
+    settings = kafka.settings("timer")
+    environment = {
+        variable(field): value for field, value in kafka_identities.settings_of(kafka.identities, "timer").items()
+    }
+    environment |= {
+        "MOORAGE_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
+        "MOORAGE_KAFKA_PASSWORD_FILE": str(kafka_identities.password_file(kafka.identities, "probe")),
+        "MOORAGE_LOG_FORMAT": "json",
+    }
+    done = await moorage("run", "timer", env=environment)
+    assert done.code == EXIT_FAILED, done.err
+    assert '"problem":"Kafka does not accept User:moorage-timer: Authentication failed' in done.err
+
+
 async def test_a_password_that_is_changed_on_disk_is_used_by_new_connections(kafka: SecureBroker) -> None:
     file = kafka_identities.password_file(kafka.identities, "viewer")
     before = file.read_text()
@@ -334,6 +360,32 @@ async def test_connections_that_the_broker_ends_after_a_while_are_opened_anew(
             await asyncio.sleep(0.05)  # the broker ends a connection only at a request that comes too late
     assert written > 10
     assert len(connections) > 1, "the broker ended no connection, so that nothing was tried"
+
+
+async def test_a_probe_and_a_deployer_of_the_sdk_need_no_more_than_their_roles(
+    kafka: SecureBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    def connection(role: str) -> Connection:
+        settings = kafka.settings(role)
+        identity: dict[str, Any] = kafka_identities.settings_of(kafka.identities, role)
+        return Connection(transport="kafka", bootstrap_servers=settings.bootstrap_servers, **identity)
+
+    refused: list[Refusal] = []
+    sender = KafkaSender(connection("probe"), "probe/mine", refused.append)
+    try:
+        await sender.start()
+        assert "may not read the topic dead-letters" in caplog.text
+        target, now = TargetRef.parse("Node/n1"), datetime.now(UTC)
+        event = ConditionReported(target=target, type="Ready", status="True", observed_time=now)
+        meta = Meta(id="one", source="probe/mine", type=event.event_type, time=now)
+        assert await sender.send([Report(event, meta)]) == []
+    finally:
+        await sender.stop()
+    source = KafkaSource(connection("deployer"), Targets(None), "deployer/mine")
+    try:
+        assert isinstance(await anext(source.read()), Reset)
+    finally:
+        await source.stop()
 
 
 @pytest.fixture(autouse=True)

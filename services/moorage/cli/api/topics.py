@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -87,12 +87,20 @@ class TopicReader:
         prefix: the first part of the topics' names.
         topics: the topics to read.
         since: the time to start from. None means now, and `BEGINNING` the beginning.
+        identity: the settings that say who reads, if they are not those of the environment.
     """
 
     def __init__(
-        self, bootstrap: str, prefix: str, topics: Iterable[Topic] = TOPICS, since: datetime | None = None
+        self,
+        bootstrap: str,
+        prefix: str,
+        topics: Iterable[Topic] = TOPICS,
+        since: datetime | None = None,
+        identity: Mapping[str, str] | None = None,
     ) -> None:
-        self._settings = endpoints.load_settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
+        self._settings = endpoints.load_settings(
+            bootstrap_servers=bootstrap, topic_prefix=prefix, **dict[str, Any](identity or {})
+        )
         self._topics = {topic.name(prefix): topic for topic in topics}
         self._since = since
         self._consumer: AIOKafkaConsumer | None = None

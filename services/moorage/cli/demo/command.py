@@ -17,18 +17,21 @@ from typing import Annotated
 import typer
 
 from moorage.cli import completion
-from moorage.cli.api import endpoints, kinds, manifests, targets
+from moorage.cli.api import endpoints, kinds, manifests, runfile, targets
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.topics import BEGINNING, Seen, TopicReader
 from moorage.cli.commands.apply import apply_all
 from moorage.cli.commands.pause import parse_scope, pause_name
+from moorage.cli.commands.up import secured
+from moorage.cli.contract import kafka_roles
 from moorage.cli.demo.acts import Hold, Outage
 from moorage.cli.demo.claims import SOON, Consequences, spread, whole_story
 from moorage.cli.demo.fleet import expected_pods
 from moorage.cli.demo.show import Show
-from moorage.cli.errors import CliError
+from moorage.cli.errors import CliError, UsageError
 from moorage.cli.local import services
 from moorage.cli.local.examples import examples
+from moorage.cli.local.secure_kafka import SecureKafka
 from moorage.cli.local.stack import Stack
 from moorage.core.apimachinery.unstructured import at
 from moorage.core.conditions.heartbeats import BY_HAND
@@ -36,6 +39,8 @@ from moorage.core.taints.dialects.kubernetes import NOT_READY
 from moorage.core.taints.eviction_verdict import EvictAt, verdict
 from moorage.core.taints.kubectl_syntax import parse_taints
 from moorage.kinds.node import zone_name
+from moorage.runtime import kafka_identities
+from moorage.runtime.environment import variable
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import Meta, to_structured
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
@@ -69,6 +74,10 @@ def demo(
         bool, typer.Option("--attach", help="Use the Moorage that is already running. The demo changes its fleet.")
     ] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data and logs.")] = False,
+    secure_kafka: Annotated[
+        bool,
+        typer.Option("--secure-kafka", help="Let the embedded Kafka ask everybody who they are and what they may do."),
+    ] = False,
 ) -> None:
     """Demonstrate Moorage on an embedded Kafka, in about half a minute.
 
@@ -76,14 +85,18 @@ def demo(
     half a zone fails, and evictions are paused. The demo shows the events from the topics as they happen, and checks
     them. The exit code is 1 if something is not as it should be.
     """
+    if attach and secure_kafka:
+        raise UsageError("--secure-kafka: only without --attach, because the Moorage that runs has its Kafka already")
     found = examples(folder)
     show = Show()
     if attach:
-        asyncio.run(_Demo(found, show, endpoints.gateway(ctx), *endpoints.kafka()).run())
+        running = runfile.read()
+        identities = Path(running.kafka_identities) if running and running.kafka_identities else None
+        asyncio.run(_Demo(found, show, endpoints.gateway(ctx), *endpoints.kafka(), identities).run())
         return
     state = Path(tempfile.mkdtemp(prefix="moorage-demo-"))
     try:
-        asyncio.run(_alone(found, show, state))
+        asyncio.run(_alone(found, show, state, secured(state) if secure_kafka else None))
     finally:
         if keep:
             show.note(f"data and logs: {state}")
@@ -91,7 +104,7 @@ def demo(
             shutil.rmtree(state, ignore_errors=True)
 
 
-async def _alone(found: Path, show: Show, state: Path) -> None:
+async def _alone(found: Path, show: Show, state: Path, kafka: SecureKafka | None) -> None:
     settings = endpoints.load_settings(
         bootstrap_servers="",
         gateway_port=0,
@@ -108,16 +121,29 @@ async def _alone(found: Path, show: Show, state: Path) -> None:
     show.title(f"1. Start: Kafka, {len(services.names())} services, the gateway")
     show.note(f"--node-monitor-period {_MONITOR_PERIOD:g}s instead of 5s; all rates are the defaults")
     try:
-        async with Stack(settings, state, show.note, together=True) as stack:
-            await _Demo(found, show, stack.server, stack.bootstrap, settings.topic_prefix).run()
+        async with Stack(settings, state, show.note, together=True, secure_kafka=kafka) as stack:
+            identities = kafka.folder if kafka else None
+            await _Demo(found, show, stack.server, stack.bootstrap, settings.topic_prefix, identities).run()
     except asyncio.CancelledError:
         raise CliError("stopped before the end", code=130) from None
 
 
 class _Demo:
-    """One run against a Moorage that is ready."""
+    """One run against a Moorage that is ready.
 
-    def __init__(self, folder: Path, show: Show, server: str, bootstrap: str, prefix: str) -> None:
+    Args:
+        folder: the examples.
+        show: writes what happens.
+        server: the gateway's address.
+        bootstrap: Kafka's addresses.
+        prefix: the first part of the topics' names.
+        identities: the passwords of Kafka's users, if it has any.
+    """
+
+    def __init__(  # noqa: PLR0917 - what `endpoints.kafka` returns is unpacked
+        self, folder: Path, show: Show, server: str, bootstrap: str, prefix: str, identities: Path | None = None
+    ) -> None:
+        self._identities = identities
         self._folder = folder
         self._show = show
         self._server = server
@@ -279,7 +305,10 @@ class _Demo:
             str(self._folder / "probe.py"),
             *(f"Node/{node}", "Ready=False", "--reason", "KubeletStopped", "--source", "examples/probe"),
             *("--bootstrap", self._bootstrap, "--prefix", self._prefix),
-            env={name: value for name, value in os.environ.items() if name != "MOORAGE_SERVER"},
+            env={
+                **{name: value for name, value in os.environ.items() if name != "MOORAGE_SERVER"},
+                **{variable(field): value for field, value in self._identity(kafka_roles.PROBE).items()},
+            },
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -288,6 +317,10 @@ class _Demo:
             raise CliError(f"the example probe failed with code {process.returncode}: {err.decode().strip()}")
         identity, when = out.decode().split()[:2]
         return identity, datetime.fromisoformat(when)
+
+    def _identity(self, role: str) -> dict[str, str]:
+        """Return the settings of a user of Kafka, if it has any."""
+        return {} if self._identities is None else kafka_identities.settings_of(self._identities, role)
 
     def _tell(self, took: float, *, whole: bool) -> None:
         self._show.title("6. Summary")
@@ -331,7 +364,8 @@ class _Demo:
     async def _reading(self) -> AsyncIterator[None]:
         """Apply the events of the topics, in the background."""
         # From the beginning, because present bindings may be old.
-        async with TopicReader(self._bootstrap, self._prefix, _TOPICS, BEGINNING) as reader:
+        viewer = self._identity(kafka_roles.VIEWER)
+        async with TopicReader(self._bootstrap, self._prefix, _TOPICS, BEGINNING, viewer) as reader:
             task = asyncio.create_task(self._read(reader))
             try:
                 yield
