@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.flaws import backing, data, network, ties, work
+from tests.conformance.flaws import backing, data, network, roles, ties, work
 from tests.conformance.flaws.common import Document, Starts
 from tests.conformance.patching_plane import VARIABLE, Plane, PlaneMissingError
 
@@ -43,6 +43,7 @@ FAMILIES: dict[str, Starts] = {
     "network": network.STARTS,
     "ties": ties.STARTS,
     "backing": backing.STARTS,
+    "roles": roles.STARTS,
 }
 """The tables of flaws. The answers of each are recorded in a file of its own."""
 

@@ -30,7 +30,7 @@ class ClusterRoleBindingKind(PermissionKind):
         """See `Kind`."""
         from moorage.core.admission.validation.rbac import validate_role_binding
 
-        return validate_role_binding(resource, ("ClusterRole",))
+        return validate_role_binding(resource, ("ClusterRole",), whole=True)
 
     def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
         """See `Kind`."""

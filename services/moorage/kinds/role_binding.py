@@ -30,7 +30,7 @@ class RoleBindingKind(PermissionKind):
         """See `Kind`."""
         from moorage.core.admission.validation.rbac import validate_role_binding
 
-        return validate_role_binding(resource, ("Role", "ClusterRole"))
+        return validate_role_binding(resource, ("Role", "ClusterRole"), whole=False)
 
     def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
         """See `Kind`."""

@@ -55,18 +55,19 @@ def test_rules(rules: Any, paths: list[str]) -> None:
         ("RoleBinding", {"roleRef": {**REF, "kind": "Role"}}, []),
         ("RoleBinding", {"roleRef": {**REF, "apiGroup": "other"}}, ["roleRef.apiGroup"]),
         ("RoleBinding", {"roleRef": {"kind": "Role"}}, ["roleRef.name"]),
-        ("RoleBinding", {"roleRef": "r"}, ["roleRef"]),
+        ("RoleBinding", {"roleRef": "r"}, ["roleRef.kind", "roleRef.name"]),
         ("RoleBinding", {"roleRef": REF, "subjects": ["a"]}, ["subjects[0]"]),
         ("RoleBinding", {"roleRef": REF, "subjects": [{"kind": "User"}]}, ["subjects[0].name"]),
         (
-            "RoleBinding",
+            "ClusterRoleBinding",
             {"roleRef": REF, "subjects": [{"kind": "ServiceAccount", "name": "a"}]},
             ["subjects[0].namespace"],
         ),
+        ("RoleBinding", {"roleRef": REF, "subjects": [{"kind": "ServiceAccount", "name": "a"}]}, []),
         (
             "RoleBinding",
-            {"roleRef": REF, "subjects": [{"kind": "Group", "name": "a", "namespace": "b"}]},
-            ["subjects[0].namespace"],
+            {"roleRef": REF, "subjects": [{"kind": "ServiceAccount", "name": "a", "apiGroup": "b"}]},
+            ["subjects[0].apiGroup"],
         ),
     ],
 )

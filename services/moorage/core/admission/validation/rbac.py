@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from moorage.core.admission.validation.fields import dns_subdomain, label_selector, objects
 from moorage.core.apimachinery import names
-from moorage.core.apimachinery.field_errors import FieldError, forbidden, invalid, not_supported, required
+from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, invalid, not_supported, required
 from moorage_schemas.resources.meta import Resource
 
 _GROUP: Final = "rbac.authorization.k8s.io"
-_SUBJECTS: Final = ("User", "Group", "ServiceAccount")
+_ACCOUNT: Final = "ServiceAccount"
+_SUBJECTS: Final = (_ACCOUNT, "User", "Group")
 
 
 def validate_path_name(name: str, path: str = "metadata.name") -> list[FieldError]:
@@ -22,7 +24,28 @@ def validate_path_name(name: str, path: str = "metadata.name") -> list[FieldErro
 
 def validate_role(role: Resource, *, whole: bool) -> list[FieldError]:
     """Validate a role. `whole` states whether it applies to all namespaces."""
-    return _rules((role.model_extra or {}).get("rules"), "rules", whole=whole)
+    said: Mapping[str, Any] = role.model_extra or {}
+    found = [*_rules(said.get("rules"), "rules", whole=whole), *(_aggregation(said) if whole else ())]
+    return [*(one for one in found if not _is_declared(one)), *filter(_is_declared, found)]
+
+
+def _is_declared(error: FieldError) -> bool:
+    """Whether Kubernetes finds an error by the marks of a type. It tells such ones last."""
+    return error.kind is ErrorKind.REQUIRED and not error.detail and error.path.endswith((".verbs", ".name"))
+
+
+def _aggregation(said: Mapping[str, Any]) -> Iterator[FieldError]:
+    rule = said.get("aggregationRule")
+    if not isinstance(rule, Mapping):
+        return
+    path = "aggregationRule.clusterRoleSelectors"
+    if not rule.get("clusterRoleSelectors"):
+        yield required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
+    for selector, at in objects(rule, "clusterRoleSelectors", path):
+        errors = list(label_selector(selector, at))
+        yield from errors
+        if errors:
+            yield invalid(at, None, "invalid label selector.")
 
 
 def _rules(rules: Any, path: str, *, whole: bool) -> list[FieldError]:
@@ -71,23 +94,28 @@ def _rule(rule: Mapping[str, Any], at: str, *, whole: bool) -> list[FieldError]:
     return errors
 
 
-def validate_role_binding(binding: Resource, roles: Sequence[str]) -> list[FieldError]:
-    """Validate a binding. It may name roles of the kinds `roles`."""
+def validate_role_binding(binding: Resource, roles: Sequence[str], *, whole: bool) -> list[FieldError]:
+    """Validate a binding.
+
+    Args:
+        binding: the binding.
+        roles: the kinds of roles that it may give.
+        whole: whether it applies to all namespaces.
+    """
     said: Mapping[str, Any] = binding.model_extra or {}
     ref = said.get("roleRef")
-    if not isinstance(ref, Mapping):
-        return [required("roleRef")]
+    ref = ref if isinstance(ref, Mapping) else {}
     errors: list[FieldError] = []
     if ref.get("apiGroup") not in {None, "", _GROUP}:
         errors.append(not_supported("roleRef.apiGroup", ref["apiGroup"], (_GROUP,)))
     if ref.get("kind") not in roles:
-        errors.append(not_supported("roleRef.kind", ref.get("kind"), roles))
+        errors.append(not_supported("roleRef.kind", ref.get("kind") or "", roles))
     name = ref.get("name")
     errors += validate_path_name(str(name), "roleRef.name") if name else [required("roleRef.name")]
     subjects = said.get("subjects") or []
     for i, subject in enumerate(subjects if isinstance(subjects, list) else ()):
-        errors += _subject(subject, f"subjects[{i}]")
-    return errors
+        errors += _subject(subject, f"subjects[{i}]", whole=whole)
+    return [*(one for one in errors if not _is_declared(one)), *filter(_is_declared, errors)]
 
 
 def validate_role_binding_update(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
@@ -103,15 +131,20 @@ def _role_ref(binding: Mapping[str, Any]) -> dict[str, str]:
     return {"APIGroup": group or _GROUP, "Kind": kind, "Name": name}
 
 
-def _subject(subject: Any, at: str) -> list[FieldError]:
+def _subject(subject: Any, at: str, *, whole: bool) -> Iterator[FieldError]:
     if not isinstance(subject, Mapping):
-        return [invalid(at, subject, "must be an object")]
-    errors = [] if subject.get("name") else [required(f"{at}.name")]
-    kind = subject.get("kind")
+        yield invalid(at, subject, "must be an object")
+        return
+    kind, name, group = (str(subject.get(field) or "") for field in ("kind", "name", "apiGroup"))
+    if not name:
+        yield required(f"{at}.name")
     if kind not in _SUBJECTS:
-        errors.append(not_supported(f"{at}.kind", kind, _SUBJECTS))
-    elif kind == "ServiceAccount" and not subject.get("namespace"):
-        errors.append(required(f"{at}.namespace"))
-    elif kind != "ServiceAccount" and subject.get("namespace"):
-        errors.append(forbidden(f"{at}.namespace", f"a {kind} has no namespace"))
-    return errors
+        yield not_supported(f"{at}.kind", kind, _SUBJECTS)
+    elif kind == _ACCOUNT:
+        yield from dns_subdomain(name, f"{at}.name") if name else ()
+        if group:
+            yield not_supported(f"{at}.apiGroup", group, ("",))
+        if whole and not subject.get("namespace"):
+            yield required(f"{at}.namespace")
+    elif group not in {"", _GROUP}:
+        yield not_supported(f"{at}.apiGroup", group, (_GROUP,))
