@@ -159,3 +159,12 @@ def test_many_who_ask_are_not_remembered_for_ever() -> None:
     for number in range(10_000):
         assert policy.authorize(User(f"u{number}", ("dev",)), LIST_PODS).allowed
     assert len(policy._remembered) <= 4096
+
+
+def test_those_with_many_bindings_are_remembered_within_limits() -> None:
+    policy = shop()
+    for number in range(3000):
+        bound(policy, f"b{number}", "pods", ("Group", "dev"))
+    for number in range(200):
+        assert policy.authorize(User(f"u{number}", ("dev",)), LIST_PODS).allowed
+    assert sum(map(len, policy._remembered.values())) == policy._size <= 200_000

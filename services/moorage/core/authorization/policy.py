@@ -23,6 +23,7 @@ from moorage.core.authorization.escalation import joined
 from moorage.core.authorization.rules import PolicyRule, RoleRules
 
 _KEPT: Final = 4096  # users, each with a namespace, whose bindings are remembered
+_KEPT_BINDINGS: Final = 200_000  # of all of them together
 
 _NAME: Final = "rbac"  # of this authorizer among those that a kube-apiserver may have; a refusal begins with it
 
@@ -78,6 +79,8 @@ class RbacPolicy:
         """The bindings of a namespace, or of all with an empty text, that name a subject."""
 
         self._remembered: dict[tuple[str, tuple[str, ...], str], tuple[_Grant, ...]] = {}
+        self._size = 0
+        """The number of bindings in it."""
 
     def put_role(self, key: RoleKey, rules: Iterable[PolicyRule]) -> None:
         """Add a role, or replace it."""
@@ -97,7 +100,7 @@ class RbacPolicy:
 
     def remove_binding(self, namespace: str, name: str) -> None:
         """Remove a binding, if it is there."""
-        self._remembered.clear()
+        self._forget()
         key = _BindingKey(namespace, name)
         binding = self._bindings.pop(key, None)
         for subject in binding.named() if binding is not None else ():
@@ -149,14 +152,20 @@ class RbacPolicy:
             raise UnknownRoleError(role)
         return found.rules
 
+    def _forget(self) -> None:
+        self._remembered.clear()
+        self._size = 0
+
     def _grants(self, user: User, namespace: str) -> tuple[_Grant, ...]:
         """The bindings that name a user: those of the whole fleet, then those of the namespace, both by name."""
         place = (user.name, user.groups, namespace)
         found = self._remembered.get(place)
         if found is None:
-            if len(self._remembered) >= _KEPT:
-                self._remembered.clear()
-            found = self._remembered[place] = tuple(self._found(user, namespace))
+            found = tuple(self._found(user, namespace))
+            if len(self._remembered) >= _KEPT or self._size + len(found) > _KEPT_BINDINGS:
+                self._forget()
+            self._remembered[place] = found
+            self._size += len(found)
         return found
 
     def _found(self, user: User, namespace: str) -> Iterator[_Grant]:
