@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import orjson
 import structlog
 
+from moorage.runtime.redaction import redact
 from moorage.runtime.settings import Settings
 from moorage_schemas.envelope import Meta
 
@@ -39,7 +40,8 @@ def configure_logs(settings: Settings, *, stream: TextIO | None = None) -> None:
         if as_json
         else structlog.dev.ConsoleRenderer(colors=out.isatty())
     )
-    errors = [structlog.processors.format_exc_info] if as_json else []
+    # A traceback becomes text here, without the values of variables, so that secrets can be taken out of it.
+    errors: list[Any] = [structlog.processors.format_exc_info, redact]
     structlog.configure(
         processors=[*shared, structlog.stdlib.PositionalArgumentsFormatter(), *errors, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import parse_qs
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -20,6 +20,7 @@ from moorage.core.authorization.attributes import ANONYMOUS
 from moorage.gateway.errors import StatusError
 from moorage.gateway.http.access import OPEN, user_of
 from moorage.gateway.http.messages import answers
+from moorage.gateway.http.messages.options import is_true
 from moorage.gateway.metrics import Metrics
 
 READING: Final = "reading"
@@ -27,7 +28,7 @@ WRITING: Final = "writing"
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _EXEMPT: Final = (*OPEN, "/metrics")
-_TRUE: Final = frozenset({"true", "1", "t", "T", "TRUE", "True", ""})
+_OBJECTS: Final = ("/api/", "/apis/")
 _AGAIN: Final = 1  # seconds after which a client is asked to come again, as in Kubernetes
 
 
@@ -82,14 +83,10 @@ class InFlightMiddleware:
 
 def _is_watch(scope: Scope) -> bool:
     """Whether a request is a watch, which lasts."""
-    if scope["method"] not in _READING:
+    path: str = scope["path"]
+    if scope["method"] not in _READING or not path.startswith(_OBJECTS):
         return False
-    if "/watch/" in scope["path"]:
-        return True
-    query: bytes = scope.get("query_string", b"")
-    if b"watch" not in query:
-        return False
-    return parse_qs(query.decode("latin-1"), keep_blank_values=True).get("watch", ["false"])[0] in _TRUE
+    return "/watch/" in path or is_true(QueryParams(scope.get("query_string", b"")), "watch")
 
 
 class OpenWatches:
