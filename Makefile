@@ -83,8 +83,9 @@ coverage: $(READY) ## how much of the code the tests of test-fast reach; fails b
 	@$(BIN)/pytest -n logical --cov --cov-report=term:skip-covered $(FAST)
 
 .PHONY: schemas
-schemas: $(READY) ## write schemas/generated from the models
+schemas: $(READY) ## write schemas/generated and sdk/generated from the models
 	@$(BIN)/moorage schemas
+	@$(BIN)/python -m moorage_sdk.specification sdk/generated
 
 OPENAPI := services/moorage/kinds/openapi
 .PHONY: kubernetes-schema
