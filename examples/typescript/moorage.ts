@@ -177,7 +177,10 @@ export class Gateway {
           const event = parse(part);
           if (event.name === "reset") [state.last, isPresent] = ["", false];
           if (event.name === "present") isPresent = true;
-          if (event.name) yield event;
+          // Ids are versions, and increase: an event that was there before is passed over.
+          const isOld = isPresent && event.name !== "present" && event.id !== "" && state.last !== ""
+            && Number(event.id) <= Number(state.last);
+          if (event.name && !isOld) yield event;
           if (isPresent && event.id) state.last = event.id;
         }
       }

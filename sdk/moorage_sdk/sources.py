@@ -225,6 +225,8 @@ class HttpSource:
                                 has_reached = True
                                 yield Present()
                         case topic if topic in _MODELS:
+                            if has_reached and _is_old(event.id, self._last):
+                                continue
                             found = json.loads(event.data)
                             value = json.dumps(found["value"]) if found["value"] is not None else None
                             yield parsed(topic, found["key"], value)
@@ -247,6 +249,11 @@ def _has_ended(consumer: Any) -> bool:
     """Whether the fetching task of aiokafka has ended. The consumer then waits forever and raises nothing."""
     task = consumer._fetcher._fetch_task  # noqa: SLF001 - aiokafka has no public way
     return bool(task.done())
+
+
+def _is_old(identity: str, last: str) -> bool:
+    """Whether an event was there before. Ids are versions, and increase."""
+    return identity.isdigit() and last.isdigit() and int(identity) <= int(last)
 
 
 async def _check(answer: httpx.Response) -> None:

@@ -124,6 +124,13 @@ func (g *Gateway) Send(ctx context.Context, reports []Report) ([]Refusal, error)
 	return refused, nil
 }
 
+// isOld tells whether an event was there before. Ids are versions, and increase.
+func isOld(id, last string) bool {
+	number, err := strconv.ParseInt(id, 10, 64)
+	known, other := strconv.ParseInt(last, 10, 64)
+	return err == nil && other == nil && number <= known
+}
+
 // Event is a server-sent event.
 type Event struct{ Name, ID, Data string }
 
@@ -180,7 +187,7 @@ func (g *Gateway) stream(ctx context.Context, targets []string, last *string, ta
 			if event.Name == "present" {
 				isPresent = true
 			}
-			if event.Name != "" {
+			if event.Name != "" && !(isPresent && event.Name != "present" && isOld(event.ID, *last)) {
 				take(event)
 			}
 			if isPresent && event.ID != "" {
