@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,10 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
 )
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 from tests.support.commands import moorage
 from tests.support.secure_broker import ALLOWED_URLS, REAUTHENTICATED_MS, SecureBroker
 from tests.support.waiting import until
@@ -27,6 +32,7 @@ from moorage.cli.contract import kafka_roles
 from moorage.runtime import kafka_identities
 from moorage.runtime.environment import variable
 from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
+from moorage.runtime.health import HttpServer
 from moorage.runtime.kafka import acls, clients
 from moorage.runtime.kafka.acls import AclEntry, AclOperation, AclPattern, AclResource
 from moorage.runtime.kafka.fenced_producer import PartitionProducer
@@ -342,6 +348,38 @@ async def test_a_token_says_who_somebody_is(kafka: SecureBroker, tmp_path: Path)
     file.write_text(kafka.issuer.token("moorage-probe"))
     async with _writing(settings) as producer:
         await _write(producer, CONDITION_REPORTS)
+
+
+async def test_a_token_is_got_by_client_credentials(kafka: SecureBroker, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def give(request: Request) -> JSONResponse:
+        asked.append((await request.body()).decode())
+        if request.headers.get("authorization") != "Basic " + b64encode(b"moorage-probe:secret").decode():
+            return JSONResponse({"error": "invalid_client"}, status_code=401)
+        return JSONResponse({"access_token": kafka.issuer.token("moorage-probe"), "expires_in": 300})
+
+    secret = tmp_path / "secret"
+    secret.write_text("secret\n")
+    server = HttpServer(Starlette(routes=[Route("/token", give, methods=["POST"])]), host="127.0.0.1", port=0)
+    await server.start()
+    try:
+        given: dict[str, Any] = {
+            "kafka_oauth_token_endpoint": f"http://127.0.0.1:{server.port}/token",
+            "kafka_oauth_client_id": "moorage-probe",
+            "kafka_oauth_client_secret_file": str(secret),
+            "kafka_oauth_scope": "kafka",
+        }
+        settings = kafka.over_tls("OAUTHBEARER", **given)
+        assert await _may_write(settings, (CONDITION_REPORTS, TAINTS)) == {"condition-reports": True, "taints": False}
+        assert asked == ["grant_type=client_credentials&scope=kafka"], "one token for all connections"
+        secret.write_text("wrong")
+        other = kafka.over_tls("OAUTHBEARER", **{**given, "kafka_oauth_scope": ""})
+        with pytest.raises(NotAuthenticatedError, match=r"gave no token to moorage-probe: status 401 invalid_client"):
+            async with _writing(other):
+                pass
+    finally:
+        await server.stop()
 
 
 async def test_connections_that_the_broker_ends_after_a_while_are_opened_anew(
