@@ -212,6 +212,24 @@ async def test_the_gateway_itself_and_masters_write_everything() -> None:
     await world.create("clusterroles", role("b", DELETE), user=User("root", ("system:masters",)))
 
 
+async def test_requests_are_guarded_by_their_user() -> None:
+    world = World()
+    await world.has({"verbs": ["create", "patch"], "apiGroups": [RBAC], "resources": ["clusterroles"]})
+    path, headers = f"/apis/{RBAC}/v1/clusterroles", {"impersonate-user": "ann", "impersonate-group": "devs"}
+    refused = await world.gateway.call("POST", path, role("r", DELETE), headers=headers)
+    assert (refused.status_code, refused.json()["message"]) == (403, f'clusterroles.{RBAC} "r" is forbidden: {TOLD}')
+    await world.gateway.ok("POST", path, role("r"), headers=headers)
+    applied = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", **role("r", DELETE)}
+    for media in ("application/merge-patch+json", "application/apply-patch+yaml"):
+        answer = await world.gateway.call(
+            "PATCH",
+            f"{path}/r?fieldManager=x",
+            applied,
+            headers={**headers, "content-type": media},
+        )
+        assert (answer.status_code, TOLD in answer.json()["message"]) == (403, True), media
+
+
 def may(verb: str, resource: str, name: str, group: str = OCM) -> Json:
     return {"verbs": [verb], "apiGroups": [group], "resources": [resource], "resourceNames": [name]}
 
