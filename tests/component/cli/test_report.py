@@ -77,7 +77,7 @@ def test_what_is_wrong_is_said_before_the_server_is_asked(
 
 @pytest.mark.parametrize(
     ("words", "waited"),
-    [((), "5"), (("--timeout", "1500ms"), "1.5"), (("--no-wait",), ""), (("--no-wait", "--timeout", "9s"), "")],
+    [((), "10"), (("--timeout", "1500ms"), "1.5"), (("--no-wait",), ""), (("--no-wait", "--timeout", "9s"), "")],
 )
 def test_it_waits_for_what_becomes_of_the_report(
     gateway: FakeGateway, run: Run, words: tuple[str, ...], waited: str
@@ -111,7 +111,7 @@ def test_a_report_whose_outcome_is_not_known_in_time_is_a_warning(gateway: FakeG
     code, out, err = said(run("report", "node/n1", "Ready=False"))
     assert (code, out) == (0, "node/n1 reported Ready=False\n")
     assert err.startswith(
-        "warning: after 5 s it is not known whether 1 of 1 reports count; is condition-ingest running?"
+        "warning: after 10 s it is not known whether 1 of 1 reports count; is condition-ingest running?"
     )
     assert said(run("report", "node/n1", "Ready=False", "--no-wait")) == (0, "node/n1 reported Ready=False\n", "")
 

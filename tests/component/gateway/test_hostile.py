@@ -201,3 +201,14 @@ async def test_a_json_patch_has_at_most_so_many_operations_and_copies() -> None:
     ]
     answer = await gateway.http.patch("/api/v1/nodes/n1", json=doubling, headers=headers)
     assert answer.status_code == 422
+
+
+@pytest.mark.parametrize("query", ["labelSelector", "fieldSelector"])
+async def test_selectors_have_at_most_so_many_requirements(query: str) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", NODES, node())
+    word = "a!=b" if query == "labelSelector" else "metadata.name!=b"
+    assert len((await gateway.ok("GET", NODES, params={query: ",".join([word] * 1000)}))["items"]) == 1
+    answer = await gateway.http.get(NODES, params={query: ",".join([word] * 1001)})
+    assert answer.status_code == 400
+    assert "the selectors have 1001 requirements: they may have at most 1000" in answer.json()["message"]

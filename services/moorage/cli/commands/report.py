@@ -108,7 +108,7 @@ def report(
     every: Annotated[bool, typer.Option("--all", help="Report it for all targets of the kind.")] = False,
     at: AtOption = "",
     wait: WaitOption = True,
-    timeout: TimeoutOption = "5s",
+    timeout: TimeoutOption = "10s",
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
     """Report conditions of a target, as a probe does, or of a workload on one, as a deployer does.

@@ -26,6 +26,9 @@ _PAIR = re.compile(r"\s*(?P<key>[^\s!=(),]+)\s*(?P<operator>==|=|!=)\s*(?P<value
 _ESCAPED = re.compile(r"\\([\\,=])")
 _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")  # characters that JSON writes as they are
 
+MOST_REQUIREMENTS: Final = 1_000
+"""The number of requirements that the selectors of a request may have. Each is tested for each object."""
+
 _EVERYWHERE: Final = ("metadata.name", "metadata.namespace")
 """The fields that a `fieldSelector` may name for every kind."""
 
@@ -76,6 +79,11 @@ def selector(labels: str, fields: str, kind: Kind[Any] | None = None) -> Selecto
     """
     requirements = label_selectors.parse(labels)
     field_parts = split(fields) if fields.strip() else []
+    if len(requirements) + len(field_parts) > MOST_REQUIREMENTS:
+        raise bad_request(
+            f"the selectors have {len(requirements) + len(field_parts)} requirements: they may have at most "
+            f"{MOST_REQUIREMENTS}"
+        )
     tests = [_label_test(one) for one in requirements]
     known = kind.field_selectors if kind is not None else {}
     if kind is not None and kind.field_aliases:
