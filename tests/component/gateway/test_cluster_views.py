@@ -66,6 +66,21 @@ async def test_lists_have_what_the_caller_may_get() -> None:
         assert (await gateway.call("GET", f"{CLUSTERS}/c2", headers=ANN)).status_code == 403
 
 
+async def test_tables_and_metadata_alone() -> None:
+    async with fleet() as gateway:
+        table = {**ANN, "accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
+        found = await gateway.ok("GET", f"{VIEWS}/managedclusters", headers=table)
+        assert found["kind"] == "Table"
+        assert [row["cells"][0] for row in found["rows"]] == ["c1", "c3"]
+        assert [one["name"] for one in found["columnDefinitions"]][:3] == [
+            "Name",
+            "Hub Accepted",
+            "Managed Cluster URLs",
+        ]
+        partial = {**ANN, "accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}
+        assert (await gateway.ok("GET", f"{VIEWS}/managedclusters/c1", headers=partial))["metadata"]["name"] == "c1"
+
+
 async def test_one_cluster() -> None:
     async with fleet() as gateway:
         found = await gateway.ok("GET", f"{VIEWS}/managedclusters/c1", headers=ANN)
