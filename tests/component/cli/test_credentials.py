@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import ssl
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from tests.component.cli.fake_gateway import FakeGateway, Run, said, status
 from tests.support.certificates import Authority
 from tests.support.identities import written
 
-from moorage.cli.api import kubeconfig
+from moorage.cli.api import kubeconfig, runfile
 from moorage.cli.api.credentials import NONE, Credentials, first_of, of_environment
+from moorage.cli.api.endpoints import Server
 from moorage.cli.errors import CliError
 from moorage.runtime.gateway_identities import GatewayIdentities
 from moorage.runtime.local_certificates import LocalAuthority
@@ -150,3 +152,21 @@ def test_a_certificate_is_renewed_before_it_ends(tmp_path: Path) -> None:
     assert local.certificate.read_bytes() != trusted
     context = ssl.create_default_context(cafile=str(local.certificate))
     assert context.get_ca_certs()
+
+
+def test_the_gateway_that_runs_here_is_shown_its_own_token_and_no_other_gateway_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path))
+    here = "http://127.0.0.1:1"
+    running = runfile.Running(pid=1, server=here, bootstrap="b", topic_prefix="t", started="s")
+    file = written(tmp_path, "admin.token", "secret\n")
+    with runfile.claimed():
+        runfile.write(running)
+        assert Server(here, "here").credentials() == NONE, "its tokens are somebody else's"
+        runfile.write(replace(running, gateway_token_file=file))
+        assert headers(Server(here, "here").credentials()) == {"authorization": "Bearer secret"}
+        assert Server("http://127.0.0.1:2", "another").credentials() == NONE
+        runfile.write(replace(running, gateway_token_file=file, gateway_ca_file=str(tmp_path / "nothing")))
+        assert Server(here, "here").credentials() == NONE, "which this user may not read"
+    assert Server(here, "here").credentials() == NONE, "it has ended"

@@ -297,3 +297,11 @@ async def test_before_the_roles_are_read_only_masters_get_past_them(tmp_path: Pa
     told = (await call(gateway, "b", "GET", "/api/v1/nodes")).json()["message"]
     assert told.endswith("roles and bindings have not been read yet")
     assert (await call(gateway, "root", "GET", "/api/v1/nodes")).status_code == 503
+
+
+async def test_health_is_open_to_everybody_and_nothing_beside_it(tmp_path: Path) -> None:
+    gateway = await gateway_of(tmp_path)
+    for path in ("/healthz", "/livez/ping", "/readyz"):
+        assert (await call(gateway, "", "GET", path)).status_code == 200, path
+    for path in ("/healthzz", "/livez-x/ping", "/metrics"):
+        assert (await call(gateway, "", "GET", path)).status_code == 403, path

@@ -103,7 +103,7 @@ class Server:
         if self.context is not None:
             found.append(self.context.credentials())
         elif (running := runfile.read()) is not None and running.server.rstrip("/") == self.address:
-            found.append(_of_administrator())
+            found.append(_of_administrator(running))
         return credentials.first_of(*found)
 
 
@@ -177,17 +177,18 @@ def connect(ctx: typer.Context, *, patience: float | None = None, quietly: bool 
     )
 
 
-def _of_administrator() -> Credentials:
+def _of_administrator(running: runfile.Running) -> Credentials:
     """What the administrator of the gateway shows that runs here. Nothing if this user cannot read it."""
-    from moorage.runtime.gateway_identities import GatewayIdentities  # noqa: PLC0415 - only a gateway here has any
-
-    identities = GatewayIdentities.in_state(environment.state_folder())
     try:
-        token = identities.admin_token.read_text("ascii").strip()
+        token = _text_in(running.gateway_token_file)
+        trusted = _text_in(running.gateway_ca_file)
     except OSError:
         return credentials.NONE
-    trusted = identities.authority.read_text("ascii") if identities.authority.exists() else ""
     return Credentials(token, trusted)
+
+
+def _text_in(file: str) -> str:
+    return Path(file).read_text("ascii").strip() if file else ""
 
 
 def kafka() -> tuple[str, str]:

@@ -44,6 +44,12 @@ class Running:
     kafka_identities: str = ""
     """The folder with the passwords of Kafka's users. Empty if Kafka does not ask who somebody is."""
 
+    gateway_token_file: str = ""
+    """The file with the token of the gateway's administrator. Empty if the gateway has other tokens."""
+
+    gateway_ca_file: str = ""
+    """The authority of the gateway's certificate. Empty if it is another one, or the gateway serves no HTTPS."""
+
 
 def path(folder: Path | None = None) -> Path:
     """Return the path of the run file. The default folder is the state folder."""

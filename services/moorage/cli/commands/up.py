@@ -161,6 +161,8 @@ def _running(stack: Stack, settings: Settings, kafka: SecureKafka | None) -> run
         started=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         settings=given(settings),
         kafka_identities="" if kafka is None else str(kafka.folder),
+        gateway_token_file=stack.token_file,
+        gateway_ca_file=stack.ca_file,
     )
 
 

@@ -97,6 +97,16 @@ class Stack:
         return not (self._secure_gateway or settings.authenticates)
 
     @property
+    def token_file(self) -> str:
+        """The file with the administrator's token. Empty if the gateway has tokens of somebody else."""
+        return "" if self._settings.token_auth_file else str(self._identities.admin_token)
+
+    @property
+    def ca_file(self) -> str:
+        """The authority of the gateway's certificate. Empty if it was not made here."""
+        return str(self._identities.authority) if self._has_own_certificate else ""
+
+    @property
     def logs(self) -> Path:
         """The folder of the children's logs."""
         return self._folder / "logs"

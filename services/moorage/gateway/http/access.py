@@ -17,7 +17,7 @@ from moorage.gateway.http.refused_requests import RefusedRequests
 from moorage.gateway.http.request_attributes import attributes_of
 
 OPEN: Final = ("/healthz", "/livez", "/readyz")
-"""The paths that are answered to everybody, so that who watches the process needs no credentials."""
+"""How the paths begin that are answered to everybody, so that who watches the process needs no credentials."""
 
 _BEARER: Final = "bearer "
 
@@ -44,7 +44,7 @@ class Access:
                 cannot be said yet.
         """
         path = request.url.path
-        if path.startswith(OPEN):
+        if "/" + path.split("/")[1] in OPEN:
             return
         sender = await self.sender(request)
         asked = attributes_of(request.method, path, request.query_params)
