@@ -21,6 +21,8 @@ class RefusalReason(StrEnum):
     FUTURE_TIME = "FutureTime"
     WRONG_KEY = "WrongKey"
     FORBIDDEN = "Forbidden"
+    UNDELIVERED = "Undelivered"
+    """An event that a webhook has not taken in time. `value` is the name of the webhook."""
 
 
 class DeadLettered(Model):

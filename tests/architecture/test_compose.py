@@ -17,7 +17,7 @@ from tests.architecture.files import ROOT
 
 from moorage.cli.contract.participants import service_classes
 from moorage.cli.flags import FIELDS
-from moorage.cli.local.services import GATEWAY, QUERY
+from moorage.cli.local.services import GATEWAY, QUERY, WEBHOOKS
 from moorage.runtime.environment import OTHERS, variable
 from moorage.runtime.gateway_identities import GatewayIdentities
 from moorage.runtime.kafka_version import KAFKA_VERSION
@@ -26,7 +26,7 @@ from moorage.runtime.settings import Settings
 
 DOCKERFILE = (ROOT / "ops" / "Dockerfile").read_text("utf-8")
 IDENTITIES = "identities"
-OURS = sorted([*(service.name for service in service_classes()), QUERY, GATEWAY])
+OURS = sorted([*(service.name for service in service_classes()), WEBHOOKS, QUERY, GATEWAY])
 
 
 @pytest.fixture(scope="module")

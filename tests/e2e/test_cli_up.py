@@ -21,7 +21,17 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.kafka
 
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
-SERVICES = {"condition-ingest", "taint-manager", "governor", "placement", "eviction", "timer", "gateway", "query"}
+SERVICES = {
+    "condition-ingest",
+    "taint-manager",
+    "governor",
+    "placement",
+    "eviction",
+    "timer",
+    "gateway",
+    "query",
+    "webhooks",
+}
 
 
 async def gone(pids: dict[str, int]) -> bool:

@@ -87,6 +87,7 @@ COMMANDS: dict[str, Entry] = {
     "replay": Entry(
         f"{_COMMANDS}.replay", "replay", "Decide again on recorded input, and compare the results byte for byte.", _LOOK
     ),
+    "webhooks": Entry(f"{_COMMANDS}.webhooks", "app", "Send events again that a webhook has not taken.", _LOOK),
     "eval": Entry(f"{_COMMANDS}.evaluate", "evaluate", "Apply the rules of the core to requests in JSON lines.", _LOOK),
     "demo": Entry(
         "moorage.cli.demo.command", "demo", "Demonstrate Moorage on an embedded Kafka, in about half a minute.", _LOOK

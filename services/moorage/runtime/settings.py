@@ -165,6 +165,13 @@ class Settings(ServerSettings, KafkaSettings):
     query_server: str = Field(default="", pattern=r"^(https?://\S+)?$")
     """The query worker's address for the gateway, such as `http://127.0.0.1:8082`. Empty means that there is none."""
 
+    webhook_secrets_dir: str = ""
+    """The folder with the files that `spec.secretFile` of a Webhook names. Empty means `webhook-secrets` in the folder
+    of the state."""
+
+    webhook_ca_file: str = ""
+    """A PEM file with the authorities of the receivers of webhooks. Empty means those of the system."""
+
     server: str = ""
     """The gateway's address for the CLI. Empty means the one that `moorage up` started, or the current context of
     the kubeconfig."""

@@ -128,6 +128,7 @@ with claimed(folder):
 def test_services_are_found_by_their_folders() -> None:
     assert services.names() == ["condition-ingest", "eviction", "governor", "placement", "taint-manager", "timer"]
     assert services.check(["all", "timer", "gateway", "taint_manager"]) == [*services.names(), "gateway"]
+    assert services.check(["webhooks", "query"]) == ["webhooks", "query"]
     assert services.check(["query", "timer"]) == ["query", "timer"], "it decides nothing, so `all` does not name it"
 
 

@@ -126,8 +126,8 @@ def test_asyncapi_operations_are_the_services(asyncapi: dict[str, Any]) -> None:
             assert operations[f"{service.name}.sends.{topic.short}"]["action"] == "send"
     for operation in operations.values():
         assert operation["channel"]["$ref"].removeprefix("#/channels/") in asyncapi["channels"]
-    assert [one.name for one in participants()][-2:] == ["query", "gateway"]
-    assert len(participants()) == len(list(service_classes())) + 2
+    assert [one.name for one in participants()][-3:] == ["webhooks", "query", "gateway"]
+    assert len(participants()) == len(list(service_classes())) + 3
     assert not any(name.startswith("query.sends.") for name in operations)
 
 

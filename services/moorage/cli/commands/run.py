@@ -34,8 +34,8 @@ def run(
         list[str],
         typer.Argument(
             metavar="SERVICE…",
-            help="condition-ingest, taint-manager, governor, placement, eviction, timer (`all` for these six); query; "
-            "gateway.",
+            help="condition-ingest, taint-manager, governor, placement, eviction, timer (`all` for these six); "
+            "webhooks; query; gateway.",
             show_default=False,
             autocompletion=completion.services,
         ),
@@ -75,8 +75,11 @@ def _end_with_parent() -> None:
 def _run(chosen: list[str], settings: Settings) -> int:
     configure_logs(settings)
     # The runtime creates it, because it asks Kafka for the number of partitions.
-    made = [partial(services.make, name) for name in chosen if name not in {services.QUERY, services.GATEWAY}]
+    others = {services.WEBHOOKS, services.QUERY, services.GATEWAY}
+    made = [partial(services.make, name) for name in chosen if name not in others]
     beside, routes = _query(settings) if services.QUERY in chosen else ([], [])
+    if services.WEBHOOKS in chosen:
+        beside = [*beside, _webhooks()]
     log = structlog.get_logger(__name__)
     for name, nearest in environment.unknown().items():
         log.warning("environment.unknown", variable=name, nearest=nearest)
@@ -118,6 +121,13 @@ def _query(settings: Settings) -> tuple[list[MemberMaker], list[Route]]:
     except RuntimeFailure as error:
         raise CliError(str(error)) from None
     return [endpoint.make], endpoint.routes
+
+
+def _webhooks() -> MemberMaker:
+    """What makes the webhook worker."""
+    from moorage.webhooks.worker import WebhookWorker  # noqa: PLC0415 - only loaded if it is run
+
+    return WebhookWorker
 
 
 async def _ended(gateway: asyncio.Task[None]) -> int:

@@ -36,7 +36,8 @@ def acls(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[ROLE]…", help="Services, query, gateway, probe, deployer, operator, viewer. [default: all]"
+            metavar="[ROLE]…",
+            help="Services, webhooks, query, gateway, probe, deployer, operator, viewer. [default: all]",
         ),
     ] = None,
     form: Annotated[

@@ -1,8 +1,8 @@
 """What each part of a fleet may do in Kafka, and no more, as the services' classes and the table of topics tell it.
 
-A role is a service, the gateway, the query worker, or one of those outside: probes, deployers, and people at a command
-line. Each role has a principal of its own. Kafka's own administrators are not among them: they are superusers of the
-brokers, or have rights that only they are given.
+A role is a service, the gateway, the query worker, the webhook worker, or one of those outside: probes, deployers, and
+people at a command line. Each role has a principal of its own. Kafka's own administrators are not among them: they are
+superusers of the brokers, or have rights that only they are given.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class KafkaRole:
 
 
 def roles() -> tuple[KafkaRole, ...]:
-    """Return every role: the services, the query worker, the gateway, and those outside."""
+    """Return every role: the services, the webhook and query workers, the gateway, and those outside."""
     return (*map(_of, participants()), *_OUTSIDE)
 
 
@@ -116,7 +116,7 @@ def _of(service: Participant) -> KafkaRole:
         summary=service.summary.removeprefix(f"{service.name}: "),
         reads=tuple(topic for topic in TOPICS if topic in read),
         writes=service.sends,
-        groups=(service.name,) if service.writes_in_transactions else (),
+        groups=service.groups or ((service.name,) if service.writes_in_transactions else ()),
         group_offsets=service.looks_up,
         transactional_ids=(ids,) if service.writes_in_transactions else (),
         runs=True,

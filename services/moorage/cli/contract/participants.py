@@ -13,7 +13,8 @@ from moorage.query import chain_index
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
 from moorage.simulation.explain import grounds
-from moorage_schemas.topics import CONDITION_REPORTS, DEAD_LETTERS, JOURNAL, OBJECTS, TOPICS, Topic
+from moorage.webhooks import deliveries
+from moorage_schemas.topics import CONDITION_REPORTS, DEAD_LETTERS, JOURNAL, OBJECTS, RESOURCES, TOPICS, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,13 @@ class Participant:
     writes_in_transactions: bool = True
     """Whether it has transactional ids."""
 
+    groups: tuple[str, ...] = ()
+    """Its consumer groups, if they are others than the one of its name. A `*` at the end matches any ending."""
+
 
 def participants() -> tuple[Participant, ...]:
-    """Return every service by name, followed by the query worker and the gateway."""
-    return (*(_participant(service) for service in service_classes()), _query(), _gateway())
+    """Return every service by name, followed by the webhook worker, the query worker and the gateway."""
+    return (*(_participant(service) for service in service_classes()), _webhooks(), _query(), _gateway())
 
 
 def service_classes() -> Iterator[type[Service[object]]]:
@@ -64,6 +68,18 @@ def _participant(service: type[Service[object]]) -> Participant:
         sends=_in_order({*service.changelogs, *service.outputs, DEAD_LETTERS, JOURNAL}),
         looks_up=tuple(one.service for one in service.upstream),
         looks_into=_in_order({topic for one in service.upstream for topic in (*one.topics, one.via)}),
+    )
+
+
+def _webhooks() -> Participant:
+    return Participant(
+        name=services.WEBHOOKS,
+        summary="Sends events to receivers outside, over HTTP, and writes those that are not taken to dead-letters.",
+        consumes=_in_order({*deliveries.TOPICS.values(), DEAD_LETTERS}),
+        reads=(RESOURCES,),
+        sends=(DEAD_LETTERS,),
+        writes_in_transactions=False,
+        groups=(f"{services.WEBHOOKS}.*",),
     )
 
 

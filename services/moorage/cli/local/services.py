@@ -1,6 +1,7 @@
 """The services: every package in `moorage.workers` that exports `service(settings)`.
 
-Beside them run the gateway, which writes what people say, and the query worker, which only reads.
+Beside them run the gateway, which writes what people say, the query worker, which only reads, and the webhook worker,
+which sends events to receivers outside.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from moorage.cli.errors import UsageError
 
 GATEWAY = "gateway"
 QUERY = "query"
+WEBHOOKS = "webhooks"
 
 
 def names() -> list[str]:
@@ -22,12 +24,12 @@ def names() -> list[str]:
 
 
 def check(words: list[str]) -> list[str]:
-    """Return the services that a command names, each once. `all` names all except the query worker and the gateway.
+    """Return the services that a command names, each once. `all` names all that decide, without those three.
 
     Raises:
         UsageError: one is unknown.
     """
-    known = [*names(), QUERY, GATEWAY]
+    known = [*names(), WEBHOOKS, QUERY, GATEWAY]
     chosen: list[str] = []
     for word in words:
         if word == "all":

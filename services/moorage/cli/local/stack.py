@@ -232,7 +232,7 @@ class Stack:
                     break
 
     def _specs(self, settings: Settings, gateway_port: int) -> list[ChildSpec]:
-        names = [*services.names(), services.QUERY]
+        names = [*services.names(), services.WEBHOOKS, services.QUERY]
         # A process is one user, who may do what one service may do.
         together = self._together and self._secure_kafka is None
         groups = [names] if together else [[name] for name in names]

@@ -1,0 +1,161 @@
+"""What is sent to a webhook for a record, and which records it wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import orjson
+from aiokafka import TopicPartition
+
+from moorage_schemas.envelope import Meta, event_id, from_headers
+from moorage_schemas.keys import BindingKey, EvictionKey, ResourceKey, TargetKey
+from moorage_schemas.resources.webhook import WebhookSpec
+from moorage_schemas.times import format_time, parse_time
+from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, TAINTS, Topic
+
+TOPICS: Final[Mapping[str, Topic]] = {topic.short: topic for topic in (BINDINGS, EVICTIONS, PLACEMENTS, TAINTS)}
+"""The topics whose events can be sent, by the names in `spec.events`."""
+
+UNBOUND: Final = "io.moorage.workload.unbound.v1"
+"""The type of the event that tells of the end of a binding. In Kafka it is a tombstone."""
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One event on its way to one webhook."""
+
+    id: str
+    """`webhook-id`: the same for each attempt, and for a record that is read again."""
+
+    lane: str
+    """What its order counts for: the key of the workload, or of the target of a taint."""
+
+    place: TopicPartition
+    """Where the record was read, which is not where it was written first if it is sent again."""
+
+    offset: int
+    written: datetime
+    """From when `retrySeconds` count."""
+
+    topic: Topic
+    record: Any
+    """The record of the event, for a dead letter."""
+
+    body: bytes
+
+
+def delivery_of(
+    spec: WebhookSpec, uid: str, topic: Topic, record: Any, *, place: TopicPartition, offset: int, written: datetime
+) -> Delivery | None:
+    """Return what is sent for a record; None if the webhook does not want it.
+
+    Raises:
+        EnvelopeError: the record is not an event.
+    """
+    if topic.short not in spec.events:
+        return None
+    key = (record.key or b"").decode("utf-8", "replace")
+    workload, target = _about(topic, key)
+    if not _wanted(spec, workload, target):
+        return None
+    data: Any
+    if record.value is not None:
+        meta, data = from_headers(record.headers), orjson.Fragment(record.value)
+    elif topic is BINDINGS:
+        meta, data = _unbound(record, key), _ends(workload, target)
+    else:  # a key that is only cleaned away
+        return None
+    return Delivery(
+        id=event_id("webhook", uid, meta.id),
+        lane=workload or target,
+        place=place,
+        offset=offset,
+        written=written,
+        topic=topic,
+        record=record,
+        body=orjson.dumps(_structured(meta, data)),
+    )
+
+
+def written_at(record: Any) -> datetime:
+    """Return when a record was written to Kafka."""
+    return _EPOCH + timedelta(milliseconds=max(0, record.timestamp))
+
+
+def _about(topic: Topic, key: str) -> tuple[str, str]:
+    """The keys of the workload and of the target that a record is about; empty if it is about none."""
+    if topic is BINDINGS:
+        binding = BindingKey.parse(key)
+        return binding.workload, binding.target
+    if topic is EVICTIONS:
+        eviction = EvictionKey.parse(key)
+        return eviction.workload, eviction.target
+    return (key, "") if topic is PLACEMENTS else ("", key)
+
+
+def _wanted(spec: WebhookSpec, workload: str, target: str) -> bool:
+    if spec.namespaces is not None and (not workload or ResourceKey.parse(workload).namespace not in spec.namespaces):
+        return False
+    return spec.targets is None or any(target and fnmatchcase(target, pattern) for pattern in spec.targets)
+
+
+def _unbound(record: Any, key: str) -> Meta:
+    found = {name: (value or b"").decode("utf-8", "replace") for name, value in record.headers}
+    identity = found.get("ce_id") or event_id(BINDINGS.short, record.partition, record.offset)
+    return Meta(
+        # A tombstone may have the id of another record of the same cause.
+        id=event_id(identity, key, "unbound"),
+        source=found.get("ce_source") or "placement",
+        type=UNBOUND,
+        time=_time_of(found.get("ce_time", "")),
+        subject=key,
+        correlation_id=found.get("ce_correlationid", ""),
+        causation_id=found.get("ce_causationid", ""),
+        traceparent=found.get("traceparent", ""),
+    )
+
+
+def _time_of(text: str) -> datetime | None:
+    try:
+        parsed = parse_time(text)
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, datetime) else None
+
+
+def _ends(workload: str, target: str) -> dict[str, Any]:
+    of, on = ResourceKey.parse(workload), TargetKey.parse(target)
+    return {
+        "workload": {"kind": of.kind, "namespace": of.namespace, "name": of.name, **_cluster(of.cluster)},
+        "target": {"kind": on.kind, "name": on.name, **_cluster(on.cluster)},
+    }
+
+
+def _cluster(name: str) -> dict[str, str]:
+    return {"cluster": name} if name else {}
+
+
+def _structured(meta: Meta, data: Any) -> dict[str, Any]:
+    """A CloudEvent in structured mode. Its data is the record's value as it was written."""
+    optional = {
+        "time": format_time(meta.time) if meta.time else "",
+        "subject": meta.subject,
+        "correlationid": meta.correlation_id,
+        "causationid": meta.causation_id,
+        "traceparent": meta.traceparent,
+    }
+    return {
+        "specversion": "1.0",
+        "id": meta.id,
+        "source": meta.source,
+        "type": meta.type,
+        "datacontenttype": "application/json",
+        **{name: value for name, value in optional.items() if value},
+        "data": data,
+    }
