@@ -739,6 +739,26 @@ async def test_a_held_eviction_says_what_holds_it() -> None:
     assert gateway.store.tables.index(PauseIndex).held == {}
 
 
+async def test_a_webhook_is_written_changed_and_refused_with_field_value_and_rule() -> None:
+    gateway, path = Fixture(), "/apis/moorage.io/v1alpha1/webhooks"
+    spec = {"url": "https://hooks.example.com/a", "secretFile": "ops", "targets": ["Node/*"]}
+    made = await gateway.ok("POST", path, named("ops", spec=spec))
+    assert made["spec"] == spec
+    times = {"since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z"}
+    merge = {"content-type": "application/merge-patch+json"}
+    answer = await gateway.call("PATCH", f"{path}/ops", {"spec": {"replay": times}}, headers=merge)
+    assert answer.json()["spec"] == spec | {"replay": times}
+    for fields, message in (
+        ({"url": "http://hooks.example.com"}, 'spec.url: Invalid value: "http://hooks.example.com": must be https'),
+        ({"events": ["pods"]}, "spec.events[0]"),
+        ({"timeoutSeconds": 61}, "spec.timeoutSeconds"),
+        ({"secret": "x"}, "secret"),
+    ):
+        refused = await gateway.call("POST", path, named("bad", spec=spec | fields))
+        assert refused.status_code in {400, 422}, refused.text
+        assert message in refused.json()["message"]
+
+
 def test_the_kinds_of_workloads_are_those_that_are_served() -> None:
     served_kinds = {kind.kind: kind for kind in kinds.declared()}
     assert set(PROPAGATED) <= set(served_kinds)
