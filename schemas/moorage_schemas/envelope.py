@@ -63,6 +63,8 @@ class Meta(NamedTuple):
     traceparent: str = ""
     configuration: int = 0
     """The generation of the configuration by which a service decided. 0 when there was none, or it did not matter."""
+    proofs: tuple[tuple[str, bytes], ...] = ()
+    """Headers to write that show who has written a report (`moorage_schemas.signing`). They are not read into this."""
 
     @property
     def correlation(self) -> str:
@@ -101,6 +103,7 @@ def to_headers(meta: Meta) -> list[tuple[str, bytes]]:
         headers.append(("traceparent", meta.traceparent.encode()))
     if meta.configuration:
         headers.append((CONFIGURATION_HEADER, str(meta.configuration).encode()))
+    headers += meta.proofs
     return headers
 
 

@@ -17,6 +17,7 @@ from moorage_schemas.dead_letter import Audited, DeadLettered
 from moorage_schemas.eviction import EvictionDecided, GenerationFloor
 from moorage_schemas.journal import StepsTaken
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
+from moorage_schemas.probe_grant import ProbeGrantChanged
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.shown import ObjectShown
 from moorage_schemas.taint import TargetTainted
@@ -191,6 +192,7 @@ RESOURCES = Topic(
     segments=LASTING,
 )
 CONFIGURATION = Topic("configuration", "name", "the fleet", ConfigurationChanged, Cleanup.COMPACT, writer="gateway")
+PROBE_GRANTS = Topic("probe-grants", "name", "the fleet", ProbeGrantChanged, Cleanup.COMPACT, writer="gateway")
 TAINTS = Topic("taints", "target", "target", TargetTainted, Cleanup.COMPACT, writer="taint-manager")
 BINDINGS = Topic(
     "bindings", "workload|target", "target", WorkloadBound, Cleanup.COMPACT, writer="placement", segments=LASTING
@@ -295,6 +297,7 @@ TOPICS: tuple[Topic, ...] = (
     CONDITIONS,
     RESOURCES,
     CONFIGURATION,
+    PROBE_GRANTS,
     TAINTS,
     BINDINGS,
     PLACEMENTS,

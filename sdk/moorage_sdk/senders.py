@@ -14,12 +14,14 @@ from faststream.kafka import KafkaBroker
 
 from moorage_schemas.dead_letter import DeadLettered
 from moorage_schemas.envelope import to_headers, to_structured
+from moorage_schemas.signing import SignedReport
 from moorage_schemas.topics import CONDITION_REPORTS, DEAD_LETTERS
 from moorage_sdk.errors import Refusal, TransportError
 from moorage_sdk.http import client, retry_after
 from moorage_sdk.kafka import broker
 from moorage_sdk.outbox import Report
 from moorage_sdk.settings import Connection
+from moorage_sdk.signing import signer_of
 
 _log = logging.getLogger(__name__)
 
@@ -124,6 +126,9 @@ class KafkaSender:
         connection: Kafka's address and the user.
         source: the source of the reports. Refusals of other sources are passed over.
         on_refusal: called with each refusal that is read. None reads none, and so does a user who may not read them.
+
+    Raises:
+        SdkError: the key that signs reports cannot be read.
     """
 
     def __init__(
@@ -133,6 +138,7 @@ class KafkaSender:
         self._source = source
         self._on_refusal = on_refusal
         self._reads_refusals = on_refusal is not None
+        self._signer = signer_of(connection)
         self._broker: KafkaBroker | None = None
 
     async def start(self) -> None:
@@ -187,11 +193,15 @@ class KafkaSender:
         return refused
 
     async def _publish(self, opened: KafkaBroker, report: Report) -> None:
+        key, value, meta = report.event.target.key, report.event.model_dump_json().encode(), report.meta
+        headers = to_headers(meta)
+        if self._signer is not None:
+            headers.append(self._signer.header(SignedReport(key, meta.id, meta.source, meta.type, value)))
         await opened.publish(
-            report.event.model_dump_json().encode(),
+            value,
             CONDITION_REPORTS.name(self._connection.topic_prefix),
-            key=report.event.target.key.encode(),  # also for reports about a workload there
-            headers={name: value.decode() for name, value in to_headers(report.meta)},
+            key=key.encode(),  # also for reports about a workload there
+            headers={name: value.decode() for name, value in headers},
         )
 
     async def stop(self) -> None:

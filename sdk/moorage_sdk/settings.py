@@ -78,6 +78,13 @@ class Connection(BaseSettings):
     kafka_oauth_token_file: str = ""
     """A file with the token of `OAUTHBEARER`. New connections use what is in it then."""
 
+    report_key_file: str = ""
+    """A PEM file with the private key (Ed25519, or ECDSA with P-256) that signs the reports that are written to Kafka.
+    Its public key is in a `ProbeGrant` of the source."""
+
+    report_key_id: str = ""
+    """The id of that key in the `ProbeGrant`."""
+
     @field_validator(
         "token_file",
         "ca_file",
@@ -88,6 +95,7 @@ class Connection(BaseSettings):
         "kafka_cert_file",
         "kafka_key_file",
         "kafka_oauth_token_file",
+        "report_key_file",
     )
     @classmethod
     def _readable(cls, value: str) -> str:
@@ -98,6 +106,12 @@ class Connection(BaseSettings):
             except OSError as error:
                 raise ValueError(f"{value!r} must be a file that can be read: {error.strerror}") from None
         return value
+
+    @model_validator(mode="after")
+    def _has_whole_key(self) -> Connection:
+        if bool(self.report_key_file) is not bool(self.report_key_id):
+            raise ValueError("report_key_id: must be set exactly with report_key_file")
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> Connection:

@@ -26,6 +26,7 @@ from moorage.runtime.settings import Settings
 
 DOCKERFILE = (ROOT / "ops" / "Dockerfile").read_text("utf-8")
 IDENTITIES = "identities"
+INGEST = "condition-ingest"
 OURS = sorted([*(service.name for service in service_classes()), WEBHOOKS, QUERY, GATEWAY])
 
 
@@ -77,7 +78,7 @@ def test_the_services_find_kafka_at_its_inner_listener(compose: dict[str, Any]) 
     for service in OURS:
         assert compose["services"][service]["environment"]["MOORAGE_BOOTSTRAP_SERVERS"] == advertised["INTERNAL"]
         needed = {"kafka": {"condition": "service_healthy"}}
-        if service in {GATEWAY, QUERY}:
+        if service in {GATEWAY, QUERY, INGEST}:
             needed[IDENTITIES] = {"condition": "service_completed_successfully"}
         assert compose["services"][service]["depends_on"] == needed
     assert advertised["HOST"] == "localhost:9092"
@@ -118,8 +119,8 @@ def test_what_others_reach_asks_who_they_are(compose: dict[str, Any]) -> None:
     made = GatewayIdentities.in_state(Path(state[1]))
     assert maker["volumes"] == [f"identities:{made.folder}"]
     assert str(made.folder) in DOCKERFILE, "the volume belongs to the user of the image"
-    gateway, query = compose["services"][GATEWAY], compose["services"][QUERY]
-    for one in (gateway, query):
+    gateway, query, ingest = (compose["services"][name] for name in (GATEWAY, QUERY, INGEST))
+    for one in (gateway, query, ingest):
         assert one["volumes"] == [f"identities:{made.folder}:ro"]
         assert one["environment"]["MOORAGE_SERVICE_ACCOUNT_SIGNING_KEY_FILE"] == str(made.signing_key)
     said = gateway["environment"]

@@ -11,6 +11,7 @@ import structlog
 
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway.admission.feature_gates import feature_gates
+from moorage.gateway.authorization.report_guard import GRANT
 from moorage.gateway.errors import StatusError
 from moorage.gateway.http.reports import Limits
 from moorage.gateway.store import Store
@@ -110,6 +111,8 @@ class FirstContent:
         await self._written("configuration", self._configuration)
         if self._roles is not None:
             await self._written("default_roles", self._roles)
+        if not any(True for _ in self._store.all(GRANT)):
+            _log.warning("probe_grants.none", consequence="whoever may report may report anything, from any source")
         self.done.set()
 
     async def _configuration(self) -> None:

@@ -11,9 +11,9 @@ from moorage.gateway.object_log import json_of, value_of
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.shown import ObjectShown
-from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, CONFIGURATION, OBJECTS, RESOURCES, Topic
+from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, CONFIGURATION, OBJECTS, PROBE_GRANTS, RESOURCES, Topic
 
-WRITTEN: tuple[Topic, ...] = (RESOURCES, CONFIGURATION, AUDIT, OBJECTS, CONDITION_REPORTS)
+WRITTEN: tuple[Topic, ...] = (RESOURCES, CONFIGURATION, PROBE_GRANTS, AUDIT, OBJECTS, CONDITION_REPORTS)
 """The topics that the gateway writes."""
 
 RECORD_OVERHEAD: Final = 512

@@ -42,11 +42,13 @@ from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.placement import WorkloadPlaced
+from moorage_schemas.probe_grant import ProbeGrantChanged
 from moorage_schemas.resource import PodOrder, ResourceDeclared, TaintWish, resource_partition_key
 from moorage_schemas.resources.configuration import CONFIGURATION_KIND, MoorageConfiguration
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.meta import Resource
-from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, CONFIGURATION, FLEET, RESOURCES, Topic
+from moorage_schemas.resources.probe_grants import ProbeGrant
+from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, CONFIGURATION, FLEET, PROBE_GRANTS, RESOURCES, Topic
 
 SOURCE = "moorage/gateway"
 READ_BACK_WITHIN = 15.0
@@ -54,6 +56,7 @@ READ_BACK_WITHIN = 15.0
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no similar characters, so that no words result
 _SUFFIX_LENGTH = 5
+_PROBE_GRANT = "ProbeGrant"
 _PATCHES = frozenset({"patch", "apply"})
 
 Document = dict[str, Any]
@@ -132,6 +135,15 @@ def _beside(cause: Meta, topic: Topic, subject: str) -> Meta:
         causation_id=cause.id,
         traceparent=cause.traceparent,
     )
+
+
+def _grant_for_services(name: str, declared: ResourceDeclared | None, cause: Meta) -> Write:
+    """The record of a ProbeGrant that condition-ingest follows; a tombstone if it is deleted."""
+    event = None
+    if declared is not None:
+        found = ProbeGrant.model_validate(declared.object)
+        event = ProbeGrantChanged(uid=declared.uid, generation=found.metadata.generation, spec=found.spec)
+    return Write(PROBE_GRANTS, name, FLEET, event, _beside(cause, PROBE_GRANTS, name))
 
 
 class Writer:
@@ -720,6 +732,8 @@ class Writer:
             writes.append(Write(AUDIT, key, key, audited, _beside(meta, AUDIT, key)))
         if object_id.kind == CONFIGURATION_KIND and event is not None:
             writes.append(_for_services(object_id.name, event, meta))
+        if object_id.kind == _PROBE_GRANT:
+            writes.append(_grant_for_services(object_id.name, event, meta))
         return await self._read_back(key, await self._log.commit(writes))
 
     async def _read_back(self, key: str, version: int) -> int:

@@ -331,6 +331,7 @@ def _meta(found: dict[str, bytes]) -> Meta:
                 "" if causation == b"" else causation.decode(),
                 "" if trace == b"" else trace.decode(),
                 generation_of(generation) if generation else 0,
+                (),
             )
         )
     except ValueError:

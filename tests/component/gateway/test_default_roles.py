@@ -21,6 +21,7 @@ ROLE_VIEW = f"{RBAC}/clusterroles/system:aggregate-to-view"
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 ELSEWHERE = {
+    ("moorage.io", "conditionreports/any"),
     ("", "bindings"),
     ("", "nodes/metrics"),
     ("", "serviceaccounts/token"),

@@ -54,6 +54,7 @@ METAS = st.builds(
     causation_id=st.text(max_size=20),
     traceparent=st.just("") | st.just(META.traceparent),
     configuration=st.integers(0, 10**17),
+    proofs=st.just(()),
 )
 DOCUMENT = {"specversion": "1.0", "id": "a1", "source": "probe/disk", "type": "t", "data": {"status": "True"}}
 

@@ -21,6 +21,7 @@ from moorage.gateway.authentication.accounts import StoredAccounts
 from moorage.gateway.authentication.authenticator import Authenticator
 from moorage.gateway.authorization.authorizer import Authorizer
 from moorage.gateway.authorization.guards import WriteGuards
+from moorage.gateway.authorization.report_guard import ReportGuard
 from moorage.gateway.configuration import Configured, FirstContent
 from moorage.gateway.controllers.controllers import Controllers
 from moorage.gateway.controllers.events import EventRecorder
@@ -48,6 +49,7 @@ from moorage.gateway.report_outcomes import ReportOutcomes
 from moorage.gateway.store import Store
 from moorage.gateway.writer import Writer
 from moorage.runtime.clock import Clock, WallClock
+from moorage.runtime.report_seals import seals_of
 from moorage.runtime.settings import Settings
 
 _log = structlog.get_logger(__name__)
@@ -117,7 +119,10 @@ def create_app(gateway: Gateway) -> Starlette:
     controllers = _controllers(gateway, writer)
     endpoints = _Endpoints(gateway, writer, in_force, access)
     issued = issuer.Issuer(authenticator.accounts)
-    intake = Intake(gateway.store, gateway.log, gateway.clock, lambda: in_force.limits, gateway.outcomes)
+    guard = ReportGuard(gateway.store, authorizer, gateway.clock, seals_of(settings))
+    intake = Intake(
+        gateway.store, gateway.log, gateway.clock, lambda: in_force.limits, guard=guard, outcomes=gateway.outcomes
+    )
 
     decisions = Decisions(gateway.store, gateway.metrics, gateway.catch_up)
 

@@ -11,6 +11,9 @@ less, not each heartbeat is recorded, and only the leading gateway knows the con
 With `waitSeconds` the answer is sent when the report is decided on, or after that time. The outcome is `Counted`,
 `Unchanged` if the report repeats what is known, `Ignored`, or `Refused`; and still `Accepted` when it is not known.
 
+What its user may report is said by the ProbeGrants (docs/access.md, "Probes"). Each report that is written has the
+gateway's seal, because condition-ingest cannot see who has sent it.
+
 A report may be about a workload on a target (`data.workload`). Whether the workload is bound there is not checked,
 because a deployer may be ahead of what the gateway has read. The gateway reports nothing on its own and does not change
 a report's source. The source of a person's report begins with `cli/`, which shows that no heartbeats follow.
@@ -33,6 +36,8 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
+from moorage.core.authorization.attributes import User
+from moorage.core.conditions.grants import ReportClaim
 from moorage.core.conditions.reports import (
     Held,
     Refusal,
@@ -44,9 +49,11 @@ from moorage.core.conditions.reports import (
     unknown_target,
     words_of,
 )
+from moorage.gateway.authorization.report_guard import ReportGuard
 from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.errors import Cause, StatusError, bad_request, field_errors, unavailable
 from moorage.gateway.http import paths
+from moorage.gateway.http.access import user_of
 from moorage.gateway.http.messages import bodies
 from moorage.gateway.http.messages.negotiation import JSON, body_media
 from moorage.gateway.report_outcomes import Decided, RefusedLater, ReportCounted, ReportOutcomes
@@ -70,7 +77,7 @@ LONGEST_WAIT = 30.0
 _SHOWN_WITHIN = 2.0  # seconds in which a gateway shows what was decided, if it is not far behind
 _IGNORED_LATER = "older than a later report of the condition, of which the time alone is not recorded"
 _BINARY = "ce-"
-_CODES = {RefusalReason.UNKNOWN_TARGET: 404, RefusalReason.TOO_LARGE: 413}
+_CODES = {RefusalReason.UNKNOWN_TARGET: 404, RefusalReason.TOO_LARGE: 413, RefusalReason.FORBIDDEN: 403}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,7 @@ class Intake:
         log: writes the reports.
         clock: gives the present time. Reports must not be from the future.
         limits: returns the limits for a report.
+        guard: says who may report what, and seals reports.
         outcomes: finds out what becomes of reports. Without it, nobody can wait for that.
     """
 
@@ -119,12 +127,15 @@ class Intake:
         log: Log,
         clock: Clock,
         limits: Callable[[], Limits],
+        *,
+        guard: ReportGuard,
         outcomes: ReportOutcomes | None = None,
     ) -> None:
         self._store = store
         self._log = log
         self._clock = clock
         self._limits = limits
+        self._guard = guard
         self._outcomes = outcomes
 
     async def handle(self, request: Request) -> Response:
@@ -143,10 +154,13 @@ class Intake:
         if not self._store.ready:
             raise unavailable("the gateway is not ready: it is still reading its tables")
         body = await bodies.read_body(request)
+        user = user_of(request)
         if media == BATCH:
-            return await self._batch(bodies.parse_json(body), request.headers, wait)
+            return await self._batch(bodies.parse_json(body), request.headers, user, wait)
         write = (
-            self._structured(bodies.parse_json(body)) if media == STRUCTURED else self._binary(body, request.headers)
+            self._structured(bodies.parse_json(body), user)
+            if media == STRUCTURED
+            else self._binary(body, request.headers, user)
         )
         (outcome,) = await self._written([_traced(write, request.headers)], wait)
         if outcome.error is not None:
@@ -154,7 +168,7 @@ class Intake:
         code = 202 if outcome is _ACCEPTED else 200
         return _answer(code, {"id": write.meta.id, **outcome.shown()})
 
-    async def _batch(self, documents: Any, headers: Headers, wait: float) -> Response:
+    async def _batch(self, documents: Any, headers: Headers, user: User, wait: float) -> Response:
         if not isinstance(documents, list):
             raise bad_request("the body of a batch must be a JSON array of CloudEvents")
         if len(documents) > BATCH_MOST:
@@ -162,7 +176,7 @@ class Intake:
         checked: list[Write | _Outcome] = []
         for document in documents:
             try:
-                checked.append(_traced(self._structured(document), headers))
+                checked.append(_traced(self._structured(document, user), headers))
             except StatusError as error:
                 checked.append(_Outcome("Refused", error=error))
         written = iter(await self._written([one for one in checked if isinstance(one, Write)], wait))
@@ -260,14 +274,14 @@ class Intake:
             return None
         return Held.of(found)
 
-    def _structured(self, document: Any) -> Write:
+    def _structured(self, document: Any, user: User) -> Write:
         try:
             meta, data = parse_structured(document)
         except EnvelopeError as error:
             raise _invalid_envelope(error) from None
-        return self._checked(meta, data, len(orjson.dumps(data)))
+        return self._checked(meta, data, len(orjson.dumps(data)), user)
 
-    def _binary(self, body: bytes, headers: Headers) -> Write:
+    def _binary(self, body: bytes, headers: Headers, user: User) -> Write:
         attributes = {
             name.removeprefix(_BINARY): unquote(value) for name, value in headers.items() if name.startswith(_BINARY)
         }
@@ -280,9 +294,9 @@ class Intake:
             meta, _ = parse_structured(attributes)
         except EnvelopeError as error:
             raise _invalid_envelope(error) from None
-        return self._checked(meta, bodies.parse_json(body), len(body))
+        return self._checked(meta, bodies.parse_json(body), len(body), user)
 
-    def _checked(self, meta: Meta, data: Any, size: int) -> Write:
+    def _checked(self, meta: Meta, data: Any, size: int, user: User) -> Write:
         if meta.type != CONDITION_REPORTS.event_type:
             raise _invalid_envelope(EnvelopeError("type", meta.type, f"must be {CONDITION_REPORTS.event_type}"))
         if refusal := check_size(size, self._limits().max_bytes):
@@ -297,9 +311,18 @@ class Intake:
         if refusal := check_time(report, self._clock.now(), self._limits().clock_skew) or check_workload(report):
             raise _refused(refusal)
         target = report.target
-        if self._store.get(ObjectId(target.kind.value, "", target.name)) is None:
+        declared = self._store.get(ObjectId(target.kind.value, "", target.name))
+        if declared is None:
             raise _refused(unknown_target(report))
-        return Write(CONDITION_REPORTS, target.key, target.key, report, meta)
+        labels, workload = declared.document["metadata"].get("labels") or {}, report.workload
+        claim = ReportClaim(
+            source_of(report, meta.source), target, labels, report.type, workload.key if workload is not None else ""
+        )
+        sealed = self._guard.check(claim, user)
+        if isinstance(sealed, Refusal):
+            raise _refused(sealed)
+        write = Write(CONDITION_REPORTS, target.key, target.key, report, meta)
+        return replace(write, meta=meta._replace(proofs=tuple(self._guard.sealed(write, sealed).items())))
 
 
 def _wait_of(request: Request) -> float:

@@ -2,8 +2,8 @@
 
 Consumes:
     `condition-reports`, which any program may write; every record is checked before it counts.
-    `timer-fired`, for its own timers. Follows `resources` to know which targets exist, and `bindings` to remove the
-    conditions of workloads that have left.
+    `timer-fired`, for its own timers. Follows `resources` to know which targets exist, `probe-grants` to know which
+    reports may count, and `bindings` to remove the conditions of workloads that have left.
 Keeps:
     The conditions of each target (changelog `conditions`) and of the workloads there (`workload-conditions`), a timer
     for each source that reports on a target (`timers`), and the uid of each declared target. Follows `configuration`:
@@ -32,6 +32,11 @@ Whether a workload is bound to the target that its deployer names is not checked
 deployer may be ahead of the topics that this service reads. A condition is removed ten minutes after its last report if
 the workload is not bound there. Otherwise each pod that ever ran would leave one. Workloads have no heartbeats.
 
+Who has written a report is shown by the gateway's seal or a probe's signature (`moorage_schemas.signing`), and judged
+by the ProbeGrants (`moorage.core.conditions.grants`). The grants are read to their present end before a report is
+refused, so none is lost because a grant came later. A report that is forwarded keeps its bytes, its seal and its
+signature, because only the partition of its target knows the target's labels.
+
 A report belongs to the target that was declared when the report was written to Kafka. A report that was written before
 the present target of its name was declared is refused. The present targets are read before a report is checked, so that
 no report counts for a target that is already deleted.
@@ -44,7 +49,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from heapq import nsmallest
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -64,13 +69,15 @@ from moorage.core.conditions.reports import (
     source_of,
     unknown_target,
 )
-from moorage.runtime.configuration import Configuration, ConfiguredView, Derived, configuration_of
+from moorage.runtime.configuration import Configuration, Derived, configuration_of
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.portions import CHECKS, RECORDS
+from moorage.runtime.report_seals import Seals, seals_of
 from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, GlobalView, Input, Malformed, NeedFresh, RawRecord, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
+from moorage.workers.condition_ingest.proofs import Judged, judge_sender, proofs_of
 from moorage.workers.condition_ingest.state import (
     OWNER,
     ConditionIngestPartition,
@@ -78,6 +85,7 @@ from moorage.workers.condition_ingest.state import (
     Round,
     written_condition,
 )
+from moorage.workers.condition_ingest.view import IngestView
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import RefusalReason
@@ -91,6 +99,7 @@ from moorage_schemas.topics import (
     CONDITION_REPORTS,
     CONDITIONS,
     CONFIGURATION,
+    PROBE_GRANTS,
     RESOURCES,
     TIMER_FIRED,
     TIMERS,
@@ -100,6 +109,7 @@ from moorage_schemas.topics import (
 )
 
 _NONE = timedelta()
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _NOTHING: Mapping[str, Held] = MappingProxyType({})
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
@@ -119,7 +129,8 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         TIMERS: RowReader(SetTimer),
         BINDINGS: RowReader(WorkloadBound),
     }
-    globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION,)
+    globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, PROBE_GRANTS)
+    fresh_globals: ClassVar[frozenset[Topic]] = frozenset({PROBE_GRANTS})
     refuses: ClassVar[frozenset[Topic]] = frozenset({CONDITION_REPORTS})
 
     def __init__(self, settings: Settings) -> None:
@@ -132,12 +143,18 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         """Return an empty state for a partition."""
         return ConditionIngestPartition(partition, Derived(Configuration(self._settings), rules_of))
 
-    def new_globals(self) -> ConfiguredView:
-        """Return the view of the configuration."""
-        return ConfiguredView(Configuration(self._settings, self.name))
+    @cached_property
+    def _seals(self) -> Seals | None:
+        return seals_of(self._settings)
+
+    def new_globals(self) -> IngestView:
+        """Return the view of the configuration and the grants."""
+        return IngestView(Configuration(self._settings, self.name), is_sealed=self._seals is not None)
 
     def use_globals(self, state: ConditionIngestPartition, view: GlobalView) -> None:
-        """Follow the configuration."""
+        """Follow the configuration and the grants."""
+        if isinstance(view, IngestView):
+            state.view = view
         if (configuration := configuration_of(view)) is not None:
             state.rules = Derived(configuration, rules_of)
 
@@ -159,7 +176,9 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         self, state: ConditionIngestPartition, batch: Sequence[Input], now: datetime, *, fresh: bool = False
     ) -> list[Emit]:
         """Check each report, and write those that count. Check each source whose timer has fired."""
-        if not fresh and any(self._asks_for_targets(state, record) for record in batch):
+        if not fresh and any(
+            self._asks_for_targets(state, record) or self._asks_for_grants(state, record, now) for record in batch
+        ):
             raise NeedFresh
         emits: list[Emit] = []
         for record in batch:
@@ -203,6 +222,30 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         watch = state.watches.get(target, {}).get(source_of(report, record.meta.source))
         return watch is None or watch.target_uid != uid or watch.deadline is None
 
+    def _asks_for_grants(self, state: ConditionIngestPartition, record: Input, now: datetime) -> bool:
+        """Return whether the present grants must be read before a report is refused because none covers it."""
+        report = record.event
+        if state.view is None or not state.view.grants or not isinstance(report, ConditionReported):
+            return False
+        if self._listener.asks(record, report) or self._strayed(state, record, report.target.key):
+            return False
+        return self._judge_sender(state, record, report, now).refusal is not None
+
+    def _judge_sender(
+        self, state: ConditionIngestPartition, record: Input, report: ConditionReported, now: datetime
+    ) -> Judged:
+        if state.view is None or not state.view.grants:
+            return Judged()
+        return judge_sender(
+            record,
+            report,
+            grants=state.view.grants,
+            seals=self._seals,
+            labels=state.labels.get(report.target.key, _NO_LABELS),
+            now=now,
+            skew=state.rules.value.skew,
+        )
+
     def _strayed(self, state: ConditionIngestPartition, record: Input, target: str) -> bool:
         """Return whether a report was written to a partition other than its target's.
 
@@ -221,13 +264,19 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             or check_workload(report)
         )
         if refused is None and self._strayed(step.state, record, target):
-            sent_on = record.meta._replace(causation_id=record.meta.id)
-            step.emits.append(Emit(CONDITION_REPORTS, target, target, report, record.meta, meta=sent_on))
+            proofs = proofs_of(record.raw)
+            sent_on = record.meta._replace(causation_id=record.meta.id, proofs=proofs)
+            # What is signed are the bytes, so another form of the same report would not do.
+            content = record.raw.value if proofs and record.raw is not None else report
+            step.emits.append(Emit(CONDITION_REPORTS, target, target, content, record.meta, meta=sent_on))
             return
         if refused is None and target not in step.state.targets:
             refused = unknown_target(report)
         if refused is None:
-            refused = earlier_target(report, record.written, step.state.began.get(target))
+            sender = self._judge_sender(step.state, record, report, step.now)
+            # The time of a record is its writer's, who may have copied a report about an earlier target.
+            times = [when for when in (record.written, sender.signed) if when is not None]
+            refused = sender.refusal or earlier_target(report, min(times, default=None), step.state.began.get(target))
         if refused is not None:
             step.emits.append(self._dead_letter(record, refused, step.now))
             return
@@ -282,6 +331,8 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         emits: list[Emit] = []
         if state.hears_since is None:
             state.hears_since = now
+        if state.view is not None:
+            state.view.tell()
         if state.graces_in_use != (graces := state.rules.value.graces):
             state.exact, state.graces_in_use = state.graces_in_use is not None, graces
             state.refit.begin(sorted(state.conditions))

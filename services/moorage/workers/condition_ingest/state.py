@@ -20,6 +20,7 @@ from moorage.runtime.configuration import Derived
 from moorage.runtime.portions import PendingChecks
 from moorage.runtime.service import Emit
 from moorage.runtime.value_writer import encode_value, value_type, write_value
+from moorage.workers.condition_ingest.view import IngestView
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta
@@ -125,6 +126,12 @@ class ConditionIngestPartition:
     """When each declared target was first declared, truncated to the second, by its key. Only of targets whose record
     has this time."""
 
+    labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """The labels of each declared target that has some, by its key. ProbeGrants select by them."""
+
+    view: IngestView | None = None
+    """What all partitions share. None in a state that follows nothing."""
+
     graces: dict[str, timedelta] = field(default_factory=dict)
     """The grace periods that targets set themselves, by the target's key."""
 
@@ -221,9 +228,14 @@ class ConditionIngestPartition:
             self.targets[target.key] = sys.intern(event.uid)
             began = _began(event)
             grace = own_grace(event)
+            labels = _labels(event)
         else:
             self.targets.pop(target.key, None)
-            began, grace = None, None
+            began, grace, labels = None, None, {}
+        if labels:
+            self.labels[target.key] = labels
+        else:
+            self.labels.pop(target.key, None)
         if began is not None:
             self.began[target.key] = began
         else:
@@ -397,6 +409,14 @@ def _began(event: ResourceDeclared) -> datetime | None:
     except ValueError:
         return None
     return found if found is None or found.tzinfo is not None else None
+
+
+def _labels(event: ResourceDeclared) -> dict[str, str]:
+    """Return the labels of a target. Fleets have few different texts, so equal ones are one object."""
+    found = part(event.object, "metadata").get("labels")
+    if not isinstance(found, Mapping):
+        return {}
+    return {sys.intern(str(name)): sys.intern(str(value)) for name, value in found.items()}
 
 
 def _strange(known: Mapping[str, _OfTarget] | None, uid: str | None) -> bool:

@@ -140,6 +140,11 @@ def leads_to_a_taint(target: str, condition: str) -> bool:
     return kind == TargetKind.CLUSTER.value or (kind, condition) in _TAINTING
 
 
+def is_built_in(kind: TargetKind, condition: str) -> bool:
+    """Return whether taints follow from a condition of a kind of targets by itself, without a policy."""
+    return (kind.value, condition) in _TAINTING
+
+
 def _system(taint: Taint, reason: str) -> DesiredTaint:
     return DesiredTaint(taint.key, taint.effect, taint.value, TaintOrigin.SYSTEM, reason)
 
