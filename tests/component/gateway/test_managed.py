@@ -248,7 +248,7 @@ TAINTED = {"taints": [{"key": "a", "effect": "NoSchedule"}]}
             "rules[0].nonResourceURLs",
             "namespaced rules cannot apply",
         ),
-        (f"{RBAC}/clusterrolebindings", named(), "roleRef", "Required value"),
+        (f"{RBAC}/clusterrolebindings", named(), "roleRef.name", "Required value"),
         (
             f"{RBAC}/namespaces/shop/rolebindings",
             named(roleRef={"kind": "Role", "name": "r"}, subjects=[{"kind": "Cat", "name": "c"}]),

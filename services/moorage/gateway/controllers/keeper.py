@@ -61,7 +61,6 @@ class Keeper(ABC):
     async def run(self) -> None:
         """Work until cancelled."""
         said = ""
-        self.applied()  # what was noted before this began
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_PAUSE if said else None):

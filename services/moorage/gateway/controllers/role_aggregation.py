@@ -34,6 +34,11 @@ class RoleAggregator(Keeper):
         self._index = store.tables.index(AggregationIndex)
         super().__init__(store, writer, self._index.unsettled)
 
+    async def run(self) -> None:
+        """See `Keeper`. Roles that were written before this began are looked at, too."""
+        self.applied()
+        await super().run()
+
     async def settle(self, name: str) -> str:
         """Give the role of a record key its rules. See `Keeper`."""
         resources = self._store.tables.resources
