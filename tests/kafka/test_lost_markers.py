@@ -12,7 +12,7 @@ import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 from tests.support.brokers import Broker, EmbeddedBroker
-from tests.support.gateways import running_gateway
+from tests.support.gateways import has_its_roles, running_gateway
 from tests.support.toys import (
     COUNTED,
     NUMBERS,
@@ -311,6 +311,7 @@ async def test_an_owner_that_cannot_end_it_starts_afresh_until_it_is_over(broker
 async def test_a_leading_gateway_ends_what_the_broker_left_open(gullible_broker: EmbeddedBroker) -> None:
     settings = gateway_settings(gullible_broker, "left-open")
     async with running_gateway(settings) as client:
+        await until(lambda: has_its_roles(client))  # from then on it writes nothing by itself
         assert (await client.post(NODES, json=a_node("n1"))).status_code == 201
     places = [
         place(settings, RESOURCES, partition_of(f"Node/{_PLANTED}", _PARTITIONS)),
@@ -339,13 +340,7 @@ async def test_a_gateway_answers_no_write_whose_markers_are_missing(
         producer._txn_manager.complete_transaction()  # before its sender could ask the coordinator
 
     async with running_gateway(settings) as client:
-
-        async def has_its_roles() -> bool:
-            found = (await client.get("/apis/rbac.authorization.k8s.io/v1/clusterroles")).json()["items"]
-            rules = {one["metadata"]["name"]: one.get("rules") for one in found}
-            return all(rules.get(name) for name in ("admin", "edit", "view", "moorage:operator", "moorage:viewer"))
-
-        await until(has_its_roles)  # from then on it writes nothing by itself
+        await until(lambda: has_its_roles(client))  # from then on it writes nothing by itself
         with monkeypatch.context() as patched:
             patched.setattr(AIOKafkaProducer, "commit_transaction", without_markers)
             answer = await client.post(NODES, json=a_node("n1"))

@@ -9,7 +9,10 @@ from typing import Any
 
 import httpx
 
+from moorage.core.authorization.aggregation import aggregated_rules, is_aggregated
+from moorage.core.authorization.rules import rules_of
 from moorage.gateway import serve
+from moorage.gateway.authorization.default_roles import BINDINGS, ROLES
 from moorage.runtime.settings import Settings
 
 
@@ -29,3 +32,14 @@ async def running_gateway(settings: Settings, **client_options: Any) -> AsyncIte
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def has_its_roles(client: httpx.AsyncClient) -> bool:
+    """Whether a gateway has written all that it writes by itself into a new fleet: roles, and what they aggregate."""
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    roles = (await client.get(f"{rbac}/clusterroles")).json().get("items") or []
+    bindings = (await client.get(f"{rbac}/clusterrolebindings")).json().get("items") or []
+    names = {one["metadata"]["name"] for one in (*roles, *bindings)}
+    if not {one["metadata"]["name"] for one in (*ROLES, *BINDINGS)} <= names:
+        return False
+    return all(aggregated_rules(one, roles) == list(rules_of(one.get("rules"))) for one in roles if is_aggregated(one))
