@@ -31,7 +31,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 text = st.text(min_size=1, max_size=20)
 times = st.one_of(st.none(), st.datetimes(timezones=st.just(UTC), min_value=datetime(1970, 1, 1)))  # noqa: DTZ001 - hypothesis wants it naive
 maybe = st.text(max_size=9)
-metas = st.builds(Meta, text, text, text, times, maybe, maybe, maybe, maybe, st.integers(0, 10**17))
+metas = st.builds(Meta, text, text, text, times, maybe, maybe, maybe, maybe, st.integers(0, 10**17), st.just(()))
 
 
 @given(metas)

@@ -15,7 +15,7 @@ from tests.support.certificates import Authority
 
 from moorage.cli.contract import kafka_roles
 from moorage.runtime import kafka_identities
-from moorage.runtime.embedded import EmbeddedKafka
+from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError
 from moorage.runtime.embedded.broker_users import BrokerUsers
 from moorage.runtime.kafka import acls
 from moorage.runtime.kafka.topics_admin import ensure_topics
@@ -82,10 +82,15 @@ class _Listeners(BrokerUsers):
         super().__init__(users, superusers=(kafka_identities.USERS + kafka_identities.ADMIN,))
         self._authority = authority
         self._issuer = issuer
-        self.tls_port, self.sasl_port = _free_port(), _free_port()
+        self.tls_port = self.sasl_port = 0
+        self.choose_ports()
         cert, key = authority.sign("kafka")
         self._store = authority.folder / "kafka-store.pem"
         self._store.write_bytes(key.read_bytes() + cert.read_bytes())
+
+    def choose_ports(self) -> None:
+        """Choose ports of the two listeners that are free now."""
+        self.tls_port, self.sasl_port = _free_port(), _free_port()
 
     def properties(self, port: int, controller_port: int) -> dict[str, str]:
         found = super().properties(port, controller_port)
@@ -132,7 +137,14 @@ class SecureBroker:
 
     async def start(self) -> None:
         """Start it, create the topics, and allow the roles what they need."""
-        await self._kafka.start()
+        for again in (True, True, False):
+            try:
+                await self._kafka.start()
+                break
+            except EmbeddedKafkaError:  # other tests open ports, too, and one may have been taken meanwhile
+                if not again:
+                    raise
+                self._listeners.choose_ports()
         await ensure_topics(self.settings(kafka_identities.ADMIN))
         await acls.created(self.settings(kafka_identities.ADMIN), kafka_roles.entries("moorage"))
 

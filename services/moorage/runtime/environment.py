@@ -30,6 +30,8 @@ OTHERS: Final = frozenset(
         "MOORAGE_CLIENT_KEY_FILE",
         "MOORAGE_TOKEN",
         "MOORAGE_TOKEN_FILE",
+        "MOORAGE_REPORT_KEY_FILE",
+        "MOORAGE_REPORT_KEY_ID",
         "MOORAGE_TRANSPORT",
         # Read by the project's own tests and benchmarks.
         "MOORAGE_DOCUMENTS",
