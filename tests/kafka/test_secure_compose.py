@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import yaml
 from tests.support.commands import moorage
 
 from moorage.cli.contract import kafka_roles
+from moorage.cli.local.stack import free_ports
 from moorage.runtime import kafka_identities
 from moorage.runtime.embedded import EmbeddedKafka
 from moorage.runtime.embedded.broker_users import BrokerUsers
@@ -53,15 +53,6 @@ def _service(name: str) -> dict[str, Any]:
     return {**found[0], **found[1], "environment": environment}
 
 
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
-
-
 async def test_the_setup_lets_each_container_in_as_its_own_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +66,7 @@ async def test_the_setup_lets_each_container_in_as_its_own_user(
     assert (await moorage("kafka", "passwords", "--for-containers", str(folder), env={})).code == 0
     assert before == {file.name: file.read_text() for file in folder.iterdir()}
 
-    internal, host, setup, controller = _free_ports(4)
+    internal, host, setup, controller = free_ports(4)
 
     def here(text: str) -> str:
         """Put addresses on this machine in place of those in containers."""

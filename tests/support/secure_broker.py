@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from tests.support.certificates import Authority
 
 from moorage.cli.contract import kafka_roles
+from moorage.cli.local.stack import free_ports
 from moorage.runtime import kafka_identities
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError
 from moorage.runtime.embedded.broker_users import BrokerUsers
@@ -27,12 +27,6 @@ REAUTHENTICATED_MS = 2_000
 
 _LOGIN = "org.apache.kafka.common.security"
 ALLOWED_URLS = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={}"
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class TokenIssuer:
@@ -90,7 +84,7 @@ class _Listeners(BrokerUsers):
 
     def choose_ports(self) -> None:
         """Choose ports of the two listeners that are free now."""
-        self.tls_port, self.sasl_port = _free_port(), _free_port()
+        self.tls_port, self.sasl_port = free_ports(2)
 
     def properties(self, port: int, controller_port: int) -> dict[str, str]:
         found = super().properties(port, controller_port)

@@ -17,14 +17,13 @@ from moorage.gateway.authentication.peers import Peers
 from moorage.gateway.authentication.refusals import InvalidCredentialsError
 from moorage.gateway.errors import Cause, StatusError, bad_request, not_found, unavailable
 from moorage.gateway.http.hosts import check_host, hosts_of
+from moorage.gateway.http.request_attributes import EXPLAIN_PATH
 from moorage.query.metrics import REQUESTS, SECONDS
 from moorage.query.worker import Answer, NotReadyError, QueryWorker
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.settings import Settings
 from moorage.simulation.explain.explanation import NotFoundError
 from moorage.simulation.explain.question import Question, QuestionError
-
-PATH: Final = "/v1/explain"
 
 _log = structlog.get_logger(__name__)
 
@@ -55,7 +54,7 @@ class Endpoint:
     @property
     def routes(self) -> list[Route]:
         """The routes to serve."""
-        return [Route(PATH, self._serve, methods=["GET"])]
+        return [Route(EXPLAIN_PATH, self._serve, methods=["GET"])]
 
     async def _serve(self, request: Request) -> Response:
         began = time.monotonic()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import uuid
 from collections.abc import Callable, Collection, Mapping
@@ -21,12 +20,13 @@ from moorage.query.metrics import INDEXED, RECORDS
 from moorage.query.tables import NAME, ChainsNow, QueryTables
 from moorage.runtime import metrics
 from moorage.runtime.clock import Clock, WallClock
-from moorage.runtime.errors import RuntimeFailure, StartAfresh, TablesTooOld
+from moorage.runtime.errors import StartAfresh, TablesTooOld
 from moorage.runtime.kafka.consumer_lag import Behind
 from moorage.runtime.kafka.global_tables import GlobalReader
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.kafka.refusals import told
 from moorage.runtime.kafka.table_age import TableAge, tombstones_kept
+from moorage.runtime.member import TaskMember
 from moorage.runtime.settings import Settings
 from moorage.runtime.tasks import restarted
 from moorage.simulation.explain.answer import answer
@@ -72,7 +72,7 @@ class Answer:
     """For each partition of each topic, the offset up to which everything was read."""
 
 
-class QueryWorker:
+class QueryWorker(TaskMember):
     """Keeps the tables until it is stopped, and answers questions. See `Member`.
 
     Args:
@@ -81,25 +81,14 @@ class QueryWorker:
     """
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        super().__init__(NAME)
         self._settings = settings
         self._clock = clock or WallClock()
         self._reading: _Reading | None = None
-        self._failure: asyncio.Future[None] | None = None
-        self._task: asyncio.Task[None] | None = None
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._waiting = 0
 
     # What others see.
-
-    @property
-    def name(self) -> str:
-        """`query`."""
-        return NAME
-
-    @property
-    def owners(self) -> Mapping[int, Any]:
-        """Empty, because it owns no partition."""
-        return {}
 
     @property
     def lacks(self) -> str:
@@ -191,28 +180,6 @@ class QueryWorker:
         return Answer(document_of(told), reading.positions(ends))
 
     # Life.
-
-    async def start(self) -> None:
-        """Start reading. Returns at once."""
-        self._failure = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._run(self._failure), name=NAME)
-
-    async def join(self) -> None:
-        """Wait until the worker ends.
-
-        Raises:
-            RuntimeFailure: it cannot continue.
-        """
-        if self._task is not None:
-            await asyncio.shield(self._task)
-
-    async def stop(self) -> None:
-        """Stop reading."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, RuntimeFailure):
-                await task
 
     async def _run(self, failure: asyncio.Future[None]) -> None:
         backoff = _BACKOFF_FIRST

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka.consumer_lag import Behind
 from moorage.runtime.settings import Settings
 
@@ -58,6 +62,59 @@ class Member(Protocol):
 
     async def stop(self) -> None:
         """Stop in order."""
+
+
+class TaskMember(ABC):
+    """The life of a `Member` that owns no partition, and whose work is one task.
+
+    Args:
+        name: see `Member`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._failure: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """See `Member`."""
+        return self._name
+
+    @property
+    def owners(self) -> Mapping[int, Any]:
+        """Empty, because it owns no partition."""
+        return {}
+
+    async def start(self) -> None:
+        """Start. Returns at once."""
+        self._failure = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run(self._failure), name=self._name)
+
+    async def join(self) -> None:
+        """Wait until it ends.
+
+        Raises:
+            RuntimeFailure: it cannot continue.
+        """
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def stop(self) -> None:
+        """Stop. What is in progress is not waited for."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, RuntimeFailure):
+                await task
+
+    @abstractmethod
+    async def _run(self, failure: asyncio.Future[None]) -> None:
+        """Work until cancelled.
+
+        Args:
+            failure: gets the error with which the work cannot continue.
+        """
 
 
 MemberMaker = Callable[[Settings], Member]

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import hmac
 from enum import StrEnum
-from pathlib import Path
 
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
+from moorage.runtime.derived_keys import derived_key
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.settings import Settings
 from moorage_schemas.signing import Signature, SignedReport, signed_bytes
@@ -39,8 +36,7 @@ class Seals:
     """
 
     def __init__(self, key_file: str) -> None:
-        secret = Path(key_file).read_bytes().strip()
-        self._key = HKDF(hashes.SHA256(), 32, salt=None, info=b"moorage report seals").derive(secret)
+        self._key = derived_key(key_file, b"moorage report seals")
 
     def seal(self, report: SignedReport, sealed: Sealed, seconds: int) -> Signature:
         """Return the seal of a report.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +49,20 @@ def is_locked(file: Path) -> bool:
     if taken is not None:
         os.close(taken)
     return taken is None
+
+
+Stamp = tuple[tuple[int, int, int], ...]
+"""Of each file its inode, size and time of change."""
+
+
+def stamp_of(files: Iterable[str | Path]) -> Stamp:
+    """Return what is different after one of the files was changed or replaced. Empty names are passed over.
+
+    Raises:
+        OSError: a file is not there.
+    """
+    found = (Path(file).stat() for file in files if file)
+    return tuple((one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
 
 
 def write_whole(path: Path, content: bytes, *, mode: int = 0o666) -> None:

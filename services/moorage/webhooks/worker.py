@@ -8,9 +8,8 @@ Emits: dead-letters.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -19,11 +18,11 @@ from aiokafka.errors import KafkaError
 from pydantic import ValidationError
 
 from moorage.runtime.clock import Clock, WallClock
-from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka.consumer_lag import Behind
 from moorage.runtime.kafka.global_tables import GlobalReader
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.kafka.refusals import told
+from moorage.runtime.member import TaskMember
 from moorage.runtime.service import GlobalView, Input
 from moorage.runtime.settings import Settings
 from moorage.webhooks.letters import NAME
@@ -85,7 +84,7 @@ def _created(declared: ResourceDeclared) -> datetime:
     return created
 
 
-class WebhookWorker:
+class WebhookWorker(TaskMember):
     """Runs the subscriptions until it is stopped. See `Member`.
 
     Args:
@@ -94,12 +93,11 @@ class WebhookWorker:
     """
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        super().__init__(NAME)
         self._settings = settings
         self._clock = clock or WallClock()
         self._view = Webhooks()
         self._changed = asyncio.Event()
-        self._failure: asyncio.Future[None] | None = None
-        self._task: asyncio.Task[None] | None = None
         self._running: dict[Subscription, asyncio.Task[None]] = {}
         client_id = f"moorage-{NAME}-{uuid.uuid4().hex[:12]}"
         self._offsets = Offsets(settings, name=client_id)
@@ -113,16 +111,6 @@ class WebhookWorker:
             on_change=lambda _: self._changed.set(),
             on_failure=self._fail,
         )
-
-    @property
-    def name(self) -> str:
-        """`webhooks`."""
-        return NAME
-
-    @property
-    def owners(self) -> Mapping[int, Any]:
-        """Empty, because it owns no partition."""
-        return {}
 
     @property
     def ready(self) -> bool:
@@ -162,28 +150,6 @@ class WebhookWorker:
                 return Behind(tables=await self._reader.behind(ends))
         except (KafkaError, TimeoutError, OSError, RuntimeError):  # no answer, or it is starting
             return Behind()
-
-    async def start(self) -> None:
-        """Start. Returns at once."""
-        self._failure = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._run(self._failure), name=NAME)
-
-    async def join(self) -> None:
-        """Wait until it ends.
-
-        Raises:
-            RuntimeFailure: it cannot continue.
-        """
-        if self._task is not None:
-            await asyncio.shield(self._task)
-
-    async def stop(self) -> None:
-        """Stop. What is being sent is not waited for; it is sent again after the next start."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, RuntimeFailure):
-                await task
 
     def _fail(self, error: BaseException) -> None:
         if self._failure is not None and not self._failure.done():

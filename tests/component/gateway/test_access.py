@@ -40,6 +40,9 @@ NAMED = {"fieldSelector": "a=b,metadata.name==p", "watch": "1"}
         ("HEAD", "/api/v1/pods", {}, "list v1 pods - -"),
         ("GET", "/api/v1/pods", {"watch": "true"}, "watch v1 pods - -"),
         ("GET", "/api/v1/pods", {"watch": "0"}, "list v1 pods - -"),
+        ("GET", "/api/v1/pods", {"watch": "False"}, "list v1 pods - -"),
+        ("GET", "/api/v1/pods", {"watch": "yes"}, "watch v1 pods - -"),  # whatever is answered with a watch
+        ("GET", "/api/v1/pods", {"watch": ""}, "watch v1 pods - -"),
         ("GET", "/api/v1/watch/pods", {}, "watch v1 pods - -"),
         ("GET", "/api/v1/watch/namespaces/a/pods/p", {}, "watch v1 pods a p"),
         ("GET", "/api/v1/pods", {"fieldSelector": "metadata.name=p"}, "list v1 pods - p"),

@@ -13,7 +13,9 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from tests.component.gateway.double import NOW, Fixture, node_ref, pod_ref
 
+from moorage.gateway.authentication.authenticator import ADMIN
 from moorage.gateway.http.decisions import Decisions
+from moorage.gateway.http.limits import OpenWatches
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import binding_key, eviction_key
 from moorage_schemas.placement import WorkloadBound
@@ -27,7 +29,8 @@ class Client:
 
     def __init__(self, gateway: Fixture, heartbeat: float = 15.0) -> None:
         self.caught_up = 0
-        self._decisions = Decisions(gateway.store, gateway.gateway.metrics, self._catch_up, heartbeat)
+        metrics, watches = gateway.gateway.metrics, OpenWatches(0)
+        self._decisions = Decisions(gateway.store, metrics, watches, self._catch_up, heartbeat)
 
     async def _catch_up(self) -> None:
         self.caught_up += 1
@@ -36,7 +39,7 @@ class Client:
     async def stream(self, query: str = "", last: str = "") -> AsyncIterator[Stream]:
         headers = [(b"last-event-id", last.encode())] if last else []
         scope = {"type": "http", "method": "GET", "path": PATH, "query_string": query.encode(), "headers": headers}
-        answer = await self._decisions.handle(Request(scope))
+        answer = await self._decisions.handle(Request({**scope, "state": {"user": ADMIN}}))
         assert isinstance(answer, StreamingResponse)
         assert answer.media_type == "text/event-stream"
         stream = Stream(answer.body_iterator)

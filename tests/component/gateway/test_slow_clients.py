@@ -263,6 +263,20 @@ async def test_a_thousand_watches_are_no_requests_in_flight_and_a_user_may_have_
     await until(lambda: sample(gateway, "moorage_gateway_watches") == 0)
 
 
+async def test_streams_of_decisions_are_watches() -> None:
+    gateway = Fixture(settings=Settings(max_requests_in_flight=1, max_watches_per_user=2))
+    async with served(gateway) as server, contextlib.AsyncExitStack() as open_ones, asyncio.timeout(PLENTY):
+        for _ in range(2):
+            reader, writer = await open_ones.enter_async_context(server.connected())
+            writer.write(request("GET", "/v1/decisions"))
+            await reader.readuntil(b"event: present")
+        assert (await server.get(NODES))["kind"] == "NodeList", "they are no requests in flight"
+        refused = await server.answer(request("GET", "/v1/decisions"))
+        assert b" 429 " in refused.splitlines()[0]
+        assert b"too many watches: a user may have 2 at a time" in refused
+    await until(lambda: sample(gateway, "moorage_gateway_watches") == 0)
+
+
 async def test_connections_are_limited() -> None:
     async with served(Fixture(), most_connections=3) as server, contextlib.AsyncExitStack() as open_ones:
         for _ in range(3):

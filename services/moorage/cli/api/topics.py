@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
@@ -16,6 +16,7 @@ from aiokafka.structs import TopicPartition
 from moorage.cli.api import endpoints
 from moorage.cli.errors import CliError
 from moorage.runtime.codec import decode
+from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.refusals import REFUSALS, hidden_topic, refusal
 from moorage.runtime.kafka.security import principal
@@ -24,6 +25,8 @@ from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import TOPICS, Topic
+
+T = TypeVar("T")
 
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 """A time before any record: the beginning of a topic."""
@@ -216,6 +219,21 @@ def topics_named(words: Sequence[str]) -> list[Topic]:
         if topic not in found:
             found.append(topic)
     return found
+
+
+def run(settings: Settings, work: Coroutine[Any, Any, T]) -> T:
+    """Do something with Kafka, and return what it returns.
+
+    Raises:
+        CliError: Kafka cannot be reached, or refuses it.
+    """
+    quiet()
+    try:
+        return asyncio.run(work)
+    except RuntimeFailure as error:
+        raise CliError(str(error)) from None
+    except (KafkaError, OSError) as error:
+        raise unreachable(settings, error) from None
 
 
 def unreachable(settings: Settings, error: BaseException) -> CliError:

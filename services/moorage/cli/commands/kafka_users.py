@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from aiokafka.errors import KafkaError
 
 from moorage.cli.api import endpoints, topics
 from moorage.cli.contract import kafka_roles
 from moorage.cli.errors import CliError
 from moorage.cli.render import output
 from moorage.runtime import kafka_identities
-from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.passwords import SecretFileError, read_secret
 from moorage.runtime.kafka.scram_users import set_passwords
@@ -65,13 +62,7 @@ def users(
     settings = endpoints.load_settings(
         kafka_role=kafka_identities.ADMIN, bootstrap_servers=bootstrap, topic_prefix=prefix
     )
-    topics.quiet()
-    try:
-        asyncio.run(_set(settings, found))
-    except RuntimeFailure as error:
-        raise CliError(str(error)) from None
-    except (KafkaError, OSError) as error:
-        raise topics.unreachable(settings, error) from None
+    topics.run(settings, _set(settings, found))
     output.line(f"{len(found)} users have their passwords")
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 
 import typer
-from aiokafka.errors import KafkaError
 
 from moorage.cli.api import endpoints, topics
 from moorage.cli.commands.topics_acls import acls
 from moorage.cli.errors import CliError
 from moorage.cli.render import output
 from moorage.cli.render.output import Format
-from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.topic_settings import SettingDifference, change, differences
 from moorage.runtime.kafka.topics_admin import ensure_topics
@@ -46,8 +43,8 @@ def make(
     if dry_run:
         _show_changes(settings, form, overwrite=overwrite)
         return
-    counts = _run(settings, ensure_topics(settings))
-    _change(settings, _run(settings, differences(settings)), yes=yes, overwrite=overwrite)
+    counts = topics.run(settings, ensure_topics(settings))
+    _change(settings, topics.run(settings, differences(settings)), yes=yes, overwrite=overwrite)
     _show(_rows(settings, counts), form)
 
 
@@ -55,7 +52,7 @@ def make(
 def list_topics(form: output.FormatOption = Format.TABLE) -> None:
     """List the topics, with the number of partitions that each has in Kafka."""
     settings = _settings()
-    _show(_rows(settings, _run(settings, _counts(settings))), form)
+    _show(_rows(settings, topics.run(settings, _counts(settings))), form)
 
 
 app.command("acls")(acls)
@@ -64,16 +61,6 @@ app.command("acls")(acls)
 def _settings() -> Settings:
     bootstrap, prefix = endpoints.kafka()
     return endpoints.load_settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
-
-
-def _run(settings: Settings, work: Coroutine[Any, Any, T]) -> T:
-    topics.quiet()
-    try:
-        return asyncio.run(work)
-    except RuntimeFailure as error:
-        raise CliError(str(error)) from None
-    except (KafkaError, OSError) as error:
-        raise topics.unreachable(settings, error) from None
 
 
 def _change(settings: Settings, found: Sequence[SettingDifference], *, yes: bool, overwrite: bool) -> None:
@@ -92,15 +79,15 @@ def _change(settings: Settings, found: Sequence[SettingDifference], *, yes: bool
         if not sys.stdin.isatty():
             raise CliError(f"{len(wanted)} settings were not changed: nobody can be asked; give --yes to change them")
         typer.confirm(f"Change {len(wanted)} settings?", abort=True, err=True)
-    _run(settings, change(settings, wanted))
+    topics.run(settings, change(settings, wanted))
     typer.echo(f"{len(wanted)} settings changed", err=True)
 
 
 def _show_changes(settings: Settings, form: Format, *, overwrite: bool) -> None:
     """Show what `make` would do."""
-    counts = _run(settings, _counts(settings))
+    counts = topics.run(settings, _counts(settings))
     missing = [topic.name(settings.topic_prefix) for topic in TOPICS if not counts.get(topic.short)]
-    found = _run(settings, differences(settings))
+    found = topics.run(settings, differences(settings))
     if form in {Format.JSON, Format.YAML}:
         items = [
             {

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 
 import typer
-from aiokafka.errors import KafkaError
 
 from moorage.cli.api import endpoints, topics
 from moorage.cli.contract import kafka_roles
 from moorage.cli.contract.kafka_roles import KafkaRole
-from moorage.cli.errors import FAILED, CliError, UsageError
+from moorage.cli.errors import FAILED, UsageError
 from moorage.cli.render import output
 from moorage.runtime import kafka_identities
-from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka.acls import AclEntry, created, deleted, listed, tool_commands
 from moorage.runtime.settings import Settings
 
@@ -80,7 +77,7 @@ def acls(
         kafka_role=kafka_identities.ADMIN, bootstrap_servers=bootstrap, topic_prefix=prefix
     )
     wanted = kafka_roles.entries(prefix, principals, chosen)
-    present = _run(settings, listed(settings, {entry.principal for entry in wanted}))
+    present = topics.run(settings, listed(settings, {entry.principal for entry in wanted}))
     missing, beyond = sorted(wanted - present), sorted(present - wanted)
     if apply:
         _apply(settings, missing, beyond, prune=prune)
@@ -99,11 +96,11 @@ def _roles(names: Collection[str]) -> list[KafkaRole]:
 
 
 def _apply(settings: Settings, missing: Sequence[AclEntry], beyond: Sequence[AclEntry], *, prune: bool) -> None:
-    _run(settings, created(settings, missing))
+    topics.run(settings, created(settings, missing))
     for entry in missing:
         output.line(f"{entry} added")
     if prune:
-        _run(settings, deleted(settings, beyond))
+        topics.run(settings, deleted(settings, beyond))
     for entry in beyond:
         output.line(f"{entry} removed" if prune else f"{entry} is beyond what is needed; --prune removes it")
     if not missing and not (prune and beyond):
@@ -148,13 +145,3 @@ def _documents(entries: Sequence[AclEntry]) -> list[dict[str, Any]]:
         }
         for entry in entries
     ]
-
-
-def _run(settings: Settings, work: Coroutine[Any, Any, T]) -> T:
-    topics.quiet()
-    try:
-        return asyncio.run(work)
-    except RuntimeFailure as error:
-        raise CliError(str(error)) from None
-    except (KafkaError, OSError) as error:
-        raise topics.unreachable(settings, error) from None

@@ -70,6 +70,7 @@ class Stack:
         self._together = together
         self._gateways = gateways
         self._secure_gateway = secure_gateway
+        self._certificate: tuple[Path, Path] | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._identities = GatewayIdentities.in_state(folder)
         self._launch = launch
@@ -178,7 +179,7 @@ class Stack:
         began = time.monotonic()
         self._identities.ensure()
         if self._has_own_certificate:
-            self._identities.server_certificate()
+            self._certificate = self._identities.server_certificate()
             self._renewing = asyncio.create_task(self._renew(), name="renew the certificate")
         self.server = f"{self._scheme}://127.0.0.1:{port}"
         self._supervisor = Supervisor(self._specs(settings, port), self._say, follow=self._follow, launch=self._launch)
@@ -294,8 +295,8 @@ class Stack:
             environment["MOORAGE_LOOPBACK_ADMIN"] = str(self.is_open).lower()
             if not settings.token_auth_file:
                 environment["MOORAGE_TOKEN_AUTH_FILE"] = str(self._identities.tokens)
-            if self._has_own_certificate:
-                certificate, key = self._identities.server_certificate()
+            if self._certificate is not None:
+                certificate, key = self._certificate
                 environment["MOORAGE_TLS_CERT_FILE"] = str(certificate)
                 environment["MOORAGE_TLS_PRIVATE_KEY_FILE"] = str(key)
                 environment["MOORAGE_GATEWAY_CA_FILE"] = str(self._identities.authority)

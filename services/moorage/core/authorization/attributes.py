@@ -27,6 +27,18 @@ ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 ACCOUNTS: Final = "system:serviceaccounts"
 """The group of all service accounts. With `:` and a namespace, of all in that namespace."""
 
+OWN_GROUP: Final = "moorage.io"
+"""The group of what is permitted like objects, and is none."""
+
+REPORTS: Final = "conditionreports"
+"""What is created by reporting conditions."""
+
+EXPLANATIONS: Final = "explanations"
+"""What one gets by asking for the reasons of decisions."""
+
+DECISIONS: Final = "decisions"
+"""What one watches to follow bindings and evictions as events."""
+
 
 @dataclass(frozen=True, slots=True)
 class User:

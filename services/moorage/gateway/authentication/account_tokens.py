@@ -6,7 +6,7 @@ import base64
 import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -77,7 +77,7 @@ class RequestedToken:
     account: ObjectOfToken
     audiences: Sequence[str]
     lifetime: timedelta
-    bound: Sequence[ObjectOfToken] = field(default=())
+    bound: Sequence[ObjectOfToken] = ()
 
 
 class AccountKeys:
@@ -108,8 +108,9 @@ class AccountKeys:
         self.audiences = tuple(audiences) or (issuer,)
         self._skew = skew
         self._signing = _private_key(Path(signing_file)) if signing_file else None
-        files = [*([signing_file] if signing_file else []), *verifying_files]
-        self._keys = {key.key_id: key for file in files for key in [_public_key(Path(file))]}
+        own = [self._signing[1]] if self._signing is not None else []
+        keys = [*own, *(_public_key(Path(file)) for file in verifying_files)]
+        self._keys = {key.key_id: key for key in keys}
 
     @property
     def signs(self) -> bool:
@@ -193,9 +194,8 @@ def _named(about: Any, claim: str, kind: str) -> ObjectOfToken | None:
 
 
 def _private_key(file: Path) -> tuple[Any, VerifyingKey]:
-    content = file.read_bytes()
     try:
-        key = serialization.load_pem_private_key(content, password=None)
+        key = serialization.load_pem_private_key(file.read_bytes(), password=None)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file}: is no PEM file with a private key: {error}") from None
     return key, _verifying(file, key.public_key())
@@ -203,13 +203,13 @@ def _private_key(file: Path) -> tuple[Any, VerifyingKey]:
 
 def _public_key(file: Path) -> VerifyingKey:
     content = file.read_bytes()
+    if b"PRIVATE KEY" in content:
+        return _private_key(file)[1]
     try:
-        if b"PRIVATE KEY" in content:
-            return _private_key(file)[1]
-        return _verifying(file, serialization.load_pem_public_key(content))
+        key = serialization.load_pem_public_key(content)
     except ValueError as error:
-        text = str(error)
-        raise ValueError(text if text.startswith(str(file)) else f"{file}: is no PEM file with a key: {text}") from None
+        raise ValueError(f"{file}: is no PEM file with a key: {error}") from None
+    return _verifying(file, key)
 
 
 def _verifying(file: Path, key: Any) -> VerifyingKey:

@@ -19,12 +19,13 @@ from moorage.gateway.authentication.peers import Peers
 from moorage.gateway.authentication.refusals import InvalidCredentialsError
 from moorage.gateway.authentication.static_tokens import StaticTokens, digest
 from moorage.gateway.metrics import Metrics
+from moorage.runtime import gateway_identities
 from moorage.runtime.setting_types import names_in
 from moorage.runtime.settings import Settings
 
 T = TypeVar("T")
 
-ADMIN: Final = User("moorage:admin", (MASTERS, AUTHENTICATED))
+ADMIN: Final = User(gateway_identities.ADMIN, (MASTERS, AUTHENTICATED))
 """The administrator of a gateway that asks nobody who it is."""
 
 NOBODY: Final = User(ANONYMOUS, (UNAUTHENTICATED,))

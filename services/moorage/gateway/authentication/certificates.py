@@ -6,7 +6,6 @@ import hashlib
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import structlog
@@ -14,6 +13,7 @@ import structlog
 from moorage.core.authorization.attributes import User
 from moorage.gateway.authentication.account_tokens import CREDENTIAL_ID
 from moorage.runtime.settings import Settings
+from moorage.runtime.shared_files import stamp_of
 
 _log = structlog.get_logger(__name__)
 
@@ -60,12 +60,8 @@ class ServerTls:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._files = [
-            Path(name)
-            for name in (settings.tls_cert_file, settings.tls_private_key_file, settings.client_ca_file)
-            if name
-        ]
-        self._seen = self._states()
+        self._files = (settings.tls_cert_file, settings.tls_private_key_file, settings.client_ca_file)
+        self._seen = stamp_of(self._files)
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._load()
 
@@ -89,17 +85,14 @@ class ServerTls:
             # A client without a certificate may have a token.
             context.verify_mode = ssl.CERT_OPTIONAL
 
-    def _states(self) -> list[tuple[int, int]]:
-        return [(state.st_mtime_ns, state.st_size) for state in (file.stat() for file in self._files)]
-
     def refresh(self) -> None:
         """Read the files again if they have changed. What cannot be read leaves everything as it is."""
         try:
-            states = self._states()
-            if states == self._seen:
+            stamp = stamp_of(self._files)
+            if stamp == self._seen:
                 return
             self._load()
-            self._seen = states
+            self._seen = stamp
         except (OSError, ValueError) as error:
             _log.warning("tls.not_renewed", problem=str(error))
         else:

@@ -8,6 +8,8 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from moorage.runtime.shared_files import stamp_of
+
 T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
@@ -28,22 +30,18 @@ class ChangingFile(Generic[T]):
     def __init__(self, path: str, read: Callable[[str], T]) -> None:
         self._path = Path(path)
         self._read = read
-        self._seen = self._state()
+        self._seen = stamp_of([self._path])
         self._content = read(self._path.read_text("utf-8"))
 
     @property
     def content(self) -> T:
         """What is in the file now."""
         try:
-            state = self._state()
-            if state != self._seen:
-                self._seen = state
+            stamp = stamp_of([self._path])
+            if stamp != self._seen:
+                self._seen = stamp
                 self._content = self._read(self._path.read_text("utf-8"))
                 _log.info("authentication.file_read", file=str(self._path))
         except (OSError, ValueError) as error:
             _log.warning("authentication.file_unreadable", file=str(self._path), problem=str(error))
         return self._content
-
-    def _state(self) -> tuple[int, int, int]:
-        found = self._path.stat()
-        return found.st_ino, found.st_mtime_ns, found.st_size

@@ -7,15 +7,13 @@ signs the user into a token that counts for a minute, between those alone that h
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 import jwt
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from moorage.core.authorization.attributes import User
 from moorage.gateway.authentication.refusals import InvalidCredentialsError
+from moorage.runtime.derived_keys import derived_key
 
 KIND: Final = "moorage-peer+jwt"
 """The header `typ` of these tokens."""
@@ -37,8 +35,7 @@ class Peers:
     """
 
     def __init__(self, key_file: str, skew: timedelta) -> None:
-        secret = Path(key_file).read_bytes().strip()
-        self._key = HKDF(hashes.SHA256(), 32, salt=None, info=b"moorage peers").derive(secret)
+        self._key = derived_key(key_file, b"moorage peers")
         self._skew = skew
 
     def sign(self, user: User) -> str:

@@ -11,7 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from moorage.core.authorization.attributes import ACCOUNTS, AUTHENTICATED, MASTERS, UNAUTHENTICATED
+from moorage.core.authorization.attributes import (
+    ACCOUNTS,
+    AUTHENTICATED,
+    DECISIONS,
+    EXPLANATIONS,
+    MASTERS,
+    OWN_GROUP,
+    REPORTS,
+    UNAUTHENTICATED,
+)
 from moorage.core.authorization.bindings import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP
 from moorage.core.authorization.cluster_sets import set_roles
 from moorage.core.authorization.reconciliation import AUTOUPDATE
@@ -34,7 +43,6 @@ _READ: Final = ("get", "list", "watch")
 _WRITE: Final = ("create", "delete", "deletecollection", "patch", "update")
 _CHANGE: Final = ("patch", "update")
 _ALL: Final = ("*",)
-_OWN: Final = "moorage.io"
 _OCM: Final = "cluster.open-cluster-management.io"
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 _VERSION: Final = ("/version", "/version/")
@@ -238,13 +246,13 @@ _KUBERNETES: Final = (
     ),
 )
 
-_DECISIONS: Final = ("bindings", "decisions", "evictions", "explanations", "workloadplacements")
+_DECISIONS: Final = ("bindings", DECISIONS, "evictions", EXPLANATIONS, "workloadplacements")
 """What follows from Moorage's decisions about the workloads of a namespace."""
 
 _OWN_ROLES: Final = (
     _role(
         "moorage:aggregate-to-view",
-        _rule(_READ, _DECISIONS, _OWN),
+        _rule(_READ, _DECISIONS, OWN_GROUP),
         _rule(
             _READ,
             (
@@ -300,7 +308,7 @@ _OWN_ROLES: Final = (
                 "timers",
                 "zones",
             ),
-            _OWN,
+            OWN_GROUP,
         ),
         _rule(_READ, ("priorityclasses",), "scheduling.k8s.io"),
         _rule(_READ, ("storageclasses",), "storage.k8s.io"),
@@ -317,20 +325,20 @@ _OWN_ROLES: Final = (
         _rule(("create",), ("pods/eviction",)),
         _rule(_WRITE, ("poddisruptionbudgets",), "policy"),
         _rule(_WRITE, ("clustertaintpolicies",), "policy.karmada.io"),
-        _rule(_WRITE, ("dedicatednodes", "evictionbudgets", "evictionpauses"), _OWN),
-        _rule(_CHANGE, ("moorageconfigurations",), _OWN),
-        _rule(("create",), ("conditionreports", "conditionreports/any"), _OWN),
-        _rule(_READ, ("deadletters",), _OWN),
-        _rule(("create",), ("deadletters/replay",), _OWN),
+        _rule(_WRITE, ("dedicatednodes", "evictionbudgets", "evictionpauses"), OWN_GROUP),
+        _rule(_CHANGE, ("moorageconfigurations",), OWN_GROUP),
+        _rule(("create",), (REPORTS, f"{REPORTS}/any"), OWN_GROUP),
+        _rule(_READ, ("deadletters",), OWN_GROUP),
+        _rule(("create",), ("deadletters/replay",), OWN_GROUP),
         _rule(_CHANGE, ("machinesets", "machinesets/scale"), "machine.openshift.io"),
         labels=(_OPERATE,),
     ),
     _role("moorage:operator", aggregates=(_OPERATE, _FLEET_VIEW, _VIEW)),
-    _role("moorage:probe", _rule(("create",), ("conditionreports",), _OWN)),
+    _role("moorage:probe", _rule(("create",), (REPORTS,), OWN_GROUP)),
     _role(
         "moorage:deployer",
-        _rule(_READ, ("bindings", "decisions", "evictions", "workloadplacements"), _OWN),
-        _rule(("create",), ("conditionreports",), _OWN),
+        _rule(_READ, ("bindings", DECISIONS, "evictions", "workloadplacements"), OWN_GROUP),
+        _rule(("create",), (REPORTS,), OWN_GROUP),
         _rule(_READ, ("namespaces", "pods", "replicationcontrollers")),
         _rule(_CHANGE, ("pods/status",)),
         _rule(_READ, ("daemonsets", "deployments", "replicasets", "statefulsets"), "apps"),

@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from moorage.core.authorization.attributes import Attributes, User
+from moorage.core.authorization.attributes import OWN_GROUP, REPORTS, Attributes, User
 from moorage.core.conditions.grants import Grants, ReportClaim
 from moorage.core.conditions.reports import Refusal
 from moorage.gateway.authorization.authorizer import Authorizer
@@ -20,7 +20,7 @@ from moorage_schemas.resources.probe_grants import ProbeGrant
 from moorage_schemas.signing import SEAL_HEADER, SignedReport
 
 GRANT: Final = "ProbeGrant"
-_ANY: Final = Attributes("create", "moorage.io", "v1alpha1", "conditionreports", "any")
+_ANY: Final = Attributes("create", OWN_GROUP, "v1alpha1", REPORTS, "any")
 """What somebody may do who needs no grant."""
 
 

@@ -42,6 +42,7 @@ from moorage.gateway.http.messages.negotiation import AnswerForm, form_of_errors
 from moorage.gateway.http.messages.warnings import warn, warnings_of
 from moorage.gateway.http.refused_requests import RefusedRequests
 from moorage.gateway.http.reports import Intake
+from moorage.gateway.http.request_attributes import CONDITIONS_PATH, DECISIONS_PATH, EXPLAIN_PATH
 from moorage.gateway.http.resources import ResourcesApi
 from moorage.gateway.http.subresources.pods import bindings_path, is_binding
 from moorage.gateway.metrics import Metrics
@@ -117,17 +118,18 @@ def create_app(gateway: Gateway) -> Starlette:
     access = Access(authenticator, authorizer, refused)
     writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates, WriteGuards(authorizer))
     controllers = _controllers(gateway, writer)
-    endpoints = _Endpoints(gateway, writer, in_force, access)
+    watches = OpenWatches(settings.max_watches_per_user)
+    endpoints = _Endpoints(gateway, writer, in_force, access, watches)
     issued = issuer.Issuer(authenticator.accounts)
     guard = ReportGuard(gateway.store, authorizer, gateway.clock, seals_of(settings))
     intake = Intake(
         gateway.store, gateway.log, gateway.clock, lambda: in_force.limits, guard=guard, outcomes=gateway.outcomes
     )
 
-    decisions = Decisions(gateway.store, gateway.metrics, gateway.catch_up)
+    decisions = Decisions(gateway.store, gateway.metrics, watches, gateway.catch_up)
 
-    def route(path: str, verb: str, handler: Handler, methods: list[str]) -> Route:
-        return Route(path, _guarded(gateway, access, verb, handler), methods=methods)
+    def guarded(verb: str, handler: Handler) -> Handler:
+        return _guarded(gateway, access, verb, handler)
 
     @contextlib.asynccontextmanager
     async def leading() -> AsyncIterator[None]:
@@ -149,30 +151,7 @@ def create_app(gateway: Gateway) -> Starlette:
             yield
 
     app = Starlette(
-        routes=[
-            route("/", "discovery", endpoints.root, _READING),
-            *(
-                route(f"/{name}{rest}", "health", endpoints.health, _READING)
-                for name in ("healthz", "livez", "readyz")
-                for rest in ("", "/{check:path}")
-            ),
-            route("/metrics", "metrics", endpoints.metrics, _READING),
-            route("/version", "discovery", endpoints.version, _METHODS),
-            route("/version/", "discovery", endpoints.version, _METHODS),
-            route(issuer.CONFIGURATION, "discovery", issued.configuration, _READING),
-            route(issuer.KEYS, "discovery", issued.keys, _READING),
-            route("/v1/conditions", "conditions", intake.handle, _METHODS),
-            route("/v1/decisions", "decisions", decisions.handle, _METHODS),
-            route("/v1/explain", "explain", gateway.explanations.handle, _METHODS),
-            route("/openapi/v2", "openapi", openapi.version_2, _READING),
-            route("/openapi/v3", "openapi", openapi.index, _READING),
-            route("/openapi/v3/{path:path}", "openapi", openapi.version_3, _READING),
-            route("/api", "discovery", endpoints.core, _METHODS),
-            route("/apis", "discovery", endpoints.groups, _METHODS),
-            route("/api/{path:path}", "resources", endpoints.core, _METHODS),
-            route("/apis/{path:path}", "resources", endpoints.groups, _METHODS),
-            route("/{path:path}", "unknown", endpoints.unknown, _METHODS),
-        ],
+        routes=_routes(guarded, endpoints, intake, decisions, issued),
         exception_handlers={404: _no_such_path, 405: _method_not_allowed},
         lifespan=lifespan,
     )
@@ -194,6 +173,44 @@ def create_app(gateway: Gateway) -> Starlette:
     return app
 
 
+def _routes(
+    guarded: Callable[[str, Handler], Handler],
+    endpoints: _Endpoints,
+    intake: Intake,
+    decisions: Decisions,
+    issued: issuer.Issuer,
+) -> list[Route]:
+    """Return what is served where."""
+
+    def route(path: str, verb: str, handler: Handler, methods: list[str]) -> Route:
+        return Route(path, guarded(verb, handler), methods=methods)
+
+    return [
+        route("/", "discovery", endpoints.root, _READING),
+        *(
+            route(f"/{name}{rest}", "health", endpoints.health, _READING)
+            for name in ("healthz", "livez", "readyz")
+            for rest in ("", "/{check:path}")
+        ),
+        route("/metrics", "metrics", endpoints.metrics, _READING),
+        route("/version", "discovery", endpoints.version, _METHODS),
+        route("/version/", "discovery", endpoints.version, _METHODS),
+        route(issuer.CONFIGURATION, "discovery", issued.configuration, _READING),
+        route(issuer.KEYS, "discovery", issued.keys, _READING),
+        route(CONDITIONS_PATH, "conditions", intake.handle, _METHODS),
+        route(DECISIONS_PATH, "decisions", decisions.handle, _METHODS),
+        route(EXPLAIN_PATH, "explain", endpoints.explain, _METHODS),
+        route("/openapi/v2", "openapi", openapi.version_2, _READING),
+        route("/openapi/v3", "openapi", openapi.index, _READING),
+        route("/openapi/v3/{path:path}", "openapi", openapi.version_3, _READING),
+        route("/api", "discovery", endpoints.core, _METHODS),
+        route("/apis", "discovery", endpoints.groups, _METHODS),
+        route("/api/{path:path}", "resources", endpoints.core, _METHODS),
+        route("/apis/{path:path}", "resources", endpoints.groups, _METHODS),
+        route("/{path:path}", "unknown", endpoints.unknown, _METHODS),
+    ]
+
+
 def _controllers(gateway: Gateway, writer: Writer) -> Controllers:
     settings, recorder = gateway.settings, None
     if gateway.records_events:
@@ -205,15 +222,17 @@ def _controllers(gateway: Gateway, writer: Writer) -> Controllers:
 class _Endpoints:
     """The endpoints other than condition reports."""
 
-    def __init__(self, gateway: Gateway, writer: Writer, in_force: Configured, access: Access) -> None:
+    def __init__(
+        self, gateway: Gateway, writer: Writer, in_force: Configured, access: Access, watches: OpenWatches
+    ) -> None:
         self._gateway = gateway
         self._access = access
+        self.explain = gateway.explanations.handle
         self._checks = {
             "healthz": {"ping": _always},
             "livez": {"ping": _always},
             "readyz": {"ping": _always, "tables": self._tables, "log": self._log},
         }
-        watches = OpenWatches(gateway.settings.max_watches_per_user)
         self._backend = Backend(
             gateway.store, writer, gateway.metrics, gateway.clock, lambda: in_force.gates, access, watches
         )

@@ -29,7 +29,8 @@ from starlette.responses import Response, StreamingResponse
 from moorage.gateway.errors import StatusError, bad_request, unavailable
 from moorage.gateway.history import ObjectChange, TooOldError
 from moorage.gateway.http import paths
-from moorage.gateway.http.verbs.watch import fresh
+from moorage.gateway.http.limits import OpenWatches
+from moorage.gateway.http.verbs.watch import chunks, fresh
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store
 from moorage_schemas.keys import binding_key, eviction_key
@@ -42,7 +43,6 @@ HEARTBEAT: Final = 15.0
 
 _KINDS: Final = {"Binding": BINDINGS.short, "Eviction": EVICTIONS.short}
 _PARAMETERS: Final = frozenset({"target", "kind", "namespace"})
-_CHUNK: Final = 256 << 10  # bytes after which events are sent before more are encoded
 _GONE: Final = 410
 _MOST_DIGITS: Final = 18
 _CATCH_UP: Final = 10.0
@@ -118,15 +118,22 @@ class Decisions:
     Args:
         store: has the objects and their history.
         metrics: the streams are counted as watches.
+        watches: they count as the caller's watches.
         catch_up: returns when the object log was read to the end that it had at the call.
         heartbeat: see `HEARTBEAT`.
     """
 
     def __init__(
-        self, store: Store, metrics: Metrics, catch_up: Callable[[], Awaitable[None]], heartbeat: float = HEARTBEAT
+        self,
+        store: Store,
+        metrics: Metrics,
+        watches: OpenWatches,
+        catch_up: Callable[[], Awaitable[None]],
+        heartbeat: float = HEARTBEAT,
     ) -> None:
         self._store = store
         self._metrics = metrics
+        self._watches = watches
         self._catch_up = catch_up
         self._heartbeat = heartbeat
 
@@ -134,8 +141,8 @@ class Decisions:
         """Answer with a stream that does not end.
 
         Raises:
-            StatusError: 400 if the request is wrong, 405 for other methods, 503 if nothing can be shown yet, 504 if
-                this gateway has not reached the version of `Last-Event-ID`.
+            StatusError: 400 if the request is wrong, 405 for other methods, 429 if its user has too many watches, 503
+                if nothing can be shown yet, 504 if this gateway has not reached the version of `Last-Event-ID`.
         """
         if request.method != "GET":
             raise paths.not_allowed()
@@ -143,13 +150,14 @@ class Decisions:
         version = _version(request.headers.get("last-event-id", ""))
         if not self._store.ready:
             raise unavailable("the gateway is not ready: it is still reading its tables")
+        who = self._watches.check(request)
         number, reason = None, ""
         if version is not None:
             number, reason = await self._resume(version)
         if number is None:
             await self._reach_present()
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(self._stream(wanted, number, reason), media_type=MEDIA, headers=headers)
+        return StreamingResponse(self._stream(wanted, number, reason, who), media_type=MEDIA, headers=headers)
 
     async def _resume(self, version: int) -> tuple[int | None, str]:
         """The number of the first change after a version. None if that is not known any more, with the reason."""
@@ -170,12 +178,12 @@ class Decisions:
         except (TimeoutError, KafkaError) as error:
             raise unavailable(f"the gateway cannot read to the present: {error or 'it takes too long'}") from None
 
-    async def _stream(self, wanted: DecisionFilter, number: int | None, reason: str) -> AsyncIterator[bytes]:
-        with self._metrics.watches.track_inprogress():
+    async def _stream(self, wanted: DecisionFilter, number: int | None, reason: str, who: str) -> AsyncIterator[bytes]:
+        with self._metrics.watches.track_inprogress(), self._watches.opened(who):
             while True:
                 if number is None:
                     number, reached = self._store.history.count, self._store.version
-                    for chunk in _chunks(self._beginning(wanted, reached, reason)):
+                    for chunk in chunks(self._beginning(wanted, reached, reason)):
                         yield chunk
                 try:
                     changes = [self._store.history.since(number, kind) for kind in _KINDS]
@@ -185,7 +193,7 @@ class Decisions:
                     continue
                 number, reached = self._store.history.count, self._store.version
                 is_empty = True
-                for chunk in _chunks(_changed(wanted, merge(*changes, key=attrgetter("number")))):
+                for chunk in chunks(_changed(wanted, merge(*changes, key=attrgetter("number")))):
                     yield chunk
                     is_empty = False
                 if not is_empty:
@@ -229,19 +237,6 @@ def _event(name: str, data: dict[str, Any], version: int | None = -1) -> bytes:
     """One server-sent event. A version of None takes the id back that the client has, -1 gives no id."""
     line = b"" if version == -1 else b"id\n" if version is None else b"id: %d\n" % version
     return b"event: %b\n%bdata: %b\n\n" % (name.encode(), line, orjson.dumps(data))
-
-
-def _chunks(events: Iterator[bytes]) -> Iterator[bytes]:
-    """Events joined to parts that are sent together, each of a bounded size."""
-    waiting, size = [], 0
-    for event in events:
-        waiting.append(event)
-        size += len(event)
-        if size >= _CHUNK:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield b"".join(waiting)
 
 
 def _version(text: str) -> int | None:

@@ -13,8 +13,8 @@ from moorage.gateway.authentication.peers import Peers
 from moorage.gateway.errors import unavailable
 from moorage.gateway.http import paths
 from moorage.gateway.http.access import user_of
+from moorage.gateway.http.request_attributes import EXPLAIN_PATH
 
-_PATH: Final = "/v1/explain"
 _CONNECT_SECONDS: Final = 2.0
 _ANSWER_SECONDS: Final = 20.0
 """Longer than the query worker ever takes."""
@@ -64,7 +64,9 @@ class Explanations:
             trust_env=False,
         )
         headers = {"authorization": f"Bearer {self._peers.sign(user_of(request))}"} if self._peers is not None else {}
-        asked = http.build_request("GET", _PATH, params=list(request.query_params.multi_items()), headers=headers)
+        asked = http.build_request(
+            "GET", EXPLAIN_PATH, params=list(request.query_params.multi_items()), headers=headers
+        )
         try:
             answer = await http.send(asked, stream=True)
         except httpx.HTTPError as error:

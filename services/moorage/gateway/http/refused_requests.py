@@ -21,6 +21,7 @@ from moorage.core.authorization.attributes import Attributes, User
 from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.errors import StatusError
 from moorage.gateway.metrics import Metrics
+from moorage.gateway.writer import SOURCE
 from moorage.runtime.clock import Clock
 from moorage.runtime.tasks import restarted
 from moorage_schemas.dead_letter import Audited
@@ -29,7 +30,6 @@ from moorage_schemas.topics import AUDIT
 
 _log = structlog.get_logger(__name__)
 
-SOURCE: Final = "moorage/gateway"
 PAUSE_SECONDS: Final = 5.0
 """Seconds between two records of the same refusal."""
 

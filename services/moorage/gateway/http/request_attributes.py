@@ -8,21 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from moorage.core.authorization.attributes import Attributes
+from moorage.core.authorization.attributes import DECISIONS, EXPLANATIONS, OWN_GROUP, REPORTS, Attributes
+from moorage.gateway.http.messages.options import is_true
 from moorage.gateway.http.messages.selectors import named_by_field_selector
 from moorage.kinds.kind import called
 
-OWN_GROUP: Final = "moorage.io"
-"""The group of what is not objects, and permitted like them."""
-
-REPORTS: Final = "conditionreports"
-"""What `POST /v1/conditions` creates."""
-
-EXPLANATIONS: Final = "explanations"
-"""What `GET /v1/explain` gets."""
-
-DECISIONS: Final = "decisions"
-"""What `GET /v1/decisions` watches."""
+CONDITIONS_PATH: Final = "/v1/conditions"
+EXPLAIN_PATH: Final = "/v1/explain"
+DECISIONS_PATH: Final = "/v1/decisions"
 
 _PREFIXES: Final = frozenset({"api", "apis"})
 _VERBS: Final = {
@@ -36,7 +29,6 @@ _VERBS: Final = {
 _SPECIAL: Final = frozenset({"proxy", "watch"})
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})
 _LEAST: Final = 3  # prefix, version and resource
-_TRUE: Final = frozenset({"1", "true"})
 
 
 def attributes_of(method: str, path: str, query: Mapping[str, str]) -> Attributes:
@@ -69,7 +61,7 @@ def _of_objects(method: str, path: str, query: Mapping[str, str]) -> Attributes 
 def _of_collection(verb: str, query: Mapping[str, str]) -> tuple[str, str]:
     """The verb of a request that names no object in its path, and the one object that it selects, if it does."""
     if verb == "get":
-        verb = "watch" if query.get("watch", "").lower() in _TRUE else "list"
+        verb = "watch" if is_true(query, "watch") else "list"
     elif verb == "delete":
         verb = "deletecollection"
     name = named_by_field_selector(query.get("fieldSelector", "")) if verb in {"list", "watch"} else ""
@@ -79,13 +71,13 @@ def _of_collection(verb: str, query: Mapping[str, str]) -> tuple[str, str]:
 def _own(method: str, path: str, query: Mapping[str, str]) -> Attributes | None:
     """What a request asks at a path of Moorage's own. None at every other one."""
     verb = _VERBS.get(method, "")
-    if path == "/v1/conditions":
+    if path == CONDITIONS_PATH:
         return Attributes(verb, OWN_GROUP, "v1alpha1", REPORTS)
-    if path == "/v1/explain":
+    if path == EXPLAIN_PATH:
         kind = called(query.get("kind", ""))
         namespace = query.get("namespace", "default") if kind is not None and kind.namespaced else ""
         return Attributes(verb, OWN_GROUP, "v1alpha1", EXPLANATIONS, "", namespace, query.get("name", ""))
-    if path == "/v1/decisions":
+    if path == DECISIONS_PATH:
         watched = "watch" if verb == "get" else verb
         return Attributes(watched, OWN_GROUP, "v1alpha1", DECISIONS, "", query.get("namespace", ""))
     return None

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import structlog
 
-log = structlog.get_logger(__name__)
+from moorage.runtime.shared_files import Stamp, stamp_of
 
-Stamp = tuple[tuple[int, int, int], ...]
-"""Of each file its inode, size and time of change."""
+log = structlog.get_logger(__name__)
 
 
 class RenewedContext(ssl.SSLContext):
@@ -41,7 +38,7 @@ class RenewedContext(ssl.SSLContext):
         """
         context = cls(ssl.PROTOCOL_TLS_CLIENT)
         context._files = (ca_file, cert_file, key_file)
-        context._stamp = _stamp(context._files)
+        context._stamp = stamp_of(context._files)
         context._current = _read(*context._files)
         return context
 
@@ -53,7 +50,7 @@ class RenewedContext(ssl.SSLContext):
 
     def _renew(self) -> None:
         try:
-            stamp = _stamp(self._files)
+            stamp = stamp_of(self._files)
             if stamp != self._stamp:
                 self._current = _read(*self._files)
                 self._stamp = stamp
@@ -62,11 +59,6 @@ class RenewedContext(ssl.SSLContext):
             log.warning(
                 "kafka.certificates_not_renewed", error=str(error), files=[file for file in self._files if file]
             )
-
-
-def _stamp(files: Sequence[str]) -> Stamp:
-    found = (Path(file).stat() for file in files if file)
-    return tuple((one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
 
 
 def _read(ca_file: str, cert_file: str, key_file: str) -> ssl.SSLContext:

@@ -81,7 +81,7 @@ class ListOptions:
     initial_events: bool | None = None
 
 
-def is_true(query: QueryParams, name: str) -> bool:
+def is_true(query: Mapping[str, str], name: str) -> bool:
     """Whether a flag of a query is set. Everything but `false` and `0` sets it, as in Kubernetes."""
     value = query.get(name)
     return value is not None and value.lower() not in _FALSE

@@ -132,7 +132,7 @@ async def events(store: Store, watch: Watch, number: int, shared: SharedEvents |
     if watch.version is None:
         number, reached = store.history.count, store.version
         present = store.all(watch.kind.kind, watch.namespace)
-        for chunk in _chunks(_present(watch, present, reached)):
+        for chunk in chunks(_present(watch, present, reached)):
             yield chunk
     end = None if watch.timeout is None else asyncio.get_running_loop().time() + watch.timeout
     while True:
@@ -143,7 +143,7 @@ async def events(store: Store, watch: Watch, number: int, shared: SharedEvents |
             return
         number, reached = store.history.count, store.version
         sent = False
-        for chunk in _chunks(line for change in changes if (line := _line(watch, change, shared))):
+        for chunk in chunks(line for change in changes if (line := _line(watch, change, shared))):
             yield chunk
             sent = True
         if sent:
@@ -169,8 +169,8 @@ async def _more(store: Store, watch: Watch, end: float | None) -> tuple[bool, bo
     return False, False
 
 
-def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Lines joined to parts that are sent together, each of a bounded size."""
+def chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Return lines joined to parts that are sent together, each of a bounded size."""
     waiting: list[bytes] = []
     size = 0
     for line in lines:
