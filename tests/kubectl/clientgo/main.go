@@ -41,6 +41,15 @@ func numberOf(found *corev1.ConfigMap) int {
 	return value
 }
 
+// text is an object as JSON, which says why it was told again.
+func text(found *corev1.ConfigMap) string {
+	written, err := json.Marshal(found)
+	if err != nil {
+		return err.Error()
+	}
+	return string(written)
+}
+
 // told compares an object with the one before it. An update that changes nothing is a resync, or an event told twice.
 func (c *counts) told(before, after *corev1.ConfigMap) {
 	c.mu.Lock()
@@ -54,7 +63,7 @@ func (c *counts) told(before, after *corev1.ConfigMap) {
 	case is > was+1:
 		c.Missed = append(c.Missed, fmt.Sprintf("%s: %d after %d", after.Name, is, was))
 	case is <= was:
-		c.Doubled = append(c.Doubled, fmt.Sprintf("%s: %d after %d", after.Name, is, was))
+		c.Doubled = append(c.Doubled, fmt.Sprintf("%s: %d after %d: %s after %s", after.Name, is, was, text(after), text(before)))
 	}
 }
 
