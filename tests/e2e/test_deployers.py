@@ -7,15 +7,16 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 import yaml
 from tests.conftest import RUN
-from tests.support.brokers import Broker
-from tests.support.commands import program
+from tests.support.brokers import Broker, EmbeddedBroker
+from tests.support.commands import moorage, program
 from tests.support.examples import command, languages
 from tests.support.forks import ROOT
 from tests.support.live import Live, running
@@ -131,3 +132,82 @@ async def test_a_probe_reports_and_learns_what_does_not_count(live: Live, langua
     done = await program(*words, env={"MOORAGE_SERVER": live.server, "MOORAGE_BOOTSTRAP_SERVERS": ""})
     assert done.code == 1, done.out
     assert "UnknownTarget" in done.err
+
+
+@asynccontextmanager
+async def probing(live: Live, language: str, target: str, condition: str) -> AsyncIterator[None]:
+    """A probe that repeats its report each second, until it is killed."""
+    every = "1s" if language == "go" else "1"
+    words = (*command(language, "probe"), target, condition, "--every", every)
+    env = {**environment(live), "MOORAGE_BOOTSTRAP_SERVERS": ""}
+    process = await asyncio.create_subprocess_exec(*words, env=env, cwd=ROOT)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+
+
+async def taints_of(live: Live, name: str) -> set[str]:
+    """The keys of the taints that a report of pressure causes. Heartbeats of other conditions play no part."""
+    found = (await live.here("get", "node", name, "-o", "json")).json["spec"].get("taints", [])
+    return {taint["key"] for taint in found}
+
+
+async def is_pressed(live: Live, name: str, *, pressed: bool) -> bool:
+    return ("node.kubernetes.io/disk-pressure" in await taints_of(live, name)) is pressed
+
+
+@pytest.mark.parametrize("language", languages())
+async def test_a_probe_goes_on_after_kills_of_itself_and_of_its_gateway(live: Live, language: str) -> None:
+    name = f"k-{language}"
+    await live.here("apply", "-f", "-", text=yaml.dump(node(name)))
+    gateway = next(name for name, address in live.gateways.items() if address == live.server)
+    async with probing(live, language, f"Node/{name}", "DiskPressure=True"):
+        await until(lambda: is_pressed(live, name, pressed=True))
+    async with probing(live, language, f"Node/{name}", "DiskPressure=False"):
+        await until(lambda: is_pressed(live, name, pressed=False))
+        await live.kill_gateway(gateway)
+        await until(partial(is_heard_after, live, name, await heard_of(live, name)))
+    async with probing(live, language, f"Node/{name}", "DiskPressure=True"):
+        await until(lambda: is_pressed(live, name, pressed=True))
+
+
+async def heard_of(live: Live, name: str) -> str:
+    """When the condition was last reported, as the node shows it."""
+    found = (await live.here("get", "node", name, "-o", "json")).json["status"]["conditions"]
+    return str(next(one["lastHeartbeatTime"] for one in found if one["type"] == "DiskPressure"))
+
+
+async def is_heard_after(live: Live, name: str, heard: str) -> bool:
+    return await heard_of(live, name) > heard
+
+
+async def test_probes_and_deployers_of_all_languages_go_on_when_the_broker_comes_back(
+    own_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as stack:
+        live = await stack.enter_async_context(running(own_broker.bootstrap, f"{RUN}-away", tmp_path / "state"))
+        hosts = {language: f"h-{language}" for language in languages()}
+        pods = {language: f"pod-{language}" for language in hosts}
+        declared = [node(host) for host in hosts.values()]
+        declared += [pod(name, hosts[language]) for language, name in pods.items()]
+        await live.here("apply", "-f", "-", text=yaml.dump_all(declared))
+        folders = {language: tmp_path / language for language in hosts}
+        for language, host in hosts.items():
+            await stack.enter_async_context(deploying(live, language, folders[language], f"Node/{host}"))
+            await stack.enter_async_context(probing(live, language, f"Node/{host}", "DiskPressure=True"))
+        await until(lambda: all(on_disk(folder) for folder in folders.values()), 60, "not everything was started")
+        await own_broker.kill()
+        await own_broker.start()
+
+        async def is_tainted() -> bool:
+            words = ("taint", "nodes", "--all", "bad=yes:NoExecute", "--overwrite")
+            return (await moorage(*words, env=live.env)).code == 0
+
+        await until(is_tainted, 90, "the gateway does not write again")
+        await until(lambda: not any(on_disk(one) for one in folders.values()), 90, "what has to leave still runs")
+        before = {host: await heard_of(live, host) for host in hosts.values()}
+
+        for host, heard in before.items():
+            await until(partial(is_heard_after, live, host, heard), 60, f"{host}: its probe is not heard any more")
