@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pydantic import Field
 
 from moorage_schemas.base import Model, Timestamp
+
+REPLAY_HEADER: Final = "ce_mooragereplayof"
+"""The header of a report that was sent again from a dead letter: the name of the letter."""
 
 
 class RefusalReason(StrEnum):

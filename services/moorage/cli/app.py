@@ -87,6 +87,9 @@ COMMANDS: dict[str, Entry] = {
     "replay": Entry(
         f"{_COMMANDS}.replay", "replay", "Decide again on recorded input, and compare the results byte for byte.", _LOOK
     ),
+    "deadletters": Entry(
+        f"{_COMMANDS}.dead_letters", "app", "Show records that were refused, and send reports among them again.", _LOOK
+    ),
     "webhooks": Entry(f"{_COMMANDS}.webhooks", "app", "Send events again that a webhook has not taken.", _LOOK),
     "eval": Entry(f"{_COMMANDS}.evaluate", "evaluate", "Apply the rules of the core to requests in JSON lines.", _LOOK),
     "demo": Entry(

@@ -21,6 +21,7 @@ from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.forwarding import Forwarding
 from moorage.gateway.http.hosts import hosts_of
 from moorage.gateway.http.protocol import Protocol
+from moorage.gateway.kafka.dead_letters import KafkaDeadLetters
 from moorage.gateway.kafka.durable_log import KafkaLog
 from moorage.gateway.kafka.leadership import Leadership
 from moorage.gateway.kafka.object_reader import ObjectReader, object_partition
@@ -91,7 +92,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
     scheme = "http" if tls is None else "https"
     address = _address(sock, scheme)
     log = KafkaLog(settings, store, clock, metrics, address=settings.gateway_address or _reachable(sock, scheme))
-    reading, outcomes = _Reading(), KafkaReportOutcomes(settings)
+    reading, outcomes, letters = _Reading(), KafkaReportOutcomes(settings), KafkaDeadLetters(settings)
     forwarding = Forwarding(store, log.leader, log, ca_file=settings.gateway_ca_file)
     app = create_app(
         Gateway(
@@ -106,6 +107,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             catch_up=reading.catch_up,
             explanations=Explanations(settings.query_server, peers=authenticator.peers),
             outcomes=outcomes,
+            letters=letters,
             authenticator=authenticator,
             forwarding=forwarding,
         )
@@ -113,7 +115,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
     async with http_server(app, sock, tls, most_connections=_connections(settings)) as server:
         try:
             async with asyncio.TaskGroup() as tasks:
-                partitions = outcomes.partitions = (await ensure_topics(settings))[RESOURCES.short]
+                partitions = outcomes.partitions = letters.partitions = (await ensure_topics(settings))[RESOURCES.short]
                 await add_missing(settings)
                 kept = await tombstones_kept(settings)
                 times = await broker_times(settings)

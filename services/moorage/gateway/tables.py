@@ -57,7 +57,7 @@ class Tables(Records):
 
     def __init__(self) -> None:
         kinds = discovered()
-        views = [kind for kind in kinds if isinstance(kind, View) and kind.made_from]
+        views = [kind for kind in kinds if isinstance(kind, View) and kind.made_from and kind.kept]
         named = dict.fromkeys(index for kind in kinds for index in kind.indexes)
         indexes: list[Index] = [ViewIndex(views), DependentIndex(), *(index() for index in named)]
         super().__init__(indexes, {short: reader.read for short, reader in _ROWS.items()})

@@ -100,6 +100,9 @@ class Kind(ABC, Generic[ResourceT]):
     repeatable: ClassVar[bool] = False
     """Whether a manifest may hold a read-only object that says what is decided already."""
 
+    watched: ClassVar[bool] = True
+    """Whether its changes can be watched."""
+
     scaled: ClassVar[bool] = False
     """Whether it has the subresource `scale`, which changes `spec.replicas`."""
 
@@ -476,7 +479,7 @@ class ServedKind:
     @property
     def verbs(self) -> list[str]:
         """The verbs that discovery lists."""
-        reading = ["get", "list", "watch"]
+        reading = ["get", "list", *(["watch"] if self.definition.watched else [])]
         if self.read_only:
             return sorted(["create", "patch", *reading]) if self.definition.repeatable else reading
         together = [] if self.definition.deleted_with_content else ["deletecollection"]
@@ -522,6 +525,9 @@ class View(Untyped):
     read_only: ClassVar[bool] = True
     made_from: ClassVar[str] = ""
     """The short name of the topic whose records it shows."""
+
+    kept: ClassVar[bool] = True
+    """Whether the gateways keep its objects. Otherwise they read the records from Kafka when somebody asks for them."""
 
     def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
         """The objects that a record shows, of a view that is made of the records of a topic.

@@ -43,6 +43,11 @@ def redacted(text: str) -> str:
     return text
 
 
+def redacted_field(name: str, value: str) -> str:
+    """Return the value of a field, such as a header, without secrets. The name may say that all of it is one."""
+    return str(_clean(name, value, 0))
+
+
 def _clean(key: object, value: Any, depth: int) -> Any:
     name = key.decode("latin-1") if isinstance(key, bytes) else key
     if isinstance(name, str) and _SECRET_KEY.fullmatch(name) and value not in (None, "", b""):

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 import httpx
+from tests.component.gateway.letters import MemoryLetters
 from tests.support.waiting import until
 
 from moorage.gateway.derivation import Derivation
@@ -148,11 +149,13 @@ class Fixture:
         settings: Settings | None = None,
         explanations: Explanations | None = None,
         outcomes: ReportOutcomes | None = None,
+        letters: MemoryLetters | None = None,
         namespaces: Sequence[str] = NAMESPACES,
     ) -> None:
         self.store = Store(kept=kept)
         self.log = MemoryLog(self.store)
         self.clock = SetClock()
+        self.letters = letters or MemoryLetters()
         self.gateway = Gateway(
             store=self.store,
             log=self.log,
@@ -160,6 +163,7 @@ class Fixture:
             settings=settings or Settings(),
             explanations=explanations or Explanations(),
             outcomes=outcomes,
+            letters=self.letters,
         )
         for name in namespaces:
             self.namespace(name)

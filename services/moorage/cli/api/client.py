@@ -185,9 +185,9 @@ class Client:
         """
         return self._call("POST", path, params=options, json_body=document, reading=reading)
 
-    def read(self, path: str) -> JsonObject:
-        """Return the answer to any path that is JSON."""
-        return self._call("GET", path)
+    def read(self, path: str, options: Mapping[str, str] | None = None) -> JsonObject:
+        """Return the answer to any path that is JSON. `options` are query parameters."""
+        return self._call("GET", path, params=options)
 
     def raw(self, path: str) -> bytes:
         """Return the answer to any path as it is."""

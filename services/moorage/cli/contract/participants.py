@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from moorage.cli.local import services
 from moorage.gateway.durable_log import WRITTEN
-from moorage.gateway.kafka import report_outcomes
+from moorage.gateway.kafka import dead_letters, report_outcomes
 from moorage.gateway.tables import READ
 from moorage.query import chain_index
 from moorage.runtime.service import Service
@@ -102,7 +102,7 @@ def _gateway() -> Participant:
         reads=_in_order({*READ, OBJECTS}),
         sends=_in_order(set(WRITTEN)),
         looks_up=(report_outcomes.INGEST,),
-        looks_into=report_outcomes.FOLLOWED,
+        looks_into=_in_order({*report_outcomes.FOLLOWED, *dead_letters.READ}),
     )
 
 

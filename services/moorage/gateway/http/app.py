@@ -26,16 +26,19 @@ from moorage.gateway.configuration import Configured, FirstContent
 from moorage.gateway.controllers.controllers import Controllers
 from moorage.gateway.controllers.events import EventRecorder
 from moorage.gateway.controllers.role_defaults import DefaultRoles
+from moorage.gateway.dead_letters import DeadLetters
 from moorage.gateway.durable_log import Log
 from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.http import health, paths
 from moorage.gateway.http.access import Access
 from moorage.gateway.http.backend import Backend
+from moorage.gateway.http.dead_letters import DeadLettersApi
 from moorage.gateway.http.decisions import Decisions
 from moorage.gateway.http.discovery import cluster_views, definitions, groups, issuer, openapi, reviews
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.forwarding import Forwarding, ForwardingMiddleware
 from moorage.gateway.http.hosts import check_host
+from moorage.gateway.http.letter_replay import LetterReplay
 from moorage.gateway.http.limits import InFlightMiddleware, OpenWatches, RequestLimits
 from moorage.gateway.http.messages import answers
 from moorage.gateway.http.messages.negotiation import AnswerForm, form_of_errors
@@ -49,6 +52,7 @@ from moorage.gateway.metrics import Metrics
 from moorage.gateway.report_outcomes import ReportOutcomes
 from moorage.gateway.store import Store
 from moorage.gateway.writer import Writer
+from moorage.kinds.dead_letter import KIND as DEAD_LETTER
 from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.report_seals import seals_of
 from moorage.runtime.settings import Settings
@@ -94,6 +98,9 @@ class Gateway:
     outcomes: ReportOutcomes | None = None
     """Finds out what becomes of reports. None if callers cannot wait for that."""
 
+    letters: DeadLetters | None = None
+    """Reads dead letters. None if this gateway cannot."""
+
     records_events: bool = True
     """Whether it writes Events about decisions while it leads."""
 
@@ -119,13 +126,13 @@ def create_app(gateway: Gateway) -> Starlette:
     writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates, WriteGuards(authorizer))
     controllers = _controllers(gateway, writer)
     watches = OpenWatches(settings.max_watches_per_user)
-    endpoints = _Endpoints(gateway, writer, in_force, access, watches)
     issued = issuer.Issuer(authenticator.accounts)
     guard = ReportGuard(gateway.store, authorizer, gateway.clock, seals_of(settings))
     intake = Intake(
         gateway.store, gateway.log, gateway.clock, lambda: in_force.limits, guard=guard, outcomes=gateway.outcomes
     )
 
+    endpoints = _Endpoints(gateway, writer, in_force, access, watches, intake=intake, guard=guard)
     decisions = Decisions(gateway.store, gateway.metrics, watches, gateway.catch_up)
 
     def guarded(verb: str, handler: Handler) -> Handler:
@@ -223,7 +230,15 @@ class _Endpoints:
     """The endpoints other than condition reports."""
 
     def __init__(
-        self, gateway: Gateway, writer: Writer, in_force: Configured, access: Access, watches: OpenWatches
+        self,
+        gateway: Gateway,
+        writer: Writer,
+        in_force: Configured,
+        access: Access,
+        watches: OpenWatches,
+        *,
+        intake: Intake,
+        guard: ReportGuard,
     ) -> None:
         self._gateway = gateway
         self._access = access
@@ -237,6 +252,8 @@ class _Endpoints:
             gateway.store, writer, gateway.metrics, gateway.clock, lambda: in_force.gates, access, watches
         )
         self._api = ResourcesApi(self._backend)
+        replay = LetterReplay(self._backend, intake, guard, lambda: in_force.limits)
+        self._letters = DeadLettersApi(self._backend, gateway.letters, replay)
         self._views = cluster_views.ClusterViews(self._backend, access)
 
     async def core(self, request: Request) -> Response:
@@ -275,7 +292,8 @@ class _Endpoints:
                 return found
         path = paths.parse(group, version, parts)
         request.state.deprecation = path.kind.definition.deprecation
-        return await self._api.handle(request, path)
+        api = self._letters if path.kind.definition is DEAD_LETTER else self._api
+        return await api.handle(request, path)
 
     async def root(self, _: Request) -> Response:
         """`/`: the paths of everything."""

@@ -150,7 +150,7 @@ class Intake:
         if request.method != "POST":
             raise paths.not_allowed()
         media = body_media(request, (JSON, STRUCTURED, BATCH))
-        wait = _wait_of(request)
+        wait = wait_of(request)
         if not self._store.ready:
             raise unavailable("the gateway is not ready: it is still reading its tables")
         body = await bodies.read_body(request)
@@ -225,7 +225,7 @@ class Intake:
         if isinstance(decided, RefusedLater):
             letter = decided.letter
             refusal = Refusal(letter.reason, field=letter.field, value=letter.value, rule=letter.rule)
-            return _Outcome("Refused", error=_refused(refusal))
+            return _Outcome("Refused", error=refused(refusal))
         if decided.condition is not None:
             return self._unrecorded(write, Held.of(decided.condition))
         # What the condition was before may have been decided a moment ago, and not be shown here yet.
@@ -274,6 +274,24 @@ class Intake:
             return None
         return Held.of(found)
 
+    async def send_again(self, write: Write, wait: float, *, dry_run: bool) -> dict[str, Any]:
+        """Write a report that was refused before and is checked now. Returns what became of it.
+
+        Args:
+            write: the report.
+            wait: how many seconds to wait for that.
+            dry_run: whether nothing is written.
+
+        Raises:
+            StatusError: it is refused again, or nothing can be written now.
+        """
+        if dry_run:
+            return (self._ignored(write, self._known(write)) or _ACCEPTED).shown()
+        (outcome,) = await self._written([write], wait)
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.shown()
+
     def _structured(self, document: Any, user: User) -> Write:
         try:
             meta, data = parse_structured(document)
@@ -300,7 +318,7 @@ class Intake:
         if meta.type != CONDITION_REPORTS.event_type:
             raise _invalid_envelope(EnvelopeError("type", meta.type, f"must be {CONDITION_REPORTS.event_type}"))
         if refusal := check_size(size, self._limits().max_bytes):
-            raise _refused(refusal)
+            raise refused(refusal)
         try:
             report = ConditionReported.model_validate_json(orjson.dumps(data))
         except ValidationError as error:
@@ -309,23 +327,23 @@ class Intake:
             shown = "; ".join(f"data.{item}" if item.path else f"data: {item.body}" for item in found)
             raise StatusError(422, f"the report is invalid: {shown}", reason="Invalid", causes=causes) from None
         if refusal := check_time(report, self._clock.now(), self._limits().clock_skew) or check_workload(report):
-            raise _refused(refusal)
+            raise refused(refusal)
         target = report.target
         declared = self._store.get(ObjectId(target.kind.value, "", target.name))
         if declared is None:
-            raise _refused(unknown_target(report))
+            raise refused(unknown_target(report))
         labels, workload = declared.document["metadata"].get("labels") or {}, report.workload
         claim = ReportClaim(
             source_of(report, meta.source), target, labels, report.type, workload.key if workload is not None else ""
         )
         sealed = self._guard.check(claim, user)
         if isinstance(sealed, Refusal):
-            raise _refused(sealed)
+            raise refused(sealed)
         write = Write(CONDITION_REPORTS, target.key, target.key, report, meta)
         return replace(write, meta=meta._replace(proofs=tuple(self._guard.sealed(write, sealed).items())))
 
 
-def _wait_of(request: Request) -> float:
+def wait_of(request: Request) -> float:
     """Return for how many seconds the caller waits for the outcome. 0 if it does not."""
     text = request.query_params.get("waitSeconds", "")
     if not text:
@@ -353,7 +371,8 @@ def _traced(write: Write, headers: Mapping[str, str]) -> Write:
     return replace(write, meta=write.meta._replace(traceparent=trace))
 
 
-def _refused(refusal: Refusal) -> StatusError:
+def refused(refusal: Refusal) -> StatusError:
+    """Return the error of a report that is refused."""
     code = _CODES.get(refusal.reason, 422)
     cause = Cause("FieldValueInvalid", f"{refusal.value!r}: {refusal.rule}", refusal.field)
     return StatusError(code, refusal.message, reason=refusal.reason.value, causes=[cause])

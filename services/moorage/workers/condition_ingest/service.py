@@ -72,12 +72,12 @@ from moorage.core.conditions.reports import (
 from moorage.runtime.configuration import Configuration, Derived, configuration_of
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.portions import CHECKS, RECORDS
+from moorage.runtime.report_proofs import Judged, judge_sender, proofs_of
 from moorage.runtime.report_seals import Seals, seals_of
 from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, GlobalView, Input, Malformed, NeedFresh, RawRecord, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
-from moorage.workers.condition_ingest.proofs import Judged, judge_sender, proofs_of
 from moorage.workers.condition_ingest.state import (
     OWNER,
     ConditionIngestPartition,

@@ -22,6 +22,7 @@ from moorage.gateway.http.messages.negotiation import JSON, PROTOBUF, YAML, Answ
 from moorage.gateway.http.request_attributes import CONDITIONS_PATH, DECISIONS_PATH, EXPLAIN_PATH
 from moorage.gateway.http.subresources.pods import BINDING, BINDINGS, EVICTION, ORDERS
 from moorage.gateway.served_kinds import served
+from moorage.kinds.dead_letter import REPLAY
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.namespace import FINALIZE
 from moorage.kinds.openapi.registry import Origin, origin_of
@@ -43,7 +44,7 @@ _ANSWERS: Final[Mapping[str, tuple[str, tuple[str, str] | None]]] = {
 }
 """The kind of subresources that are none of the object's own, and its group and version if these are others."""
 
-_VERBS: Final = {**dict.fromkeys((*ORDERS, TOKEN), ("create",)), FINALIZE: ("update",)}
+_VERBS: Final = {**dict.fromkeys((*ORDERS, REPLAY, TOKEN), ("create",)), FINALIZE: ("update",)}
 """The verbs of subresources that have not all of them."""
 
 

@@ -1,0 +1,258 @@
+"""`moorage deadletters`: what was refused, and sending it again.
+
+`get` and `describe` show dead letters, too. A list of this command ends after some of the newest, for there may be
+millions.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final
+
+import typer
+
+from moorage.cli.api import kinds
+from moorage.cli.api.client import CHUNK, Client, JsonObject, list_path, object_path
+from moorage.cli.api.endpoints import connect
+from moorage.cli.errors import FAILED, CliError, ServerError, UsageError, warn
+from moorage.cli.render import describe as describing
+from moorage.cli.render import output, tables
+from moorage.cli.render.durations import parse_duration, parse_instant
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.dead_letter import REPLAY
+from moorage.kinds.printing.columns import TableColumn, text
+from moorage_schemas.times import format_time
+
+_LETTERS: Final = kinds.find("deadletters")
+_LONGEST_WAIT: Final = 30.0
+_WORDS: Final = {"Counted": "and counts", "Unchanged": "and repeats what is known"}
+_FORBIDDEN: Final = 403
+
+app = typer.Typer(no_args_is_help=True, help="Show records that were refused, and send reports among them again.")
+
+_Reason = Annotated[str, typer.Option(help="Why it was refused, such as UnknownTarget.")]
+_Service = Annotated[str, typer.Option(help="The service that refused it.")]
+_Topic = Annotated[str, typer.Option(help="The topic from which it came.")]
+_Source = Annotated[str, typer.Option(help="Who has sent it: the source of the CloudEvent.")]
+_Key = Annotated[str, typer.Option(help="The key of the record, such as Node/n1.")]
+_Since = Annotated[str, typer.Option(help="From when on: RFC 3339, or a duration ago such as 2h.")]
+
+
+@app.callback()
+def _deadletters() -> None:
+    """Show records that were refused, and send reports among them again."""
+
+
+@app.command("list")
+def list_letters(
+    ctx: typer.Context,
+    *,
+    reason: _Reason = "",
+    service: _Service = "",
+    topic: _Topic = "",
+    source: _Source = "",
+    key: _Key = "",
+    since: _Since = "",
+    limit: Annotated[int, typer.Option(help="How many at most. 0 for all.", min=0)] = 100,
+    form: output.FormatOption = output.Format.TABLE,
+) -> None:
+    """List dead letters, the newest first."""
+    chosen = _chosen({"service": service, "reason": reason, "topic": topic, "key": key, "source": source}, since)
+    with connect(ctx) as client:
+        found = _Found(client, chosen)
+        items = list(found.items(limit))
+    if form in {output.Format.JSON, output.Format.YAML}:
+        output.write(output.document({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}, form))
+    elif form is output.Format.NAME:
+        for item in items:
+            output.line(_LETTERS.called(_name(item)))
+    elif not items:
+        warn("No dead letters found.")
+    else:
+        columns = [
+            TableColumn("NAME", text("metadata", "name")),
+            *tables.columns(_LETTERS, wide=form is output.Format.WIDE),
+        ]
+        rows = [tables.row(item, columns) for item in items]
+        title = [column.title for column in columns]
+        widths = output.widths([title, *rows])
+        for row in (title, *rows):
+            output.line(output.columns(row, widths))
+    if found.more:
+        warn(f"There are more than these {limit}. --limit 0 lists all, and --since or --reason choose.")
+
+
+@app.command("describe")
+def describe_letters(
+    ctx: typer.Context,
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Their names.", show_default=False)],
+) -> None:
+    """Show dead letters with their originals. Secrets are left out of these."""
+    failed = False
+    with connect(ctx) as client:
+        for number, name in enumerate(names):
+            try:
+                found = client.get(_LETTERS, "", _plain(name))
+            except ServerError as error:
+                if error.reason != "NotFound":
+                    raise
+                warn(str(error))
+                failed = True
+                continue
+            lines = "".join(f"{one}\n" for one in describing.lines(client, _LETTERS, found))
+            output.write(("\n\n" if number else "") + lines)
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+@app.command("replay")
+def replay(
+    ctx: typer.Context,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME…]", help="Their names.", show_default=False)
+    ] = None,
+    *,
+    reason: _Reason = "",
+    service: _Service = "",
+    source: _Source = "",
+    key: _Key = "",
+    since: _Since = "",
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask before letters are sent that were chosen.")
+    ] = False,
+    dry_run: Annotated[
+        str,
+        typer.Option(
+            "--dry-run",
+            help="client: only say which letters. server: check each, and send nothing.",
+            metavar="none|client|server",
+        ),
+    ] = "none",
+    timeout: Annotated[
+        str,
+        typer.Option(help="How long to wait until it is known whether a report counts, at most 30s. 0 to not wait."),
+    ] = "10s",
+) -> None:
+    """Send reports that were refused again: those that are named, or those that options choose.
+
+    A report keeps its id, so it does not count twice. It is checked anew, and it has to show again who has written it.
+    What services have written, and what webhooks have not taken, is not sent again so.
+    """
+    chosen = {"service": service, "reason": reason, "key": key, "source": source}
+    has_options = any(chosen.values()) or bool(since)
+    if bool(names) is has_options:
+        raise UsageError("name the letters, or choose them by --reason, --service, --source, --key or --since")
+    if dry_run not in {"none", "client", "server"}:
+        raise UsageError(f"--dry-run: invalid value {dry_run!r}: must be none, client or server")
+    wait = _seconds(timeout)
+    failed = False
+    with connect(ctx) as client:
+        # The oldest come first, as they came.
+        wanted = [_plain(name) for name in names or ()]
+        if has_options:
+            found = _Found(client, _chosen({**chosen, "topic": "condition-reports"}, since))
+            wanted = [_name(item) for item in found.items(0)][::-1]
+        if not wanted:
+            warn("No dead letters found.")
+        elif has_options and not yes and dry_run == "none":
+            if not sys.stdin.isatty():
+                raise CliError(
+                    f"{len(wanted)} reports were not sent again: nobody can be asked; give --yes to send them"
+                )
+            typer.confirm(f"Send {len(wanted)} reports again?", abort=True, err=True)
+        for name in wanted:
+            failed |= not _sent_again(client, name, dry_run, wait)
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+class _Found:
+    """The letters that options choose.
+
+    Args:
+        client: asks the gateway.
+        chosen: the parameters of the list.
+    """
+
+    def __init__(self, client: Client, chosen: dict[str, str]) -> None:
+        self._client = client
+        self._chosen = chosen
+        self.more = False
+        """Whether there are more than were wanted."""
+
+    def items(self, most: int) -> Iterator[JsonObject]:
+        """Yield the newest letters. 0 means all."""
+        token, count = "", 0
+        while True:
+            limit = min(CHUNK, most - count) if most else CHUNK
+            params = {**self._chosen, "limit": str(limit), **({"continue": token} if token else {})}
+            part = self._client.read(list_path(_LETTERS, None), params)
+            for item in part.get("items") or []:
+                count += 1
+                yield {"apiVersion": _LETTERS.api_version, "kind": _LETTERS.kind, **item}
+            token = str(at(part, "metadata", "continue") or "")
+            if not token or (most and count >= most):
+                self.more = bool(token)
+                return
+
+
+def _sent_again(client: Client, name: str, dry_run: str, wait: float) -> bool:
+    """Send a letter again, say what became of it, and return whether that is well."""
+    called = _LETTERS.called(name)
+    if dry_run == "client":
+        output.line(f"{called} would be sent again (dry run)")
+        return True
+    asked = {"dryRun": "All"} if dry_run == "server" else {"waitSeconds": f"{wait:g}"} if wait else {}
+    try:
+        answer = client.post(object_path(_LETTERS, "", name, REPLAY), {}, options=asked)
+    except ServerError as error:
+        if error.status == _FORBIDDEN and not (error.details or {}).get("causes"):
+            raise  # the user may send none of them again
+        warn(f"error: {called}: {error}")
+        return False
+    outcome: dict[str, Any] = at(answer, "status", "replay") or {}
+    word, why = str(outcome.get("outcome")), str(outcome.get("message") or "")
+    if word == "Ignored":
+        warn(f"error: {called} ignored: {why}")
+        return False
+    tail = " (server dry run)" if dry_run == "server" else f", {_WORDS[word]}" if word in _WORDS else ""
+    output.line(f"{called} sent again{tail}")
+    return True
+
+
+def _chosen(fields: dict[str, str], since: str) -> dict[str, str]:
+    """Return the parameters of a list that choose letters."""
+    pairs = ",".join(f"{name}={_escaped(value)}" for name, value in fields.items() if value)
+    found = {"fieldSelector": pairs} if pairs else {}
+    if since:
+        now = datetime.now(UTC)
+        begin = parse_instant(since, now)
+        if begin > now:
+            raise UsageError(f"--since: invalid time {since!r}: must not be in the future")
+        found["sinceTime"] = format_time(begin)
+    return found
+
+
+def _escaped(value: str) -> str:
+    """Return a value as a field selector has it."""
+    return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
+
+
+def _name(item: JsonObject) -> str:
+    return str(at(item, "metadata", "name"))
+
+
+def _plain(name: str) -> str:
+    """Return a name without the kind before it, as `-o name` writes it."""
+    return name.rpartition("/")[2]
+
+
+def _seconds(text: str) -> float:
+    if text == "0":
+        return 0.0
+    seconds = parse_duration(text, "--timeout")
+    if not timedelta() <= seconds <= timedelta(seconds=_LONGEST_WAIT):
+        raise UsageError(f"--timeout: invalid value {text!r}: must be at most {_LONGEST_WAIT:g}s")
+    return seconds.total_seconds()
