@@ -202,7 +202,7 @@ def _hand_in(
     if wait and unknown:
         warn(
             f"warning: after {wait:g} s it is not known whether {unknown} of {len(reports)} reports count; is "
-            "condition-ingest running? `moorage watch dead-letters` shows what is refused"
+            "condition-ingest running? `moorage deadletters list` shows what is refused"
         )
     return not problems and not ignored
 
