@@ -51,13 +51,14 @@ class Authority:
         """The authority's own certificate."""
         return self.folder / "ca.pem"
 
-    def sign(self, common: str, *, expired: bool = False, name: str = "") -> tuple[Path, Path]:
+    def sign(self, common: str, *, expired: bool = False, name: str = "", password: str = "") -> tuple[Path, Path]:
         """Write a certificate for 127.0.0.1 and its key. Return both files, which are replaced if they exist.
 
         Args:
             common: the common name of the subject.
             expired: whether it was valid only until a moment ago.
             name: the name of the files, if it is not the common name.
+            password: encrypts the key. Empty if it is not encrypted.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         now = dt.datetime.now(dt.UTC)
@@ -82,10 +83,11 @@ class Authority:
         )
         files = self.folder / f"{name or common}.pem", self.folder / f"{name or common}.key"
         files[0].write_bytes(found.public_bytes(serialization.Encoding.PEM))
+        encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
+        if password:
+            encryption = serialization.BestAvailableEncryption(password.encode())
         files[1].write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
+            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
         )
         return files
 

@@ -14,6 +14,8 @@ from pydantic_settings import BaseSettings
 
 _SAFE_ADDRESS: Final = re.compile(r"https://\S+$|http://(127\.0\.0\.1|\[::1\]|localhost)([:/]\S*)?$")
 _AS_IT_IS: Final = {"PLAIN": "password", "OAUTHBEARER": "token"}
+_OF_CLIENT: Final = ("kafka_oauth_client_id", "kafka_oauth_client_secret_file")
+_OF_CERTIFICATE: Final = ("kafka_key_file", "kafka_key_password_file")
 _WITH_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
@@ -49,8 +51,10 @@ class KafkaSettings(BaseSettings):
     changes."""
 
     kafka_key_file: str = Field(default="", validate_default=True)
-    """A PEM file with the key of that certificate, without a password. Empty means that `MOORAGE_KAFKA_CERT_FILE` has
-    it."""
+    """A PEM file with the key of that certificate. Empty means that `MOORAGE_KAFKA_CERT_FILE` has it."""
+
+    kafka_key_password_file: str = Field(default="", validate_default=True)
+    """A file with the password of that key. Empty means that the key is not encrypted."""
 
     kafka_oauth_token_file: str = ""
     """A file with the token of `OAUTHBEARER`. New connections use what is in it then."""
@@ -66,6 +70,9 @@ class KafkaSettings(BaseSettings):
 
     kafka_oauth_scope: str = ""
     """The scope of the tokens, if the server wants one."""
+
+    kafka_oauth_ca_file: str = ""
+    """A PEM file with the certificates that sign the server's. Empty means those that the system trusts."""
 
     @field_validator("kafka_sasl_mechanism")
     @classmethod
@@ -107,13 +114,13 @@ class KafkaSettings(BaseSettings):
                 raise ValueError(f"required with the mechanism {mechanism}, unless MOORAGE_KAFKA_PASSWORD is set")
         return _file(_only_with_password(value, mechanism))
 
-    @field_validator("kafka_ca_file", "kafka_cert_file", "kafka_key_file")
+    @field_validator("kafka_ca_file", "kafka_cert_file", "kafka_key_file", "kafka_key_password_file")
     @classmethod
     def _fitting_certificate(cls, value: str, info: ValidationInfo) -> str:
         protocol = info.data.get("kafka_security_protocol", "")
         if value and protocol and not protocol.endswith("SSL"):
             raise ValueError(f"only with the security protocols SSL and SASL_SSL, not {protocol}")
-        if value and info.field_name == "kafka_key_file" and info.data.get("kafka_cert_file") == "":
+        if value and info.field_name in _OF_CERTIFICATE and info.data.get("kafka_cert_file") == "":
             raise ValueError("only with MOORAGE_KAFKA_CERT_FILE")
         return _file(value)
 
@@ -136,15 +143,17 @@ class KafkaSettings(BaseSettings):
             raise ValueError("must begin with https://; http:// is accepted only for 127.0.0.1, [::1] and localhost")
         return value
 
-    @field_validator("kafka_oauth_client_id", "kafka_oauth_client_secret_file", "kafka_oauth_scope")
+    @field_validator(
+        "kafka_oauth_client_id", "kafka_oauth_client_secret_file", "kafka_oauth_scope", "kafka_oauth_ca_file"
+    )
     @classmethod
     def _fitting_client(cls, value: str, info: ValidationInfo) -> str:
         endpoint = info.data.get("kafka_oauth_token_endpoint")
         if value and endpoint == "":
             raise ValueError("only with MOORAGE_KAFKA_OAUTH_TOKEN_ENDPOINT")
-        if info.field_name != "kafka_oauth_scope" and not value and endpoint:
+        if info.field_name in _OF_CLIENT and not value and endpoint:
             raise ValueError("required with MOORAGE_KAFKA_OAUTH_TOKEN_ENDPOINT")
-        return _file(value) if info.field_name == "kafka_oauth_client_secret_file" else value
+        return _file(value) if str(info.field_name).endswith("_file") else value
 
     @classmethod
     def secrets(cls) -> frozenset[str]:

@@ -83,6 +83,12 @@ def _oauth(**more: Any) -> dict[str, Any]:
         (_oauth(kafka_oauth_token_endpoint="https://sso"), "kafka_oauth_client_id", "required with"),  # noqa: S106 - no password
         (_user(kafka_oauth_token_file=__file__), "kafka_oauth_token_file", "only with the mechanism OAUTHBEARER"),
         ({"kafka_oauth_scope": "kafka"}, "kafka_oauth_scope", "only with MOORAGE_KAFKA_OAUTH_TOKEN_ENDPOINT"),
+        ({"kafka_oauth_ca_file": __file__}, "kafka_oauth_ca_file", "only with MOORAGE_KAFKA_OAUTH_TOKEN_ENDPOINT"),
+        (
+            {"kafka_security_protocol": "SSL", "kafka_key_password_file": __file__},
+            "kafka_key_password_file",
+            "only with MOORAGE_KAFKA_CERT_FILE",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_with_field_value_and_rule(given: dict[str, Any], field: str, rule: str) -> None:
@@ -177,6 +183,35 @@ def test_files_that_are_no_certificates_are_refused_at_the_start(tmp_path: Path)
         security(settings)
 
 
+def test_a_key_may_be_encrypted(tmp_path: Path) -> None:
+    authority, password = Authority(tmp_path), tmp_path / "password"
+    cert, key = authority.sign("client", password=_SECRET)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(*authority.sign("kafka"))
+    server.verify_mode = ssl.CERT_REQUIRED
+    server.load_verify_locations(authority.certificate)
+    files: dict[str, Any] = {
+        "kafka_security_protocol": "SSL",
+        "kafka_ca_file": str(authority.certificate),
+        "kafka_cert_file": str(cert),
+        "kafka_key_file": str(key),
+    }
+    with pytest.raises(RuntimeFailure, match="and the password that of the key"):
+        security(Settings(**files))
+    password.write_text("wrong")
+    files["kafka_key_password_file"] = str(password)
+    with pytest.raises(RuntimeFailure, match="kafka_key_password_file: invalid value"):
+        security(Settings(**files))
+    password.write_text(f"{_SECRET}\n")
+    context = security(Settings(**files))["ssl_context"]
+    before = _serial(context, server)
+    for old, new in zip((cert, key), authority.sign("client", name="new", password="another"), strict=True):  # noqa: S106 - a test's
+        new.replace(old)
+    assert _serial(context, server) == before, "the password is still that of the key before"
+    password.write_text("another")
+    assert _serial(context, server) != before
+
+
 async def test_a_token_is_read_from_its_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
     tokens = TokenFile(str(file))
@@ -227,6 +262,29 @@ async def test_client_credentials_are_requested_once_and_renewed_before_they_exp
     assert await tokens.token() == "t1"
     now = 81.0
     assert await tokens.token() == "t2"
+
+
+async def test_the_token_endpoint_may_have_an_authority_of_its_own(tmp_path: Path) -> None:
+    authority, secret = Authority(tmp_path), tmp_path / "secret"
+    secret.write_text(_SECRET)
+    answer = b'{"access_token": "t1", "expires_in": 100}'
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n")
+        writer.write(b"content-length: %d\r\n\r\n%b" % (len(answer), answer))
+        await writer.drain()
+        writer.close()
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.sign("sso"))
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as server:
+        endpoint = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/token"
+        given: dict[str, Any] = {"client_id": "me", "secret_file": str(secret)}
+        with pytest.raises(TokenError, match="CERTIFICATE_VERIFY_FAILED"):
+            await ClientCredentials(endpoint, **given).token()
+        trusting = ClientCredentials(endpoint, **given, ca_file=str(authority.certificate))
+        assert await trusting.token() == "t1"
 
 
 @pytest.mark.parametrize(

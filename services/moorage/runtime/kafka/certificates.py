@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import structlog
 
+from moorage.runtime.kafka.passwords import read_secret
 from moorage.runtime.shared_files import Stamp, stamp_of
 
 log = structlog.get_logger(__name__)
@@ -19,25 +20,26 @@ class RenewedContext(ssl.SSLContext):
     certificate and its key replaces one after the other.
     """
 
-    _files: tuple[str, str, str]
+    _files: tuple[str, str, str, str]
     _stamp: Stamp
     _current: ssl.SSLContext
 
     @classmethod
-    def reading(cls, ca_file: str, cert_file: str, key_file: str) -> Self:
+    def reading(cls, ca_file: str, cert_file: str, key_file: str, key_password_file: str = "") -> Self:
         """Return a context of these files.
 
         Args:
             ca_file: the certificates that sign the brokers'. Empty for those that the system trusts.
             cert_file: the client's certificate. Empty for none.
             key_file: its key. Empty if `cert_file` has it.
+            key_password_file: the password of the key. Empty if it is not encrypted.
 
         Raises:
             OSError: a file cannot be read.
             ssl.SSLError: a file does not hold what it should, or they do not belong together.
         """
         context = cls(ssl.PROTOCOL_TLS_CLIENT)
-        context._files = (ca_file, cert_file, key_file)
+        context._files = (ca_file, cert_file, key_file, key_password_file)
         context._stamp = stamp_of(context._files)
         context._current = _read(*context._files)
         return context
@@ -61,12 +63,13 @@ class RenewedContext(ssl.SSLContext):
             )
 
 
-def _read(ca_file: str, cert_file: str, key_file: str) -> ssl.SSLContext:
+def _read(ca_file: str, cert_file: str, key_file: str, key_password_file: str) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=ca_file or None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if cert_file:
         # Without a password here, OpenSSL would ask for that of an encrypted key on the terminal, and wait.
-        context.load_cert_chain(cert_file, key_file or None, password="")
+        password = read_secret(key_password_file) if key_password_file else ""
+        context.load_cert_chain(cert_file, key_file or None, password=password)
     return context
 
 

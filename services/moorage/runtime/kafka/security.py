@@ -34,11 +34,13 @@ class _Identity:
     ca_file: str
     cert_file: str
     key_file: str
+    key_password_file: str
     token_file: str
     token_endpoint: str
     client_id: str
     client_secret_file: str
     scope: str
+    token_ca_file: str
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -51,11 +53,13 @@ class _Identity:
             ca_file=settings.kafka_ca_file,
             cert_file=settings.kafka_cert_file,
             key_file=settings.kafka_key_file,
+            key_password_file=settings.kafka_key_password_file,
             token_file=settings.kafka_oauth_token_file,
             token_endpoint=settings.kafka_oauth_token_endpoint,
             client_id=settings.kafka_oauth_client_id,
             client_secret_file=settings.kafka_oauth_client_secret_file,
             scope=settings.kafka_oauth_scope,
+            token_ca_file=settings.kafka_oauth_ca_file,
         )
 
 
@@ -98,12 +102,19 @@ def _arguments(identity: _Identity) -> dict[str, Any]:
 
 def _context(identity: _Identity) -> ssl.SSLContext:
     try:
-        return RenewedContext.reading(identity.ca_file, identity.cert_file, identity.key_file)
+        return RenewedContext.reading(
+            identity.ca_file, identity.cert_file, identity.key_file, identity.key_password_file
+        )
     except OSError as error:  # an SSLError is one, too
-        files = {"ca": identity.ca_file, "cert": identity.cert_file, "key": identity.key_file}
+        files = {
+            "ca": identity.ca_file,
+            "cert": identity.cert_file,
+            "key": identity.key_file,
+            "key_password": identity.key_password_file,
+        }
         named = ", ".join(f"kafka_{name}_file: invalid value {file!r}" for name, file in files.items() if file)
         raise RuntimeFailure(
-            f"{named}: must be PEM files, and the key that of the certificate, without a password: {error}"
+            f"{named}: must be PEM files, the key that of the certificate, and the password that of the key: {error}"
         ) from None
 
 
@@ -115,4 +126,5 @@ def _tokens(identity: _Identity) -> TokenFile | ClientCredentials:
         client_id=identity.client_id,
         secret_file=identity.client_secret_file,
         scope=identity.scope,
+        ca_file=identity.token_ca_file,
     )

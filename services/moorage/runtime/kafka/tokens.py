@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -53,6 +54,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # as abov
         client_id: the client's name there.
         secret_file: the file with its secret. It is read for each token.
         scope: the scope of the tokens. Empty for the server's default.
+        ca_file: the certificates that sign the server's. Empty for those that the system trusts.
         transport: carries the requests, for tests.
         now: returns seconds that only grow.
     """
@@ -64,6 +66,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # as abov
         client_id: str,
         secret_file: str,
         scope: str = "",
+        ca_file: str = "",
         transport: httpx.AsyncBaseTransport | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -71,6 +74,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # as abov
         self._client_id = client_id
         self._secret_file = secret_file
         self._scope = scope
+        self._ca_file = ca_file
         self._transport = transport
         self._now = now
         self._fetching: asyncio.Future[str] | None = None
@@ -104,8 +108,9 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # as abov
         form = {"grant_type": "client_credentials"} | ({"scope": self._scope} if self._scope else {})
         try:
             secret = await asyncio.to_thread(read_secret, self._secret_file)
+            verify = await asyncio.to_thread(ssl.create_default_context, cafile=self._ca_file or None)
             # A proxy of the environment is used for addresses outside, as httpx does it, and no .netrc.
-            async with httpx.AsyncClient(timeout=_TIMEOUT, transport=self._transport) as http:
+            async with httpx.AsyncClient(timeout=_TIMEOUT, transport=self._transport, verify=verify) as http:
                 answer = await http.post(
                     self._endpoint, data=form, auth=httpx.BasicAuth(self._client_id, secret), follow_redirects=False
                 )
