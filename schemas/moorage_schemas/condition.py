@@ -53,6 +53,13 @@ class ConditionReported(Model):
     """The workload on that target that the report is about. A deployer reports `Healthy` for each workload that it runs
     there. Empty if the report is about the target itself."""
 
+    workload_uid: Annotated[str, Field(max_length=253, exclude_if=lambda uid: not uid)] = ""
+    """The `uid` of the binding for which the workload runs, or ran. Empty if the report names no binding."""
+
+    binding_generation: Annotated[int, Field(ge=0, exclude_if=lambda number: not number)] = 0
+    """The `generation` of that binding; 0 if the report names none. A deployer names its binding in every report. With
+    that it undertakes to acknowledge the binding's eviction: the binding stays until it reports `Evicted`."""
+
 
 class ConditionChanged(Model):
     """The present state of one condition of a target. Topic `conditions`, keyed by target and type."""
@@ -106,7 +113,21 @@ class WorkloadConditionChanged(ConditionChanged):
     event_type: ClassVar[str] = "io.moorage.workload.condition.changed.v1"
 
     workload: WorkloadRef
+    workload_uid: Annotated[str, Field(exclude_if=lambda uid: not uid)] = ""
+    """The `uid` of the binding that the report named; empty if it named none."""
+
+    binding_generation: Annotated[int, Field(ge=0, exclude_if=lambda number: not number)] = 0
+    """The `generation` of that binding; 0 if the report named none. A report about an earlier generation of the same
+    uid is ignored."""
 
 
 HEALTHY: Final = "Healthy"
 """The condition with which a deployer reports whether a workload runs well on its target: True, False or Unknown."""
+
+EVICTED: Final = "Evicted"
+"""The condition with which a deployer acknowledges an eviction of exactly one binding. True: the work is gone. False:
+it is not, because the deployer could not remove it (reason `Failed`) or would not (reason `Refused`)."""
+
+FAILED: Final = "Failed"
+REFUSED: Final = "Refused"
+"""The reasons of `Evicted` False."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -17,7 +17,8 @@ class EvictionState(StrEnum):
 
     An eviction goes from Scheduled to Requested to Completed. It goes from Scheduled to Cancelled if the cause
     disappears in time, and it may be Scheduled again while the same binding exists. An eviction that is due is Held
-    while a budget, a pause or a rate holds it. A Held eviction may still be Cancelled.
+    while a budget, a pause or a rate holds it. A Held eviction may still be Cancelled. A Requested eviction of work
+    whose deployer acknowledges evictions stays Requested until the deployer has.
     """
 
     SCHEDULED = "Scheduled"
@@ -25,6 +26,31 @@ class EvictionState(StrEnum):
     REQUESTED = "Requested"
     COMPLETED = "Completed"
     CANCELLED = "Cancelled"
+
+
+class Escalation(Model):
+    """What a deployer has reported when it did not remove evicted work."""
+
+    reason: str
+    """`Failed`: it could not, and tries again. `Refused`: it will not."""
+
+    message: str = ""
+    time: Timestamp
+    """When the deployer observed this."""
+
+    source: str
+    """The source of the report: the deployer."""
+
+
+class Acknowledgement(Model):
+    """A deployer's report that evicted work is gone."""
+
+    message: str = ""
+    time: Timestamp
+    """When the deployer observed this."""
+
+    source: str
+    """The source of the report: the deployer."""
 
 
 class EvictionDecided(Model):
@@ -64,6 +90,22 @@ class EvictionDecided(Model):
     decided_time: Timestamp
     report_time: Timestamp | None = None
     """When the report behind this decision was made. Used only to measure latency."""
+
+    deployer: Annotated[str, Field(exclude_if=lambda deployer: not deployer)] = ""
+    """The deployer that has to acknowledge: the source of the last report that named exactly this binding when the
+    eviction was requested. The binding stays until it has. Empty if nobody has to: then the binding ends at once."""
+
+    escalated: Annotated[Escalation | None, Field(exclude_if=lambda escalated: escalated is None)] = None
+    """Why the work was not removed, as last reported. It stays when the work is removed later."""
+
+    acknowledged: Annotated[Acknowledgement | None, Field(exclude_if=lambda found: found is None)] = None
+    """Who has reported that the work is gone, and when."""
+
+    @property
+    def escalation(self) -> Escalation | None:
+        """Why the work is still there although it has to leave. None if nothing was reported, or it is gone."""
+        is_open = self.state is EvictionState.REQUESTED and self.acknowledged is None
+        return self.escalated if is_open else None
 
 
 class GenerationFloor(Model):

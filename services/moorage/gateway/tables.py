@@ -39,7 +39,7 @@ _ROWS: Final[Mapping[str, RowReader]] = {
     CONDITIONS.short: RowReader(ConditionChanged),
     PLACEMENTS.short: RowReader(WorkloadPlaced, shared=("leaving", "conditions")),
     BINDINGS.short: RowReader(WorkloadBound, shared=("tolerations", "labels")),
-    EVICTIONS.short: RowReader(EvictionDecided, shared=("held_by", "taints")),
+    EVICTIONS.short: RowReader(EvictionDecided, shared=("held_by", "taints", "escalated", "acknowledged")),
     TIMERS.short: RowReader(SetTimer),
     WORKLOAD_CONDITIONS.short: RowReader(WorkloadConditionChanged),
 }

@@ -26,6 +26,16 @@ def _held_by(found: Object) -> str:
     return (",".join(at(found, "status", "heldBy") or []) or NONE) if held else NONE
 
 
+def acknowledged(found: Object) -> str:
+    """What the deployer of an eviction's work has said: `Waiting` for it, `Failed`, `Refused` or `Done`."""
+    status = found.get("status") or {}
+    if status.get("acknowledged"):
+        return "Done"
+    if status.get("state") != "Requested":
+        return NONE
+    return str(at(status, "escalated", "reason") or ("Waiting" if status.get("deployer") else NONE))
+
+
 def _taints(found: Object) -> str:
     return ",".join(taint_text(taint) for taint in at(found, "status", "taints") or []) or NONE
 
@@ -45,10 +55,12 @@ class EvictionKind(View):
         TableColumn("STATE", text("status", "state")),
         TableColumn("DUE", _due),
         TableColumn("HELD-BY", of(_held_by)),
+        TableColumn("ACKNOWLEDGED", of(acknowledged)),
         TableColumn("AGE", since("status", "decidedTime")),
         TableColumn("TAINTS", of(_taints), wide=True),
         TableColumn("REASON", text("status", "reason"), wide=True),
         TableColumn("MESSAGE", text("status", "message"), wide=True),
+        TableColumn("DEPLOYER", text("status", "deployer"), wide=True),
     )
     made_from = "evictions"
 

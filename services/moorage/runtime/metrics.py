@@ -42,6 +42,9 @@ TIMER_LATENESS = BulkHistogram(
     ["service"],
     buckets=_LATENCIES,
 )
+ESCALATIONS = Counter(
+    "moorage_evictions_escalated_total", "Reports of deployers that evicted work was not removed", ["service", "reason"]
+)
 DEAD_LETTERS = Counter("moorage_dead_letters_total", "Records refused", ["service", "reason"])
 REPAIRS = Counter("moorage_reconciler_repairs_total", "Events that the reconciler had to write", ["service"])
 REBALANCES = Counter("moorage_rebalances_total", "Rebalances of the consumer group", ["service"])

@@ -90,8 +90,8 @@ def _row_type(model: type[Model]) -> type[msgspec.Struct] | None:
             return None
         if field.exclude_if is None:
             fields.append((name, Any))
-        elif field.annotation is str and field.exclude_if("") and not field.exclude_if("x"):
-            fields.append((name, Any, ""))
+        elif _is_left_out_when_empty(field):
+            fields.append((name, Any, field.default))
         else:
             return None
     return msgspec.defstruct(
@@ -102,6 +102,16 @@ def _row_type(model: type[Model]) -> type[msgspec.Struct] | None:
         omit_defaults=True,
         gc=False,
     )
+
+
+def _is_left_out_when_empty(field: FieldInfo) -> bool:
+    """Return whether a field is left out when it has its default, which is empty, and only then."""
+    excludes, annotation = field.exclude_if, field.annotation
+    if excludes is None or field.default not in ("", 0, None) or not excludes(field.default):
+        return False
+    if annotation in (str, int):
+        return not excludes("x" if annotation is str else 1)
+    return field.default is None and get_origin(annotation) in (Union, UnionType) and not excludes(object())
 
 
 def _is_plain(annotation: Any, metadata: tuple[Any, ...] = ()) -> bool:

@@ -422,7 +422,16 @@ def test_get_shows_decisions_of_the_services(gateway: FakeGateway, run: Run) -> 
     }
     gateway.put("/apis/moorage.io/v1alpha1/namespaces/default/evictions/p:node.n1:1", found)
     _, out, _ = said(run("get", "evictions"))
-    assert out.splitlines()[0].split() == ["NAME", "WORKLOAD", "TARGET", "STATE", "DUE", "HELD-BY", "AGE"]
+    assert out.splitlines()[0].split() == [
+        "NAME",
+        "WORKLOAD",
+        "TARGET",
+        "STATE",
+        "DUE",
+        "HELD-BY",
+        "ACKNOWLEDGED",
+        "AGE",
+    ]
     assert out.splitlines()[1].split()[1:5] == ["pod/p", "node/n1", "Scheduled", "in"]
 
 

@@ -12,7 +12,7 @@ from tests.support.waiting import until
 from moorage.gateway.http.app import create_app
 from moorage.runtime.settings import Settings
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
-from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.eviction import Acknowledgement, Escalation, EvictionDecided, EvictionState
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.topics import CONDITIONS, EVICTIONS, OBJECTS, PLACEMENTS
 
@@ -38,7 +38,15 @@ def placed(gateway: Fixture, name: str = "p1", *, at: datetime = NOW, node: str 
     gateway.log.append(PLACEMENTS, ref.key, ref.key, event)
 
 
-def evicted(gateway: Fixture, state: EvictionState, *, at: datetime = NOW, held_by: tuple[str, ...] = ()) -> None:
+def evicted(
+    gateway: Fixture,
+    state: EvictionState,
+    *,
+    at: datetime = NOW,
+    held_by: tuple[str, ...] = (),
+    escalated: Escalation | None = None,
+    acknowledged: Acknowledgement | None = None,
+) -> None:
     """Write the decision on the eviction of the pod p1."""
     ref = pod_ref("p1")
     event = EvictionDecided(
@@ -50,6 +58,8 @@ def evicted(gateway: Fixture, state: EvictionState, *, at: datetime = NOW, held_
         revision=1,
         state=state,
         held_by=held_by,
+        escalated=escalated,
+        acknowledged=acknowledged,
         decided_time=at,
     )
     gateway.log.append(EVICTIONS, f"{ref.key}|Node/n1|1", ref.key, event)
@@ -122,7 +132,11 @@ async def test_evictions_and_conditions_have_events() -> None:
         evicted(gateway, EvictionState.SCHEDULED)
         evicted(gateway, EvictionState.HELD, at=later(1), held_by=("PodDisruptionBudget/default/web",))
         evicted(gateway, EvictionState.REQUESTED, at=later(2))
-        evicted(gateway, EvictionState.COMPLETED, at=later(3))
+        escalated = Escalation(reason="Failed", message="the disk hangs", time=later(2), source="deployer/mine")
+        evicted(gateway, EvictionState.REQUESTED, at=later(2.3), escalated=escalated)
+        gone = Acknowledgement(time=later(2), source="deployer/mine")
+        evicted(gateway, EvictionState.REQUESTED, at=later(2.6), escalated=escalated, acknowledged=gone)
+        evicted(gateway, EvictionState.COMPLETED, at=later(3), escalated=escalated, acknowledged=gone)
         evicted(gateway, EvictionState.CANCELLED, at=later(4))
         condition(gateway, ConditionStatus.UNKNOWN)
         condition(gateway, ConditionStatus.UNKNOWN, heard=later(5))
@@ -137,6 +151,13 @@ async def test_evictions_and_conditions_have_events() -> None:
                 "Eviction of Pod default/p1 from n1 is held by PodDisruptionBudget/default/web",
                 1,
             ),
+            (
+                "EvictionEscalated",
+                "Warning",
+                "Eviction of Pod default/p1 from n1 was not carried out by deployer/mine: Failed: the disk hangs",
+                1,
+            ),
+            ("EvictionAcknowledged", "Normal", "deployer/mine has acknowledged the eviction from n1", 1),
             ("NodeNotReady", "Normal", "Node n1 status is now: NodeNotReady", 1),
             ("NodeReady", "Normal", "Node n1 status is now: NodeReady", 1),
         }

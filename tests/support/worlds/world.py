@@ -257,6 +257,9 @@ class World:
         id: str = "",  # noqa: A002 - the CloudEvents attribute's own name
         partition_key: str | None = None,
         workload: WorkloadRef | None = None,
+        binding: WorkloadBound | None = None,
+        reason: str = "Test",
+        message: str = "",
     ) -> Record:
         """Report a condition of a target, or of a workload there.
 
@@ -269,15 +272,21 @@ class World:
             id: the id of the event. If empty, it is generated.
             partition_key: replaces the target's.
             workload: the subject of the condition, if it is not the target.
+            binding: the binding that a deployer names, whose workload is the subject.
+            reason: the reason that it gives.
+            message: the message that it gives.
         """
         target = self.ref(name)
         event = ConditionReported(
             target=target,
             type=condition,
             status=ConditionStatus(status),
-            reason="Test",
+            reason=reason,
+            message=message,
             observed_time=at or self.flow.now,
-            workload=workload,
+            workload=workload if binding is None else binding.workload,
+            workload_uid=binding.uid if binding is not None else "",
+            binding_generation=binding.generation if binding is not None else 0,
         )
         return self.flow.produce(
             CONDITION_REPORTS, target.key, event, id=id, source=source, partition_key=partition_key or target.key

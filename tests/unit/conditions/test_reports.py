@@ -16,6 +16,7 @@ from moorage.core.conditions.reports import (
     Held,
     Refusal,
     Stale,
+    Superseded,
     Verdict,
     check_key,
     check_size,
@@ -277,6 +278,76 @@ def test_a_workloads_name_cannot_pass_for_a_key(parts: tuple[str, str, str], fie
         assert refusal.reason is RefusalReason.INVALID_EVENT
         assert "must not hold / or |" in refusal.message
     assert check_workload(report()) is None
+
+
+WEB = WorkloadRef(kind="Pod", namespace="shop", name="web-0")
+
+
+def about(generation: int, seconds: float = 0, *, uid: str = "b1", status: str = "True") -> ConditionReported:
+    """A report about a binding of a workload; about none if its generation is 0."""
+    named = {"workload_uid": uid, "binding_generation": generation} if generation else {}
+    return report(status, seconds, workload=WEB, **named)
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "verdict"),
+    [
+        (about(5, 10), about(3, 20), Superseded),
+        (about(5, 10), about(5, 20), Accepted),
+        (about(5, 10), about(5, 5), Stale),
+        (about(3, 10), about(5, 5), Accepted),
+        (about(5, 10), about(3, 20, uid="b2"), Accepted),
+        (about(5, 10), about(3, 5, uid="b2"), Stale),
+        (about(5, 10), about(0, 20), Accepted),
+        (about(5, 10), about(0, 5), Stale),
+        (about(0, 10), about(3, 5), Stale),
+    ],
+)
+def test_the_generation_of_a_binding_comes_before_the_time(
+    known: ConditionReported, found: ConditionReported, verdict: type[Verdict]
+) -> None:
+    condition = accepted(decide(known))
+    decided = decide(found, condition, report_id="r2")
+    assert type(decided) is verdict
+    if isinstance(decided, Accepted):
+        assert isinstance(decided.condition, WorkloadConditionChanged)
+        named = (decided.condition.workload_uid, decided.condition.binding_generation)
+        assert named == (found.workload_uid, found.binding_generation)
+    elif isinstance(decided, Superseded):
+        assert decided.why == "about an earlier binding than generation 5, which was reported last"
+
+
+@given(st.permutations([about(g, s) for g in (1, 2, 3) for s in (1, 2)]))
+def test_in_any_order_the_last_report_about_the_last_binding_stays(reports: list[ConditionReported]) -> None:
+    known: ConditionChanged | None = None
+    for number, one in enumerate(reports):
+        decided = decide(one, known, report_id=f"r{number}")
+        known = decided.condition if isinstance(decided, Accepted) else known
+    assert isinstance(known, WorkloadConditionChanged)
+    assert (known.binding_generation, known.last_heartbeat_time) == (3, T0 + timedelta(seconds=2))
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"workload": WEB, "workload_uid": "b1", "binding_generation": 3}, ""),
+        ({"workload": WEB}, "bindingGeneration"),
+        ({"workload": WEB, "binding_generation": 3}, "bindingGeneration"),
+        ({"workload": WEB, "workload_uid": "b1"}, "workloadUid"),
+        ({"binding_generation": 3}, "bindingGeneration"),
+        ({"workload_uid": "b1"}, "workloadUid"),
+        ({}, ""),
+    ],
+)
+def test_an_acknowledgement_names_one_binding(fields: dict[str, Any], field: str) -> None:
+    refusal = check_workload(report("True", **fields).model_copy(update={"type": "Evicted"}))
+    assert ("" if refusal is None else refusal.field) == field
+    if refusal is not None:
+        assert refusal.reason is RefusalReason.INVALID_EVENT
+
+
+def test_a_report_without_any_binding_counts_as_before() -> None:
+    assert check_workload(report("True", workload=WEB)) is None
 
 
 def test_newer_is_a_higher_generation_or_another_target() -> None:

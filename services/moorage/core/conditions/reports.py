@@ -6,7 +6,8 @@ source and id. All reports of that time are remembered, up to `SAME_TIME_MOST`, 
 whether its reports have arrived repeats them all, and the first one must not win by that. If the source has fallen
 silent since, only a report that was observed later counts: a report that has counted before must not revive it.
 
-The same rules apply to reports about a workload on a target, separately for each workload.
+The same rules apply to reports about a workload on a target, separately for each workload. There, reports that name a
+binding are ordered by the generation of the binding first.
 
 A report that changes nothing but times need not be written each time; `heartbeats.may_stay_unrecorded` has the rule.
 What is stored of a condition therefore has the times of its last report, and those of its last record.
@@ -25,6 +26,7 @@ from msgspec import Struct
 
 from moorage.core.apimachinery.trusted_events import trusted_maker
 from moorage_schemas.condition import (
+    EVICTED,
     ConditionChanged,
     ConditionReported,
     ConditionStatus,
@@ -100,6 +102,10 @@ class Held(Struct, gc=False):
     earlier_reports: str = ""
     """The earlier reports with the time of the last one, as in `ConditionChanged`."""
 
+    workload_uid: str = ""
+    binding_generation: int = 0
+    """The binding that a report about a workload named, as in `WorkloadConditionChanged`."""
+
     @classmethod
     def of(cls, event: ConditionChanged, shared: Callable[[str], str] = str) -> Self:
         """The stored part of a condition, as its record has it.
@@ -125,6 +131,8 @@ class Held(Struct, gc=False):
             recorded_time=accepted,
             unrecorded=_milliseconds(event.unrecorded_heartbeats_ms),
             earlier_reports=event.earlier_reports,
+            workload_uid=getattr(event, "workload_uid", ""),
+            binding_generation=getattr(event, "binding_generation", 0),
         )
 
     @property
@@ -222,6 +230,19 @@ class Stale:
 
 
 @dataclass(frozen=True, slots=True)
+class Superseded:
+    """The report is about an earlier generation of the workload's binding than the known condition."""
+
+    generation: int
+    """The generation of the known condition."""
+
+    @property
+    def why(self) -> str:
+        """Why the report is ignored."""
+        return f"about an earlier binding than generation {self.generation}, which was reported last"
+
+
+@dataclass(frozen=True, slots=True)
 class Duplicate:
     """The report has already counted."""
 
@@ -233,7 +254,7 @@ class Duplicate:
         return f"a report of this source with the id {self.report_id!r} has already counted"
 
 
-Verdict = Accepted | Stale | Duplicate
+Verdict = Accepted | Stale | Superseded | Duplicate
 
 
 def check_key(key: str, target: str) -> Refusal | None:
@@ -294,9 +315,20 @@ def earlier_target(report: ConditionReported, written: datetime | None, began: d
 
 
 def check_workload(report: ConditionReported) -> Refusal | None:
-    """Check that the parts of a workload's name do not contain the separators of keys."""
+    """Check that the parts of a workload's name do not contain the separators of keys, and what a binding is named by.
+
+    An acknowledgement counts for exactly one binding, so one that names none is refused.
+    """
+    names_one = bool(report.workload_uid and report.binding_generation)
     if report.workload is None:
-        return None
+        return _unnamed(report, "must be empty in a report that is about no workload") if _names_any(report) else None
+    if _names_any(report) and not names_one:
+        return _unnamed(report, "must be given together with the other of workloadUid and bindingGeneration")
+    if report.type == EVICTED and not names_one:
+        rule = "must name the binding that was evicted, with its uid in workloadUid and its generation"
+        return Refusal(
+            RefusalReason.INVALID_EVENT, field="bindingGeneration", value=str(report.binding_generation), rule=rule
+        )
     for field in ("kind", "namespace", "name"):
         value: str = getattr(report.workload, field)
         if "/" in value or "|" in value:
@@ -305,10 +337,24 @@ def check_workload(report: ConditionReported) -> Refusal | None:
     return None
 
 
+def _names_any(report: ConditionReported) -> bool:
+    return bool(report.workload_uid or report.binding_generation)
+
+
+def _unnamed(report: ConditionReported, rule: str) -> Refusal:
+    """Return the refusal of a report that names half a binding, or a binding without a workload."""
+    field = "workloadUid" if report.workload_uid else "bindingGeneration"
+    value = report.workload_uid or str(report.binding_generation)
+    return Refusal(RefusalReason.INVALID_EVENT, field=field, value=value, rule=rule)
+
+
 def check_order(
     report: ConditionReported, *, report_id: str, source: str, target_uid: str, known: Held | None
-) -> Stale | Duplicate | None:
+) -> Stale | Superseded | Duplicate | None:
     """Decide whether a report is older than the known condition, or has already counted. None if it counts.
+
+    Reports that name a binding of the same workload are ordered by its generation first. A deployer that was slow to
+    remove the work of an earlier binding must not speak for the present one.
 
     Args:
         report: a report that passed every check.
@@ -317,7 +363,17 @@ def check_order(
         target_uid: the uid of the target as declared now.
         known: the present condition. It does not matter if it belongs to an earlier target of the same name.
     """
-    if known is None or known.target_uid != target_uid or report.observed_time > known.last_heartbeat_time:
+    if known is None or known.target_uid != target_uid:
+        return None
+    names_both = report.binding_generation and known.binding_generation and report.workload_uid == known.workload_uid
+    if names_both and report.binding_generation != known.binding_generation:
+        is_earlier = report.binding_generation < known.binding_generation
+        return Superseded(known.binding_generation) if is_earlier else None
+    return _check_time_order(report, report_id, source, known)
+
+
+def _check_time_order(report: ConditionReported, report_id: str, source: str, known: Held) -> Stale | Duplicate | None:
+    if report.observed_time > known.last_heartbeat_time:
         return None
     if report.observed_time < known.last_heartbeat_time:
         return Stale(known.last_heartbeat_time)
@@ -379,7 +435,14 @@ def judge(
         "unrecorded_heartbeats_ms": _whole_milliseconds(unrecorded),
     }
     if report.workload is not None:
-        return Accepted(WorkloadConditionChanged(**values, workload=report.workload))
+        return Accepted(
+            WorkloadConditionChanged(
+                **values,
+                workload=report.workload,
+                workload_uid=report.workload_uid,
+                binding_generation=report.binding_generation,
+            )
+        )
     return Accepted((make or _condition)(values))
 
 

@@ -113,7 +113,14 @@ def _evicted(record: Any) -> Iterator[Occurrence]:
     about = About(workload.kind, workload.namespace, workload.name, record.workload_uid)
     what, time = f"{workload.kind} {workload.namespace}/{workload.name}", record.decided_time
     state = record.state
-    if state == EvictionState.HELD:
+    if state == EvictionState.REQUESTED and record.acknowledged is not None:
+        message = f"{record.acknowledged.source} has acknowledged the eviction from {record.target.name}"
+        yield Occurrence(about, NORMAL, "EvictionAcknowledged", message, _EVICTION, time)
+    elif (said := record.escalation) is not None:
+        why = f"{said.reason}: {said.message}" if said.message else said.reason
+        message = f"Eviction of {what} from {record.target.name} was not carried out by {said.source}: {why}"
+        yield Occurrence(about, WARNING, "EvictionEscalated", message, _EVICTION, time)
+    elif state == EvictionState.HELD:
         holders = ", ".join(record.held_by)
         message = f"Eviction of {what} from {record.target.name} is held by {holders}"
         yield Occurrence(about, WARNING, "EvictionHeld", message, _EVICTION, time)

@@ -116,10 +116,21 @@ def evictions(found: Sequence[Object], now: datetime) -> Section:
                 str(status["state"]),
                 f"{due} ({until(due, now)})" if due and waits else due,
                 ",".join(status.get("heldBy") or []) if status["state"] == "Held" else "",
-                str(status.get("message") or status.get("reason") or ""),
+                _why(status),
             ]
         )
     return Rows("Evictions", ["WORKLOAD", "TARGET", "STATE", "DEADLINE", "HELD BY", "REASON"], rows)
+
+
+def _why(status: Mapping[str, Any]) -> str:
+    """Why an eviction is as it is, and what its deployer has said of it."""
+    why = str(status.get("message") or status.get("reason") or "")
+    if status.get("state") != "Requested" or status.get("acknowledged") or not status.get("deployer"):
+        return why
+    if escalated := status.get("escalated"):
+        said = f"{escalated['source']}: {escalated['reason']}"
+        return f"{why}; {said}: {escalated['message']}" if escalated.get("message") else f"{why}; {said}"
+    return f"{why}; waits for {status['deployer']}"
 
 
 def held_by(guard: str, related: Related, now: datetime, namespace: str | None = None) -> Section:

@@ -1,7 +1,8 @@
 """What deployers report of a workload on a target, as far as it is about the binding that stands.
 
 A report that was accepted before the workload was bound is about an earlier time there, and says nothing of the present
-one. Budgets count by the same rule (docs/domain.md, "PodDisruptionBudget").
+one. The same holds for a report that names another binding. Budgets count by the time (docs/domain.md,
+"PodDisruptionBudget").
 """
 
 from __future__ import annotations
@@ -61,4 +62,7 @@ def health_report(records: Records, workload: str, target: str) -> WorkloadCondi
 
 def _counts(records: Records, workload: str, target: str, condition: WorkloadConditionChanged) -> bool:
     bound = records.bindings.get(binding_key(workload, target))
-    return bound is not None and (condition.accepted_time or condition.last_heartbeat_time) >= bound.bound_time
+    if bound is None or (condition.accepted_time or condition.last_heartbeat_time) < bound.bound_time:
+        return False
+    named = (condition.workload_uid, condition.binding_generation)
+    return not condition.binding_generation or named == (bound.uid, bound.generation)

@@ -15,7 +15,9 @@ from moorage.runtime.codec import Outgoing
 from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.logs import bound_to
 from moorage.runtime.service import Emit, Service, child_id, id_text, source_name
+from moorage_schemas.condition import FAILED, REFUSED
 from moorage_schemas.envelope import CONFIGURATION_HEADER, CONTENT_TYPE, id_of, to_headers
+from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import EVICTIONS, PLACEMENTS, TAINTS, TIMER_FIRED, Topic, partition_of
 
@@ -142,6 +144,10 @@ class Encoder:
             emits.setdefault(topic, []).extend([emit for emit, _ in group])
         for topic, written in emits.items():
             metrics.EMITTED.labels(self._name, topic.short).inc(len(written))
+            if topic is EVICTIONS:
+                for emit in written:
+                    if isinstance(emit.content, EvictionDecided) and (said := emit.content.escalation) is not None:
+                        metrics.ESCALATIONS.labels(self._name, _REASONS.get(said.reason, "other")).inc()
             if topic.short in _DECIDED:
                 since = [found for emit in written if (found := getattr(emit.event, "report_time", None)) is not None]
                 metrics.DECISION_SECONDS.observe(_seconds(since, decision.now), self._name, topic.short)
@@ -150,6 +156,9 @@ class Encoder:
                 since = [emit.cause.time for emit in written if emit.cause.time is not None]
                 metrics.TIMER_LATENESS.observe(_seconds(since, decision.now), self._name)
 
+
+_REASONS = {FAILED: FAILED, REFUSED: REFUSED}
+"""The reasons by which escalations are counted. A deployer may give any other."""
 
 _DECIDED = frozenset(topic.short for topic in (EVICTIONS, PLACEMENTS, TAINTS))
 """The topics whose events state when the report was made that led to them."""

@@ -161,7 +161,12 @@ def eviction_ends(event: EvictionDecided) -> Until | None:
             told = event.message if event.message.startswith("held by ") else f"{waits}: {event.message}"
             return Until(f"was due to leave {where}, {told.removesuffix(': ')}", event.deadline, event.held_by)
         case EvictionState.REQUESTED:
-            return Until(f"is being evicted from {where}: {event.message or event.reason}", event.deadline)
+            why = f"is being evicted from {where}: {event.message or event.reason}"
+            if (said := event.escalation) is not None:
+                why += f"; {said.source} reports {said.reason}{f': {said.message}' if said.message else ''}"
+            elif event.deployer and event.acknowledged is None:
+                why += f"; waits for {event.deployer} to acknowledge"
+            return Until(why, event.deadline)
         case _:
             return None
 

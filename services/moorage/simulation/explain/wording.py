@@ -140,8 +140,18 @@ def _eviction(event: EvictionDecided, clock: Clock) -> str:
         state += f" by {', '.join(event.held_by)}"
     if event.purge_mode:
         state += f", {event.purge_mode}"
+    state += _deployer(event)
     why = event.message if event.state is EvictionState.HELD and event.message else event.reason
     return f"{workload(event.workload)} off {target(event.target)}: {state}{_why(why)}"
+
+
+def _deployer(event: EvictionDecided) -> str:
+    """Return what the deployer has said, or that it has to."""
+    if event.acknowledged is not None:
+        return f", acknowledged by {event.acknowledged.source}"
+    if (said := event.escalation) is not None:
+        return f", escalated by {said.source}{_why(said.reason, said.message)}"
+    return f", waits for {event.deployer}" if event.deployer and event.state is EvictionState.REQUESTED else ""
 
 
 def _placed(event: WorkloadPlaced, clock: Clock) -> str:

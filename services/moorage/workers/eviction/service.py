@@ -1,14 +1,17 @@
 """The service eviction, the only writer of `evictions`.
 
 Consumes:
-    `taints`, `bindings`, `timer-fired` for its own timers, and `eviction-answers` of the governor.
+    `taints`, `bindings`, `workload-conditions`, `timer-fired` for its own timers, and `eviction-answers` of the
+    governor.
 Keeps:
-    The taints that evict and the bindings of each target (source tables), its tasks and its own timers (changelogs
+    The taints that evict and the bindings of each target, which deployer runs each of them, and what deployers report
+    of evictions (source tables), its tasks and its own timers (changelogs
     `evictions` and `timers`). A global view of the guards that may hold evictions (pauses, budgets, disruption budgets)
     and of the configuration.
 Emits:
-    `evictions`: the states of each task. Requested lasts until the binding is gone, even if the taint is removed. A
-    task that is over is tombstoned after `eviction-retention`.
+    `evictions`: the states of each task. Requested lasts until the binding is gone, even if the taint is removed. What
+    the deployer reports meanwhile is written to the same task. A task that is over is tombstoned after
+    `eviction-retention`.
     `generation-floors`: the highest generation of those tombstones, in the same transaction.
     `timers`: set, moved and cancelled with the deadline of a scheduled task, tombstoned when the task is over.
     `eviction-asks`: a request to the governor when a task comes due that a guard may hold; written again when the
@@ -25,6 +28,11 @@ is decided on with the present state, when everything that is committed now has 
 old records of a backlog evict nothing. The same holds for taints that the taint-manager is about to remove: while there
 are committed records about the target that the taint-manager has not processed, the eviction waits, and after a moment
 it is Held for `UpstreamLag`.
+
+A deployer that names its binding in its reports acknowledges evictions. The eviction of such a binding says so when it
+is requested, and then the binding stays until the deployer has acknowledged. An acknowledgement counts for exactly one
+binding, and only while its eviction is requested; until then it is kept. So it does not matter which of the topics is
+read first.
 
 A deadline is computed only when the taints or the tolerations change. The time of a decision is that of its cause (the
 CloudEvents time of the record, `firedTime` of a timer), so that the same topics give the same bytes. A decision that
@@ -66,9 +74,10 @@ from moorage.workers.eviction.state import (
 from moorage.workers.eviction.target_view import TargetView
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
+from moorage_schemas.condition import EVICTED, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta, event_id
-from moorage_schemas.eviction import EvictionDecided, EvictionState, GenerationFloor
-from moorage_schemas.keys import BindingKey, EvictionKey
+from moorage_schemas.eviction import Acknowledgement, Escalation, EvictionDecided, EvictionState, GenerationFloor
+from moorage_schemas.keys import BindingKey, EvictionKey, WorkloadConditionKey
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import target_of_resource
@@ -86,6 +95,7 @@ from moorage_schemas.topics import (
     TAINTS,
     TIMER_FIRED,
     TIMERS,
+    WORKLOAD_CONDITIONS,
     ZONE_GRANTS,
     Topic,
 )
@@ -105,6 +115,9 @@ _UPSTREAM_LAG: Final = "UpstreamLag"
 _LAG_UNTOLD: Final = timedelta(seconds=2)
 """How long this is not reported. The taint-manager commits records without output within a second."""
 
+_GRACEFULLY: Final = "Gracefully"
+"""The purge mode of work that keeps running until placement ends its binding, so that nobody acknowledges before."""
+
 _CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
 
 
@@ -119,7 +132,7 @@ def _concerns(topic: Topic, key: str) -> str | None:
 
 
 _UPSTREAM: Final = Upstream("taint-manager", (RESOURCES, CONDITIONS, ZONE_GRANTS), TAINTS, _concerns)
-_NEEDS: Final = Needs((TAINTS, BINDINGS), frozenset({RESOURCES}), (_UPSTREAM,))
+_NEEDS: Final = Needs((TAINTS, BINDINGS, WORKLOAD_CONDITIONS), frozenset({RESOURCES}), (_UPSTREAM,))
 _AT_ONCE: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -128,15 +141,16 @@ class Eviction(Service[EvictionPartition]):
 
     name: ClassVar[str] = "eviction"
     summary: ClassVar[str] = "Reads bindings and taints, and writes which workloads must leave, and when."
-    sources: ClassVar[tuple[Topic, ...]] = (TAINTS, BINDINGS, TIMER_FIRED, EVICTION_ANSWERS)
-    source_tables: ClassVar[frozenset[Topic]] = frozenset({TAINTS, BINDINGS})
+    sources: ClassVar[tuple[Topic, ...]] = (TAINTS, BINDINGS, WORKLOAD_CONDITIONS, TIMER_FIRED, EVICTION_ANSWERS)
+    source_tables: ClassVar[frozenset[Topic]] = frozenset({TAINTS, BINDINGS, WORKLOAD_CONDITIONS})
     changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS, GENERATION_FLOORS)
     outputs: ClassVar[tuple[Topic, ...]] = (EVICTION_ASKS,)
     globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES)
     upstream: ClassVar[tuple[Upstream, ...]] = (_UPSTREAM,)
     rows: ClassVar[Mapping[Topic, RowReader]] = {
         BINDINGS: RowReader(WorkloadBound, shared=("tolerations", "labels")),
-        EVICTIONS: RowReader(EvictionDecided, shared=("held_by", "taints")),
+        WORKLOAD_CONDITIONS: RowReader(WorkloadConditionChanged),
+        EVICTIONS: RowReader(EvictionDecided, shared=("held_by", "taints", "escalated", "acknowledged")),
         TIMERS: RowReader(SetTimer),
     }
 
@@ -168,6 +182,8 @@ class Eviction(Service[EvictionPartition]):
             state.bind(key, row, row.tolerations)
         elif topic is EVICTIONS:
             state.apply_eviction(key, row)
+        elif topic is WORKLOAD_CONDITIONS:
+            state.apply_report(key, row)
         else:
             state.apply_timer(key, row)
         return True
@@ -187,6 +203,8 @@ class Eviction(Service[EvictionPartition]):
                 emits += self._taints(state, record, now)
             elif record.topic is BINDINGS:
                 emits += self._binding(state, record, now)
+            elif record.topic is WORKLOAD_CONDITIONS:
+                emits += self._reported(state, record, now)
             elif isinstance(record.event, TimerFired):
                 if record.event.owner == OWNER:
                     self._fired(state, record, record.event)
@@ -331,6 +349,8 @@ class Eviction(Service[EvictionPartition]):
                 if task is not None and _has_lost(task, binding):
                     # After the tombstone of a binding is gone, nothing else reports that the binding has ended.
                     self._end(view, workload, task)
+                else:
+                    self._acknowledge(view, workload)  # it was read before the eviction's own record
             if binding is not None:
                 self._look(state, view, target, workload)
 
@@ -372,6 +392,33 @@ class Eviction(Service[EvictionPartition]):
         else:
             state.settle((key, workload))
         return look.emits
+
+    def _reported(self, state: EvictionPartition, record: Input, now: datetime) -> list[Emit]:
+        """Fold in what a deployer reports. It may concern an eviction that is requested."""
+        self.apply(state, WORKLOAD_CONDITIONS, record.key, record.event)
+        workload, key, condition = WorkloadConditionKey.parse(record.key)
+        if condition != EVICTED or key not in state.targets:
+            return []
+        look = TargetView(state, key, record.meta, record.meta.time or now)
+        self._acknowledge(look, workload)
+        return look.emits
+
+    @staticmethod
+    def _acknowledge(look: TargetView, workload: str) -> None:
+        """Write what the deployer has reported of a requested eviction, unless it is known already."""
+        target = look.state.targets[look.target]
+        task, report = target.tasks.get(workload), target.reports.get(workload)
+        if task is None or report is None or task.state is not EvictionState.REQUESTED:
+            return
+        if task.acknowledged is not None or not report.is_about(task):
+            return
+        said: dict[str, Any] = {"message": report.message, "time": report.time, "source": report.source}
+        if report.is_gone:
+            look.acknowledge(workload, task, acknowledged=Acknowledgement(**said))
+            return
+        known = task.escalated
+        if known is None or (known.reason, known.message) != (report.reason, report.message):
+            look.acknowledge(workload, task, escalated=Escalation(reason=report.reason, **said))
 
     def _fired(self, state: EvictionPartition, record: Input, event: TimerFired) -> None:
         if state.timers.get(event.id) != (event.generation, event.deadline):
@@ -603,7 +650,8 @@ class Eviction(Service[EvictionPartition]):
     def _request(self, state: EvictionPartition, look: TargetView, workload: str, found: Verdict) -> None:
         tolerated = isinstance(found, EvictAt) or (isinstance(found, EvictNow) and found.tolerated)
         message = found.reason
-        task = state.targets[look.target].tasks.get(workload)
+        target = state.targets[look.target]
+        task, binding = target.tasks.get(workload), target.bindings[workload]
         asked = task.asked if task is not None else 0
         if look.answer is not None and look.answer.message:
             message = f"{message}; {look.answer.message}"
@@ -614,10 +662,12 @@ class Eviction(Service[EvictionPartition]):
             reason="TolerationExpired" if tolerated else "UntoleratedTaint",
             message=message,
             asked=asked,
+            deployer="" if binding.traits.purge_mode == _GRACEFULLY else binding.deployer,
         )
         look.drop_timer(workload)
         if asked and task is not None:
             look.ask(workload, due=task.deadline or look.time, revision=task.revision + 1, requested=True)
+        self._acknowledge(look, workload)
 
     def _schedule(self, state: EvictionPartition, look: TargetView, workload: str, found: EvictAt) -> None:
         look.unask(workload)
@@ -641,7 +691,8 @@ class Eviction(Service[EvictionPartition]):
             look.state.close(look.target, workload, task)  # now it cannot be scheduled again
             return
         over = EvictionState.COMPLETED if task.state is EvictionState.REQUESTED else EvictionState.CANCELLED
-        look.write(workload, over, taints=task.taints, reason=BINDING_ENDED, message="the binding has ended")
+        by = f"{task.acknowledged.source} has acknowledged; " if task.acknowledged is not None else ""
+        look.write(workload, over, taints=task.taints, reason=BINDING_ENDED, message=f"{by}the binding has ended")
 
 
 def _concerned(state: EvictionPartition) -> list[str]:

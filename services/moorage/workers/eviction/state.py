@@ -9,7 +9,7 @@ from sys import intern
 from types import MappingProxyType
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from moorage.core.disruption.guard_index import Guards
 from moorage.core.taints.dialects.karmada import KARMADA
@@ -21,20 +21,32 @@ from moorage.runtime.portions import PendingChecks
 from moorage.runtime.service import Freshness
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
+from moorage_schemas.condition import EVICTED, FAILED, HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta
-from moorage_schemas.eviction import EvictionDecided, EvictionState, GenerationFloor
-from moorage_schemas.keys import BindingKey, EvictionKey, eviction_key
+from moorage_schemas.eviction import Acknowledgement, Escalation, EvictionDecided, EvictionState, GenerationFloor
+from moorage_schemas.keys import BindingKey, EvictionKey, WorkloadConditionKey, eviction_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import Taint, TargetTainted, Toleration
 from moorage_schemas.timer import SetTimer
-from moorage_schemas.topics import BINDINGS, EVICTIONS, GENERATION_FLOORS, TAINTS, TIMERS, Topic
+from moorage_schemas.topics import (
+    BINDINGS,
+    EVICTIONS,
+    GENERATION_FLOORS,
+    TAINTS,
+    TIMERS,
+    WORKLOAD_CONDITIONS,
+    Topic,
+)
 
 OWNER = "eviction"
 """The owner of this service's timers."""
 
 BINDING_ENDED = "BindingEnded"
 """The reason in the last record of a task. After it, the task is dropped from the state."""
+
+_REPORTED: Final = frozenset({HEALTHY, EVICTED})
+"""The conditions of workloads that concern evictions."""
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -73,6 +85,32 @@ PLAIN: Final = Traits(MappingProxyType({}), "")
 """The traits of work without labels."""
 
 
+class DeployerReport(Struct, frozen=True, gc=False):
+    """The binding that a deployer has last named in a report about a workload, and its source."""
+
+    uid: str
+    generation: int
+    source: str
+
+
+class EvictionReport(Struct, frozen=True, gc=False):
+    """What a deployer has last reported of the eviction of a binding."""
+
+    uid: str
+    generation: int
+    is_gone: bool
+    """Whether the work is gone. Otherwise it was not removed, and the reason says why."""
+
+    reason: str
+    message: str
+    time: datetime
+    source: str
+
+    def is_about(self, task: Task) -> bool:
+        """Return whether it is about the binding that a task is about."""
+        return (self.uid, self.generation) == (task.uid, task.generation)
+
+
 class Binding(Struct, frozen=True, gc=False):
     """A workload on a target, without what the keys of the tables contain already.
 
@@ -89,6 +127,8 @@ class Binding(Struct, frozen=True, gc=False):
     """Bindings with equal tolerations share one object."""
 
     traits: Traits
+    deployer: str = ""
+    """The deployer whose last report names this binding. It acknowledges evictions. Empty if there is none."""
 
 
 @dataclass(slots=True)  # not frozen, because creating a frozen one takes twice as long; nothing modifies it
@@ -112,6 +152,16 @@ class Task:
 
     decided: datetime = _LONG_AGO
     """The time of its last record."""
+
+    reason: str = ""
+    message: str = ""
+    """Why a requested eviction was requested. Empty before."""
+
+    deployer: str = ""
+    """The deployer that has to acknowledge a requested eviction. Empty if nobody has to."""
+
+    escalated: Escalation | None = None
+    acknowledged: Acknowledgement | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -180,10 +230,16 @@ class BoundTarget:
     tasks: dict[str, Task] = field(default_factory=dict)
     """The tasks, by workload key."""
 
+    early: dict[str, DeployerReport] = field(default_factory=dict)
+    """By workload key, reports that name a binding which is not the present one. The two topics have no order."""
+
+    reports: dict[str, EvictionReport] = field(default_factory=dict)
+    """By workload key, what deployers have last reported of evictions."""
+
     @property
     def empty(self) -> bool:
         """Whether nothing is known of the target."""
-        return not (self.generation or self.bindings or self.tasks)
+        return not (self.generation or self.bindings or self.tasks or self.early or self.reports)
 
     def is_unsettled(self, now: datetime) -> bool:
         """Return whether the taint-manager still has to apply a change of the taints that has come due."""
@@ -303,6 +359,8 @@ class EvictionPartition:
             self.apply_eviction(key, event if isinstance(event, EvictionDecided) else None)
         elif topic is TIMERS:
             self.apply_timer(key, event if isinstance(event, SetTimer) else None)
+        elif topic is WORKLOAD_CONDITIONS:
+            self.apply_report(key, event if isinstance(event, WorkloadConditionChanged) else None)
         elif topic is GENERATION_FLOORS and isinstance(event, GenerationFloor):
             self.floor = max(self.floor, event.generation)
 
@@ -332,7 +390,9 @@ class EvictionPartition:
             return
         workload, target_key = BindingKey.parse(key)
         if (target := self.targets.get(target_key)) is not None:
-            target.bindings.pop(workload, None)
+            known = target.bindings.pop(workload, None)
+            if known is not None and known.deployer:  # the same binding may be written again to repair it
+                target.early[workload] = DeployerReport(known.uid, known.generation, known.deployer)
             self._tidy(target_key, target)
 
     def bind(self, key: str, event: WorkloadBound, tolerations: Tolerations) -> None:
@@ -350,6 +410,11 @@ class EvictionPartition:
         known = target.bindings.get(workload)
         if known is None or newer_binding(event, known):
             owner = event.owner.key
+            deployer = known.deployer if known is not None and _is_same(event, known) else ""
+            if target.early and (early := target.early.get(workload)) is not None:
+                deployer = early.source if _is_same(event, early) else ""
+                if event.uid == early.uid and event.generation >= early.generation:
+                    del target.early[workload]  # it is about this binding, or about an earlier one
             target.bindings[workload] = Binding(
                 event.uid,
                 "" if owner == workload else intern(owner),
@@ -357,7 +422,48 @@ class EvictionPartition:
                 event.revision,
                 tolerations,
                 self._traits(event) if event.labels or event.purge_mode else PLAIN,
+                deployer,
             )
+
+    def apply_report(self, key: str, event: WorkloadConditionChanged | None) -> None:
+        """Fold in a condition of a workload: which deployer runs it, and what it reports of its eviction.
+
+        Args:
+            key: the key of its record.
+            event: the event or its row, which has the same fields; None for a tombstone.
+        """
+        workload, target_key, condition = WorkloadConditionKey.parse(key)
+        if condition not in _REPORTED:
+            return
+        target = self.targets.get(target_key)
+        names_none = event is None or not event.binding_generation
+        if target is None:
+            if names_none:
+                return
+            target = self.targets[target_key] = BoundTarget()
+        if condition == EVICTED:
+            report = _report_of(event) if event is not None and not names_none else None
+            if report is not None:
+                target.reports[workload] = report
+            else:
+                target.reports.pop(workload, None)
+        else:
+            self._report(target, workload, None if names_none else event)
+        self._tidy(target_key, target)
+
+    @staticmethod
+    def _report(target: BoundTarget, workload: str, event: WorkloadConditionChanged | None) -> None:
+        """Note which deployer runs a workload, if its last report names a binding."""
+        binding = target.bindings.get(workload)
+        target.early.pop(workload, None)
+        uid, generation = (event.workload_uid, event.binding_generation) if event is not None else ("", 0)
+        source = intern(event.source) if event is not None else ""
+        is_present = binding is not None and (binding.uid, binding.generation) == (uid, generation)
+        if binding is not None and binding.deployer != (mine := source if is_present else ""):
+            target.bindings[workload] = structs.replace(binding, deployer=mine)
+        is_past = binding is not None and binding.uid == uid and binding.generation > generation
+        if event is not None and not is_present and not is_past:
+            target.early[workload] = DeployerReport(uid, generation, source)
 
     def apply_eviction(self, key: str, event: EvictionDecided | None) -> None:
         """Fold in the state of a task. Of a task that is over, only the time is kept."""
@@ -392,6 +498,12 @@ class EvictionPartition:
             asked=event.asked,
             decided=event.decided_time,
         )
+        if event.state is EvictionState.REQUESTED:
+            task = target.tasks[workload]
+            # A mass eviction has few different texts.
+            task.reason, task.message = intern(event.reason), intern(event.message)
+            task.deployer = intern(event.deployer)
+            task.escalated, task.acknowledged = event.escalated, event.acknowledged
 
     def close(self, target_key: str, workload: str, task: Task) -> None:
         """Note that a cancelled task is over, because its binding is gone."""
@@ -433,6 +545,27 @@ def newer_binding(event: WorkloadBound, known: Binding | None) -> bool:
     if known is None or known.uid != event.uid:
         return True
     return (event.generation, event.revision) > (known.generation, known.revision)
+
+
+def _is_same(event: WorkloadBound, known: Binding | DeployerReport) -> bool:
+    """Return whether what is known is about the same binding."""
+    return (event.uid, event.generation) == (known.uid, known.generation)
+
+
+def _report_of(event: WorkloadConditionChanged) -> EvictionReport | None:
+    """Return what a condition says of an eviction. None if it is unknown what became of the work."""
+    if event.status is ConditionStatus.UNKNOWN:
+        return None
+    is_gone = event.status is ConditionStatus.TRUE
+    return EvictionReport(
+        event.workload_uid,
+        event.binding_generation,
+        is_gone,
+        "" if is_gone else event.reason or FAILED,
+        event.message,
+        event.last_heartbeat_time,
+        intern(event.source),
+    )
 
 
 def timer_id(workload: str, target: str, generation: int) -> str:

@@ -8,11 +8,19 @@ from datetime import datetime
 from moorage.core.apimachinery.trusted_events import target_ref, trusted, workload_ref
 from moorage.core.taints.eviction_verdict import Keep, Verdict, verdict
 from moorage.runtime.service import Emit
-from moorage.workers.eviction.state import OWNER, BoundTarget, EvictionPartition, OpenRequest, Tolerations, timer_id
+from moorage.workers.eviction.state import (
+    OWNER,
+    BoundTarget,
+    EvictionPartition,
+    OpenRequest,
+    Task,
+    Tolerations,
+    timer_id,
+)
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered, EvictionAsked
 from moorage_schemas.envelope import Meta
-from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.eviction import Acknowledgement, Escalation, EvictionDecided, EvictionState
 from moorage_schemas.keys import TargetKey, eviction_key
 from moorage_schemas.taint import Taint
 from moorage_schemas.timer import SetTimer
@@ -68,8 +76,11 @@ class TargetView:
         deadline: datetime | None = None,
         held_by: tuple[str, ...] = (),
         asked: int = 0,
+        deployer: str = "",
+        escalated: Escalation | None = None,
+        acknowledged: Acknowledgement | None = None,
     ) -> None:
-        """Write a task's next state."""
+        """Write a task's next state. What is known of its deployer stays known unless it is given."""
         target = self.state.targets[self.target]
         task, binding = target.tasks.get(workload), target.bindings.get(workload)
         about = task or target.bindings[workload]
@@ -93,8 +104,31 @@ class TargetView:
             message=message,
             decided_time=self.time,
             report_time=self.reported,
+            deployer=deployer or (task.deployer if task is not None else ""),
+            escalated=escalated or (task.escalated if task is not None else None),
+            acknowledged=acknowledged or (task.acknowledged if task is not None else None),
         )
         self.emit(EVICTIONS, eviction_key(workload, self.target, about.generation), event, step=str(event.revision))
+
+    def acknowledge(
+        self,
+        workload: str,
+        task: Task,
+        *,
+        escalated: Escalation | None = None,
+        acknowledged: Acknowledgement | None = None,
+    ) -> None:
+        """Write what a deployer has reported of a requested eviction. It stays requested until its binding ends."""
+        self.write(
+            workload,
+            EvictionState.REQUESTED,
+            reason=task.reason,
+            message=task.message,
+            taints=task.taints,
+            asked=task.asked,
+            escalated=escalated,
+            acknowledged=acknowledged,
+        )
 
     def ask(self, workload: str, *, due: datetime, revision: int, requested: bool = False) -> None:
         """Write an eviction request for the governor, or notify the governor that the eviction is now Requested."""

@@ -17,6 +17,11 @@ class Requested:
     event: EvictionDecided
     meta: Meta
 
+    @property
+    def waits(self) -> bool:
+        """Whether the deployer has still to acknowledge it, so that the binding has to stay."""
+        return bool(self.event.deployer) and self.event.acknowledged is None
+
 
 class EvictionTable:
     """The evictions from the targets of one kind."""

@@ -96,14 +96,21 @@ def _lose(writer: BindingWriter, draft: BindingDraft, work: Work) -> None:
 def _finish_leaving(writer: BindingWriter, draft: BindingDraft) -> None:
     """End the bindings whose grace period is over, or all of them when the replacement is healthy.
 
-    While there is no replacement, or no longer one, they stay, unless they are forced to leave without one.
+    While there is no replacement, or no longer one, they stay, unless they are forced to leave without one. Work that
+    leaves directly has no grace period: its binding ends when its deployer has acknowledged.
     """
     if not draft.leaving:
         return
     healthy = _is_replaced(writer, draft)
     may_end = _is_whole(draft) or writer.rules.forces(draft.policy)
     for name, one in list(draft.leaving.items()):
-        if healthy or (may_end and one.until <= writer.now):
+        task = writer.view.requested(draft.workload.key, draft.uid, name, one.binding_generation)
+        if one.purge_mode == DIRECTLY:
+            is_over = task is None or not task.waits
+        else:
+            is_gone = task is not None and task.event.acknowledged is not None
+            is_over = is_gone or healthy or (may_end and one.until <= writer.now)
+        if is_over:
             del draft.leaving[name]
             draft.ended.add(name)
 
@@ -224,7 +231,9 @@ def _take(
         for name, leaving in list(draft.leaving.items()):
             if name in draft.kept:
                 del draft.leaving[name]  # it returns
-            elif leaving.until <= writer.now:  # it had no replacement; the new one gets a new grace period
+            elif (
+                leaving.purge_mode != DIRECTLY and leaving.until <= writer.now
+            ):  # it had no replacement; the new one gets a new grace period
                 until = writer.at + writer.rules.grace_of(draft.policy)
                 draft.leaving[name] = leaving.model_copy(update={"until": until})
     else:
@@ -238,7 +247,7 @@ def _take(
     gently = leaves and writer.rules.purge_mode_of(draft.policy) != DIRECTLY
     for one in dropped:
         name, task = one.target.name, asked.get(one.target.name)
-        if gently:
+        if gently or (task is not None and task.waits):
             draft.leaving[name] = _leaving(writer, draft, one, task)
         else:
             draft.ended.add(name)

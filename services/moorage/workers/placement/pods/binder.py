@@ -52,6 +52,8 @@ class Leaving:
 
     reason: str
     message: str
+    waits: bool = False
+    """Whether its binding has to stay until the deployer has acknowledged that the pod is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +118,18 @@ class Binder:
         task = view.requested(last.workload, last.uid, last.node, last.binding_generation)
         if task is not None:
             self.outbox.cause, self._report_time = task.meta, task.event.report_time
-            return Leaving(TAINT_EVICTION, task.event.message or task.event.reason or "evicted by a taint")
+            why = task.event.message or task.event.reason or "evicted by a taint"
+            return Leaving(TAINT_EVICTION, why, waits=task.waits)
         if view.is_overcommitted(binding_key(last.workload, node_ref(last.node))):
             return Leaving(CONFLICT, f'node "{last.node}" had no room left: another worker\'s binding came first')
         return None
+
+    def waits(self, last: PodDecision) -> bool:
+        """Return whether a pod was evicted and its binding stays until the deployer has acknowledged that."""
+        if not last.placed or last.node not in self.view.fleet or self.ordered_away(last) is not None:
+            return False
+        task = self.view.requested(last.workload, last.uid, last.node, last.binding_generation)
+        return task is not None and task.waits
 
     def ordered_away(self, last: PodDecision) -> PodOrder | None:
         """Return the order to end a controller's pod; None when there is none."""

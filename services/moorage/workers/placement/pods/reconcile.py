@@ -88,7 +88,7 @@ def _bare_steps(binder: Binder, owner: Owner, work: Work) -> Iterator[None]:
         binder.place(owner, slot)
     elif last.placed:
         leaving = binder.leaving(last, work)
-        if leaving is None:
+        if leaving is None or leaving.waits:
             if work.repair:
                 binder.restore_binding(owner, last)
             binder.follow_spec(owner, last)
@@ -106,6 +106,8 @@ def _controller_steps(binder: Binder, owner: Owner, controller: WorkloadControll
         binder.outbox.effort += 1
         leaving = binder.leaving(one, work)
         if leaving is not None:
+            if leaving.waits and work.repair:
+                binder.restore_binding(owner, one)
             _leave(binder, owner, controller, one, leaving)
         elif work.cause is None:
             if work.repair:
@@ -117,12 +119,31 @@ def _controller_steps(binder: Binder, owner: Owner, controller: WorkloadControll
     yield from _end_all(binder, [one for one in mine.values() if one.pending and binder.ordered_away(one)])
     binder.begin(work)
     wanted = _daemon_slots(binder, owner) if controller.daemon else dict.fromkeys(range(controller.replicas))
-    yield from _end_all(binder, [one for one in binder.state.pods_of(owner.key).values() if one.index not in wanted])
-    places: dict[int, list[PodDecision]] = {}
-    for one in binder.state.pods_of(owner.key).values():
-        places.setdefault(one.index, []).append(one)
+    surplus = [one for one in binder.state.pods_of(owner.key).values() if one.index not in wanted]
+    yield from _end_all(binder, [one for one in surplus if not (controller.daemon and binder.waits(one))])
+    places = _places(binder, owner, controller, wanted)
     binder.state.stuck.pop(owner.key, None)
     yield from _fill(binder, owner, controller, wanted, places)
+
+
+def _places(
+    binder: Binder, owner: Owner, controller: WorkloadController, wanted: dict[int, str | None]
+) -> dict[int, list[PodDecision]]:
+    """Return the present pods by index, without those that wait for their deployer.
+
+    Args:
+        binder: writes the decisions.
+        owner: the owner.
+        controller: the same, as a controller.
+        wanted: the places to fill. Those that are taken until a deployer has acknowledged are removed.
+    """
+    places: dict[int, list[PodDecision]] = {}
+    for one in binder.state.pods_of(owner.key).values():
+        if not binder.waits(one):
+            places.setdefault(one.index, []).append(one)
+        elif _waits_for_its_place(controller):
+            wanted.pop(one.index, None)
+    return places
 
 
 def _steps_at_nodes(binder: Binder, owner: Owner, controller: WorkloadController, work: Work) -> Iterator[None]:
@@ -142,6 +163,8 @@ def _steps_at_nodes(binder: Binder, owner: Owner, controller: WorkloadController
                 yield
         binder.begin(work)
         there = state.pods_at(owner.key, index)
+        if any(binder.waits(one) for one in there):
+            continue
         if _eligible(binder, owner, name) or (
             name in view.fleet
             and any(one.placed and one.node == name for one in there)
@@ -228,9 +251,18 @@ def _roll(
 
 
 def _leave(binder: Binder, owner: Owner, controller: WorkloadController, last: PodDecision, leaving: Leaving) -> None:
-    """Replace a pod that has to leave. The new pod takes its place, on another node if necessary."""
+    """Replace a pod that has to leave. The new pod takes its place, on another node if necessary.
+
+    While its deployer has not acknowledged that it is gone, its binding stays. As in Kubernetes, a Deployment's pod is
+    replaced meanwhile, but one that has a name or a node of its own is replaced when it is gone.
+    """
     if leaving.reason == CONFLICT:
         _place_again(binder, owner, last, leaving)
+        return
+    if leaving.waits and (_waits_for_its_place(controller) or _is_replaced(binder, last)):
+        return
+    if not leaving.waits and _is_replaced(binder, last):
+        binder.end(last)
         return
     only = last.node if controller.daemon else None
     if controller.daemon and (
@@ -239,7 +271,7 @@ def _leave(binder: Binder, owner: Owner, controller: WorkloadController, last: P
         binder.end(last)
         return
     if not controller.daemon and last.index >= controller.replicas:
-        binder.end(last)
+        binder.end(last)  # the controller wants fewer pods, so this one is deleted
         return
     salt = (last.workload, last.uid)
     name = _free_name(binder, owner, controller, last.index, *salt)
@@ -255,9 +287,29 @@ def _leave(binder: Binder, owner: Owner, controller: WorkloadController, last: P
     )
     if controller.keeps_names:
         binder.unbind(last)
-    else:
+    elif not leaving.waits:
         binder.end(last)
     binder.place(owner, slot)
+
+
+def _waits_for_its_place(controller: WorkloadController) -> bool:
+    """Return whether a pod can only be replaced when it is gone, because its name or its node is given."""
+    return controller.keeps_names or controller.daemon
+
+
+def _is_replaced(binder: Binder, last: PodDecision) -> bool:
+    """Return whether a pod was replaced while it waited for its deployer.
+
+    Its replacement may have been replaced in turn, and is then not named by it, but has the same place.
+    """
+    task = binder.view.requested(last.workload, last.uid, last.node, last.binding_generation)
+    has_waited = task is not None and bool(task.event.deployer)
+    return any(
+        one.index == last.index
+        and one is not last
+        and (one.replaces == last.workload or (has_waited and not binder.waits(one)))
+        for one in binder.state.pods_of(last.owner).values()
+    )
 
 
 def _place_again(binder: Binder, owner: Owner, last: PodDecision, leaving: Leaving) -> None:
