@@ -15,7 +15,7 @@ UV_VERSION := 0.13.8
 export PYTHONDONTWRITEBYTECODE :=
 
 # Rooms of the tests that need no broker; tests/architecture/test_rooms.py holds them to that.
-FAST := tests/unit tests/component tests/scenario tests/conformance tests/architecture
+FAST := tests/unit tests/component tests/console tests/scenario tests/conformance tests/architecture
 
 .PHONY: help
 help: ## what there is to do
@@ -68,10 +68,15 @@ karmadactl: $(READY) ## get karmadactl, which Go builds in minutes, for its test
 typescript: $(READY) ## get the TypeScript compiler that the tests of the examples use, with npm
 	@$(BIN)/python ops/typescript-get
 
+.PHONY: chromium
+chromium: $(READY) ## install Debian's Chromium, in which the tests of the console open its pages
+	@$(BIN)/python ops/chromium-get
+
 .PHONY: test
 test: check ## every check and every test
 	@$(BIN)/python ops/kubectl-get --best-effort
 	@$(BIN)/python ops/typescript-get --best-effort
+	@$(BIN)/python ops/chromium-get --best-effort
 	@$(BIN)/pytest -n auto
 
 .PHONY: test-fast

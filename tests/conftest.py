@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 import structlog
 from tests.kubectl import programs
-from tests.support import documents, examples, scheduling
+from tests.support import browsers, documents, examples, scheduling
 from tests.support.brokers import Broker, BrokerMissingError, Choice, EmbeddedBroker, choose
 from tests.support.shared_broker import SharedBroker
 from xdist.scheduler import LoadScopeScheduling
@@ -45,7 +45,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     choice = config.stash[_CHOICE]
     named = os.environ.get(documents.VARIABLE)
     told = named or f"our own pages only ({documents.VARIABLE} names no folder of others)"
-    return [f"kafka: {choice.kind or 'MISSING'} ({choice.why})", f"documents: {told}", f"kubectl: {programs.told()}"]
+    return [
+        f"kafka: {choice.kind or 'MISSING'} ({choice.why})",
+        f"documents: {told}",
+        f"kubectl: {programs.told()}",
+        f"browser: {browsers.told()}",
+    ]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -53,6 +58,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"kafka: {note}", yellow=True)
     if not programs.is_complete():
         terminalreporter.write_line(f"kubectl: {programs.told()}", red=True)
+    if not browsers.program():
+        terminalreporter.write_line(f"browser: {browsers.told()}", red=True)
     for language, needs in examples.missing().items():
         note = f"examples: {needs} MISSING, SO THE DEPLOYER AND THE PROBE IN {language.upper()} DID NOT RUN"
         terminalreporter.write_line(note, red=True)

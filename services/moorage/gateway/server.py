@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from moorage.gateway.authentication.accounts import StoredAccounts
 from moorage.gateway.authentication.authenticator import ADMIN, Authenticator
 from moorage.gateway.authentication.certificates import ServerTls
+from moorage.gateway.console.application import Console
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.forwarding import Forwarding
@@ -110,7 +111,8 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             letters=letters,
             authenticator=authenticator,
             forwarding=forwarding,
-        )
+        ),
+        Console,
     )
     async with http_server(app, sock, tls, most_connections=_connections(settings)) as server:
         try:

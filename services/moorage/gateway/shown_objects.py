@@ -96,6 +96,10 @@ class ShownObjects:
         """
         return ObjectsAtOnce(self._packers[kind], list(self._kept.sorted(kind, namespace)))
 
+    def ids(self, kind: str, namespace: str = "") -> list[ObjectId]:
+        """The objects of a kind in one namespace or in all, in no order."""
+        return self._kept.ids(kind, namespace)
+
     def put(self, object_id: ObjectId, version: int, json: bytes) -> ShownObject:
         """Keep an object.
 

@@ -155,6 +155,13 @@ class Store:
         """The objects of a kind in one namespace or in all, sorted by namespace and name, at the present moment."""
         return self._objects.sorted(kind, namespace)
 
+    def ids(self, kind: str, namespace: str = "") -> list[ObjectId]:
+        """What names the objects of a kind in one namespace or in all, at the present moment, in no order.
+
+        Names alone say much of read-only objects, and reading them takes no time.
+        """
+        return self._objects.ids(kind, namespace)
+
     async def reached(self, version: int) -> None:
         """Return when all records up to a version have been applied."""
         while self.version < version:

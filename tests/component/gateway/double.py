@@ -16,7 +16,7 @@ from moorage.gateway.derivation import Derivation
 from moorage.gateway.durable_log import Write
 from moorage.gateway.errors import StatusError, unavailable
 from moorage.gateway.http import paths
-from moorage.gateway.http.app import Gateway, create_app
+from moorage.gateway.http.app import Front, Gateway, create_app
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.object_log import LoggedRecord
 from moorage.gateway.report_outcomes import ReportOutcomes
@@ -151,6 +151,7 @@ class Fixture:
         outcomes: ReportOutcomes | None = None,
         letters: MemoryLetters | None = None,
         namespaces: Sequence[str] = NAMESPACES,
+        front: Front | None = None,
     ) -> None:
         self.store = Store(kept=kept)
         self.log = MemoryLog(self.store)
@@ -169,7 +170,7 @@ class Fixture:
             self.namespace(name)
         if ready:
             self.begin()
-        self.app = create_app(self.gateway)
+        self.app = create_app(self.gateway, front)
         transport = httpx.ASGITransport(app=self.app)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://localhost")
 

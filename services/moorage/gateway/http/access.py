@@ -13,6 +13,7 @@ from moorage.gateway.authentication.refusals import InvalidCredentialsError, Unk
 from moorage.gateway.authorization.authorizer import Authorizer
 from moorage.gateway.errors import StatusError, unavailable
 from moorage.gateway.http.impersonation import impersonation_of
+from moorage.gateway.http.origins import check_origin
 from moorage.gateway.http.refused_requests import RefusedRequests
 from moorage.gateway.http.request_attributes import attributes_of
 
@@ -46,14 +47,36 @@ class Access:
         path = request.url.path
         if "/" + path.split("/")[1] in OPEN:
             return
+        self.check_page(request)
+        user = await self.identify(request)
+        self.check_permitted(request, user, attributes_of(request.method, path, request.query_params))
+
+    def check_page(self, request: Request) -> None:
+        """Check that no page of another site has made a browser send a request that changes something.
+
+        Raises:
+            StatusError: 403 if one has.
+        """
+        try:
+            check_origin(request)
+        except StatusError as error:
+            self._refused.tell(request, None, error.code, error.message)
+            raise
+
+    async def identify(self, request: Request) -> User:
+        """Return as whom a request is made. Its state has it as `user`, and the `sender` if that is somebody else.
+
+        Raises:
+            StatusError: 401 if its credentials do not count, 403 if its sender may not act for that user, 503 if that
+                cannot be said yet.
+        """
         sender = await self.sender(request)
-        asked = attributes_of(request.method, path, request.query_params)
         acting = impersonation_of(request.headers)
         for one in acting.asked if acting is not None else ():
             self.check_permitted(request, sender, one)
         request.state.sender = sender if acting is not None else None
         request.state.user = user = acting.user if acting is not None else sender
-        self.check_permitted(request, user, asked)
+        return user
 
     async def sender(self, request: Request) -> User:
         """Return who sends a request.

@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from moorage.core.authorization.cluster_sets import VIEW_GROUP
 from moorage.gateway.admission.feature_gates import warning_header
@@ -111,11 +112,28 @@ class Gateway:
     """Sends writes to the gateway that leads. None if this one always does."""
 
 
-def create_app(gateway: Gateway) -> Starlette:
+@dataclass(frozen=True)
+class ServedApi:
+    """What stands before the API in the same process needs of it."""
+
+    gateway: Gateway
+    access: Access
+    watches: OpenWatches
+
+
+Front = Callable[[ASGIApp, ServedApi], ASGIApp]
+"""Makes what answers requests that are not the API's, and passes all others on to it."""
+
+
+def create_app(gateway: Gateway, front: Front | None = None) -> Starlette:
     """Create the application of a gateway. Its state has `first_content`, which writes the first configuration.
 
     Its state also has the `controllers`, and `leading`: a context within which they run, because the gateway leads. An
     application without `forwarding` is in it for as long as it lives.
+
+    Args:
+        gateway: the parts.
+        front: makes what stands before the API. None if nothing does.
     """
     settings = gateway.settings
     in_force = Configured(gateway.store, settings)
@@ -171,6 +189,8 @@ def create_app(gateway: Gateway) -> Starlette:
             metrics=gateway.metrics,
             hosts=gateway.hosts,
         )
+    if front is not None:
+        app.add_middleware(_Before, front=front, api=ServedApi(gateway, access, watches))
     limits = RequestLimits(settings.max_requests_in_flight, settings.max_mutating_requests_in_flight)
     app.add_middleware(InFlightMiddleware, limits=limits, metrics=gateway.metrics)
     app.state.leading = leading
@@ -178,6 +198,17 @@ def create_app(gateway: Gateway) -> Starlette:
     roles = DefaultRoles(gateway.store, writer)
     app.state.first_content = FirstContent(gateway.store, writer, gateway.settings, roles.write)
     return app
+
+
+class _Before:
+    """A front as a middleware. Starlette makes it with the application that comes after it."""
+
+    def __init__(self, app: ASGIApp, front: Front, api: ServedApi) -> None:
+        self._app = front(app, api)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        await self._app(scope, receive, send)
 
 
 def _routes(

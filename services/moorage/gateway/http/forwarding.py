@@ -327,6 +327,7 @@ class ForwardingMiddleware:
         response: Response | None
         try:
             check_host(request, self._hosts)
+            self._access.check_page(request)
             if not self._forwarding.leads and _is_forwarded(scope):
                 response = answers.failure(request, NotTakenError("this gateway does not lead"))
                 response.headers[LEADS] = "false"

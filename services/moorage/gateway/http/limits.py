@@ -21,7 +21,7 @@ from moorage.gateway.errors import StatusError
 from moorage.gateway.http.access import OPEN, user_of
 from moorage.gateway.http.messages import answers
 from moorage.gateway.http.messages.options import is_true
-from moorage.gateway.http.request_attributes import DECISIONS_PATH
+from moorage.gateway.http.request_attributes import DECISIONS_PATH, LIVE_PATH
 from moorage.gateway.metrics import Metrics
 
 READING: Final = "reading"
@@ -85,7 +85,7 @@ class InFlightMiddleware:
 def _is_watch(scope: Scope) -> bool:
     """Whether a request is a watch, which lasts."""
     path: str = scope["path"]
-    if path == DECISIONS_PATH:
+    if path in {DECISIONS_PATH, LIVE_PATH}:
         return True
     if scope["method"] not in _READING or not path.startswith(_OBJECTS):
         return False

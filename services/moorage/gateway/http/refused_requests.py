@@ -37,6 +37,7 @@ WAITING: Final = 1_000
 """How many different refusals wait to be written. Further ones are only logged and counted."""
 
 _LONGEST: Final = 512
+_UNAUTHENTICATED: Final = 401
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class RefusedRequests:
                 address=address,
                 verb=verb,
                 resource=key.resource,
-                outcome="unauthenticated" if user is None else "forbidden",
+                outcome="unauthenticated" if code == _UNAUTHENTICATED else "forbidden",
                 reason=why[:_LONGEST],
                 time=self._clock.now(),
             )

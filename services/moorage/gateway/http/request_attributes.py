@@ -16,6 +16,8 @@ from moorage.kinds.kind import called
 CONDITIONS_PATH: Final = "/v1/conditions"
 EXPLAIN_PATH: Final = "/v1/explain"
 DECISIONS_PATH: Final = "/v1/decisions"
+LIVE_PATH: Final = "/console/live"
+"""Where the console's pages follow what changes. It is no path of the API."""
 
 _PREFIXES: Final = frozenset({"api", "apis"})
 _VERBS: Final = {

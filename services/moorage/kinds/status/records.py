@@ -107,6 +107,15 @@ class ObjectMap(Generic[ValueT]):
                 for name in sorted(self._kinds.get(kind, {}).get(namespace, ())):
                     yield ObjectId(kind, namespace, name)
 
+    def ids(self, kind: str, namespace: str = "") -> list[ObjectId]:
+        """The objects of a kind in one namespace or in all, at the present moment, in no order."""
+        namespaces = self._kinds.get(kind, {})
+        return [
+            ObjectId(kind, one, name)
+            for one in ((namespace,) if namespace else namespaces)
+            for name in namespaces.get(one, ())
+        ]
+
     def __contains__(self, object_id: ObjectId) -> bool:
         kind, namespace, name = object_id
         return name in self._kinds.get(kind, {}).get(namespace, {})

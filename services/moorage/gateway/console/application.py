@@ -1,0 +1,399 @@
+"""The console as what stands before the API: it answers a browser's `/` and `/console/…`, and passes on all others."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import structlog
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Match, Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from moorage.gateway.console.fleet_index import FleetIndex
+from moorage.gateway.console.live import Follower
+from moorage.gateway.console.own_api import OwnApi
+from moorage.gateway.console.pages import ACTIONS, PAGES
+from moorage.gateway.console.rendering import Pages, StaticFiles
+from moorage.gateway.console.rights import Rights
+from moorage.gateway.console.sessions import (
+    TOKEN_LIMIT,
+    LoginNeededError,
+    Session,
+    Sessions,
+    check_same_site,
+    forget,
+    remember,
+    with_token,
+)
+from moorage.gateway.console.views import Action, ConsolePage, Content, Form, PageView
+from moorage.gateway.errors import StatusError, unavailable
+from moorage.gateway.http.app import ServedApi
+from moorage.gateway.http.hosts import check_host
+from moorage.gateway.http.messages import bodies
+from moorage.gateway.http.messages.negotiation import clauses
+from moorage.gateway.http.request_attributes import LIVE_PATH
+
+_log = structlog.get_logger(__name__)
+
+ROOT: Final = "/console"
+LOGIN: Final = "/console/login"
+LOGOUT: Final = "/console/logout"
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+"""What a page may load and do: what comes from here, and nothing that is written into the page."""
+
+_HEADERS: Final = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+_FOR_EVER: Final = "public, max-age=31536000, immutable"
+_FORM_LIMIT: Final = 64 * 1024
+_FORM: Final = "application/x-www-form-urlencoded"
+_FIELDS: Final = 1_000
+_TOLD: Final = "moorage-console-told"
+"""The cookie that takes what an action has done to the next page."""
+
+_TOLD_SECONDS: Final = 30
+_TOLD_LIMIT: Final = 2_000
+_SEE_OTHER: Final = 303
+_READING: Final = ["GET", "HEAD"]
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Console:
+    """Answers what is the console's.
+
+    Args:
+        app: the API.
+        api: its parts.
+        pages: the pages that are served.
+        actions: what forms do.
+
+    Raises:
+        OSError: the key that gateways share cannot be read.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        api: ServedApi,
+        pages: tuple[ConsolePage, ...] = PAGES,
+        actions: tuple[Action, ...] = ACTIONS,
+    ) -> None:
+        self._app = app
+        self._api = api
+        self._gateway = api.gateway
+        self._sessions = Sessions(api.access, api.gateway.settings)
+        self._static = StaticFiles()
+        self._pages = Pages(self._static)
+        self._fleet = FleetIndex(api.gateway.store)
+        self._page_routes = [Route(page.path, self._page(page), methods=_READING) for page in pages]
+        self._handlers = {page.path: page.handler for page in pages}
+        self._router = Router(
+            [
+                Route("/console/static/{name}", self._counted("static", self._file), methods=_READING),
+                Route(LOGIN, self._counted("login", self._login), methods=[*_READING, "POST"]),
+                Route(LOGOUT, self._counted("logout", self._logout), methods=["POST"]),
+                Route(LIVE_PATH, self._counted("live", self._live), methods=["GET"]),
+                *self._page_routes,
+                *(Route(action.path, self._action(action), methods=["POST"]) for action in actions),
+                Route("/{path:path}", self._counted("unknown", self._unknown)),
+            ]
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] == "http" and _is_own(scope):
+            await self._router(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _page(self, page: ConsolePage) -> Handler:
+        async def shown(request: Request) -> Response:
+            session = await self._sessions.of(request)
+            view = self._view(request, session, request.url.path, request.query_params, request.path_params)
+            content = await page.handler(view)
+            return self._shown(view, content)
+
+        return self._counted("page", shown)
+
+    def _action(self, action: Action) -> Handler:
+        async def acted(request: Request) -> Response:
+            session = await self._sessions.of(request)
+            form = await _form(request)
+            self._sessions.check_form(request, session, form.get("csrf", ""))
+            view = self._view(request, session, request.url.path, request.query_params, request.path_params)
+            done = await action.handler(view, form)
+            response = RedirectResponse(own_address(done.back), _SEE_OTHER)
+            told = base64.urlsafe_b64encode(done.message[:_TOLD_LIMIT].encode()).decode()
+            response.set_cookie(
+                _TOLD,
+                told,
+                max_age=_TOLD_SECONDS,
+                secure=request.url.scheme == "https",
+                httponly=True,
+                samesite="strict",
+            )
+            return response
+
+        return self._counted("action", acted)
+
+    def _view(
+        self, request: Request, session: Session, path: str, query: QueryParams, params: Mapping[str, str]
+    ) -> PageView:
+        if not self._gateway.store.ready:
+            raise unavailable(f"the gateway is not ready: {self._gateway.progress()}")
+        return PageView(
+            request=request,
+            path=path,
+            query=query,
+            params=params,
+            session=session,
+            rights=Rights(self._api.access.authorizer, session.user),
+            store=self._gateway.store,
+            fleet=self._fleet,
+            api=OwnApi(self._app, request),
+            now=self._gateway.clock.now(),
+        )
+
+    def _shown(self, view: PageView, content: Content) -> Response:
+        told = _told(view.request)
+        response = HTMLResponse(
+            self._pages.page(view, content, notice=told, behind=self._gateway.behind()), content.code
+        )
+        if told:
+            response.delete_cookie(_TOLD)
+        return response
+
+    async def _unknown(self, request: Request) -> Response:
+        await self._sessions.of(request)
+        raise StatusError(404, "There is no such page.")
+
+    async def _file(self, request: Request) -> Response:
+        found = self._static.get(request.path_params["name"])
+        if found is None:
+            raise StatusError(404, "There is no such file.")
+        content, media = found
+        return Response(content, media_type=media, headers={"cache-control": _FOR_EVER})
+
+    async def _login(self, request: Request) -> Response:
+        if request.method != "POST":
+            goes_to = own_address(request.query_params.get("next", ""))
+            return self._login_page(goes_to, ended="ended" in request.query_params)
+        check_same_site(request)
+        form = await _form(request)
+        token, goes_to = form.get("token", "").strip(), own_address(form.get("next", ""))
+        why = _unfit(token)
+        if not why:
+            try:
+                scope = with_token({**request.scope, "headers": _without_credentials(request)}, token)
+                await self._api.access.sender(Request(scope))
+            except StatusError as error:
+                why = "The gateway does not accept this token." if error.code == 401 else error.message  # noqa: PLR2004 - unauthenticated
+        if why:
+            return self._login_page(goes_to, why=why)
+        response = RedirectResponse(goes_to, _SEE_OTHER)
+        remember(request, response, token)
+        return response
+
+    def _login_page(self, goes_to: str, *, ended: bool = False, why: str = "") -> Response:
+        html = self._pages.bare("login.html", next=goes_to, ended=ended, why=why, limit=TOKEN_LIMIT)
+        return HTMLResponse(html, 401 if why else 200)
+
+    async def _logout(self, request: Request) -> Response:
+        session = await self._sessions.of(request)
+        form = await _form(request)
+        self._sessions.check_form(request, session, form.get("csrf", ""))
+        response = RedirectResponse(LOGIN, _SEE_OTHER)
+        forget(request, response)
+        return response
+
+    async def _live(self, request: Request) -> Response:
+        session = await self._sessions.of(request)
+        path, query, params, handler = self._followed(request.query_params.get("page", ""))
+
+        async def again() -> tuple[PageView, Content]:
+            present = await self._sessions.of(request)
+            view = self._view(request, present, path, query, params)
+            return view, await handler(view)
+
+        self._view(request, session, path, query, params)  # tells if nothing can be shown yet
+        who = self._api.watches.check(request)
+        follower = Follower(self._gateway.store, self._pages, again, _version(request))
+        return StreamingResponse(
+            self._followed_by(follower, who),
+            media_type="text/event-stream",
+            headers={"x-accel-buffering": "no"},
+        )
+
+    async def _followed_by(self, follower: Follower, who: str) -> AsyncIterator[bytes]:
+        with self._gateway.metrics.watches.track_inprogress(), self._api.watches.opened(who):
+            async for event in follower.events():
+                yield event
+
+    def _followed(
+        self, address: str
+    ) -> tuple[str, QueryParams, Mapping[str, str], Callable[[PageView], Awaitable[Content]]]:
+        """The page at an address: path, parameters, parts of the path, and what makes it.
+
+        Raises:
+            StatusError: 404 if there is none.
+        """
+        with contextlib.suppress(ValueError):
+            parts = urlsplit(own_address(address))
+            scope = {"type": "http", "method": "GET", "path": unquote(parts.path), "root_path": "", "headers": []}
+            for route in self._page_routes:
+                match, found = route.matches(scope)
+                if match is Match.FULL:
+                    return parts.path, QueryParams(parts.query), found["path_params"], self._handlers[route.path]
+        raise StatusError(404, "page: invalid value: must be the address of a page")
+
+    def _counted(self, name: str, handler: Handler) -> Handler:
+        """Wrap a handler: host names are checked, errors become pages, and each answer has its headers."""
+
+        async def counted(request: Request) -> Response:
+            began = time.monotonic()
+            try:
+                check_host(request, self._gateway.hosts)
+                response = await handler(request)
+            except LoginNeededError as error:
+                response = _to_login(request, ended=error.ended)
+            except StatusError as error:
+                response = self._failure(request, error)
+            except Exception:  # noqa: BLE001 - after any error the browser gets a page, and the log gets the trace
+                _log.exception("console.request_failed", method=request.method, path=request.url.path)
+                response = self._failure(request, StatusError(500, "The gateway failed on this page; see its log."))
+            for header, value in _HEADERS.items():
+                response.headers[header] = value
+            response.headers.setdefault("cache-control", "no-store")
+            metrics, verb = self._gateway.metrics, f"console-{name}"
+            metrics.requests.labels(request.method, verb, str(response.status_code)).inc()
+            metrics.seconds.labels(f"{verb} {request.method}").observe(time.monotonic() - began)
+            return response
+
+        return counted
+
+    def _failure(self, request: Request, error: StatusError) -> Response:
+        html = self._pages.bare(
+            "failure.html",
+            code=error.code,
+            message=error.message,
+            causes=[cause.message for cause in error.causes],
+            user=getattr(request.state, "user", None),
+            back=_referrer(request),
+        )
+        headers = {"retry-after": str(error.retry_after)} if error.retry_after else {}
+        return HTMLResponse(html, error.code, headers=headers)
+
+
+def own_address(text: str) -> str:
+    """An address of the console that somebody has given. That of its first page instead of any other address."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return "/"
+    is_own = parts.path == "/" or parts.path.startswith(f"{ROOT}/")
+    if parts.scheme or parts.netloc or not is_own or "\\" in text or any(ord(one) < ord(" ") for one in text):
+        return "/"
+    return text if not text.startswith("//") else "/"
+
+
+def _is_own(scope: Scope) -> bool:
+    path: str = scope["path"]
+    if path == "/":
+        return scope["method"] in _READING and _wants_page(scope)
+    return path == ROOT or path.startswith(f"{ROOT}/")
+
+
+def _wants_page(scope: Scope) -> bool:
+    """Whether a browser asks. Programs ask for JSON, or take anything."""
+    for name, value in scope["headers"]:
+        if name == b"accept" and b"text/html" in value:
+            first = next(iter(clauses(value.decode("latin-1"))), None)
+            return first is not None and first.media == "text/html"
+    return False
+
+
+def _to_login(request: Request, *, ended: bool) -> Response:
+    """Lead to the login, and from there back to where somebody wanted to go."""
+    if request.url.path == LIVE_PATH:
+        return Response("log in\n", 401, media_type="text/plain")
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    goes_to = wanted if request.method in _READING else _referrer(request)
+    query = QueryParams({"next": own_address(goes_to), **({"ended": "1"} if ended else {})})
+    response = RedirectResponse(f"{LOGIN}?{query}", _SEE_OTHER)
+    if ended:
+        forget(request, response)
+    return response
+
+
+def _referrer(request: Request) -> str:
+    """The page that a request came from, if it is one of the console."""
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(request.headers.get("referer", ""))
+        if parts.netloc == request.headers.get("host", ""):
+            return own_address(parts.path + (f"?{parts.query}" if parts.query else ""))
+    return "/"
+
+
+async def _form(request: Request) -> Form:
+    """The fields of a form. A field that is there several times has its values joined by commas.
+
+    Raises:
+        StatusError: 413 if it is too large, 415 if it is none, 400 if it cannot be read.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
+        raise StatusError(415, f"content-type: invalid value: must be {_FORM}")
+    body = await bodies.read_body(request, _FORM_LIMIT)
+    try:
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
+    except ValueError:
+        raise StatusError(400, "the form cannot be read: it must be UTF-8, with 1,000 fields at most") from None
+    fields: dict[str, str] = {}
+    for name, value in pairs:
+        fields[name] = f"{fields[name]},{value}" if name in fields else value
+    return fields
+
+
+def _unfit(token: str) -> str:
+    """Why a text can be no token. Empty if it can."""
+    if not token:
+        return "Enter a token."
+    if len(token.encode()) > TOKEN_LIMIT:
+        return f"The token is too long: a browser keeps {TOKEN_LIMIT} bytes at most. Use a client certificate."
+    return "" if token.isascii() and token.isprintable() else "The token has characters that none can have."
+
+
+def _without_credentials(request: Request) -> list[tuple[bytes, bytes]]:
+    """The headers of a request without what shows or changes who sends it, because the token of a form has to."""
+    return [
+        (name, value)
+        for name, value in request.scope["headers"]
+        if name != b"authorization" and not name.startswith(b"impersonate-")
+    ]
+
+
+def _told(request: Request) -> str:
+    with contextlib.suppress(ValueError):
+        return base64.urlsafe_b64decode(request.cookies.get(_TOLD, "").encode()).decode()
+    return ""
+
+
+def _version(request: Request) -> int | None:
+    """The version that a page shows already. None if it says none."""
+    text = request.headers.get("last-event-id") or request.query_params.get("since", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None  # noqa: PLR2004 - digits of a version

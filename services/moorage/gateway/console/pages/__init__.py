@@ -1,0 +1,16 @@
+"""All pages and actions. A page is added here, and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moorage.gateway.console.pages import fleet, targets, workloads
+from moorage.gateway.console.views import Action, ConsolePage
+
+PAGES: Final[tuple[ConsolePage, ...]] = (
+    *fleet.PAGES,
+    *targets.PAGES,
+    *workloads.PAGES,
+)
+
+ACTIONS: Final[tuple[Action, ...]] = ()

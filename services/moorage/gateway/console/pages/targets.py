@@ -1,0 +1,148 @@
+"""Targets: a list of them, and the page of one with its conditions, taints, workloads, evictions and events."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from moorage.core.apimachinery.unstructured import at
+from moorage.gateway.console.fleet_index import EVICTION, NODE, STATES, TARGETS, TargetRow, readiness, zone_of
+from moorage.gateway.console.pages import fleet, shared
+from moorage.gateway.console.rights import kind_named
+from moorage.gateway.console.views import ConsolePage, Content, PageView
+from moorage.gateway.errors import StatusError
+from moorage.kinds.families.targets import unreported
+from moorage.kinds.node import node_status
+from moorage.kinds.printing.columns import taint_text
+from moorage.kinds.status.names import about_target, target_prefix
+from moorage.kinds.status.records import ObjectId
+
+BINDING: Final = "Binding"
+TAINT: Final = "Taint"
+NO_ZONE: Final = "-"
+"""What a parameter says for the targets that are in no zone."""
+
+_ORDER: Final = {state: number for number, state in enumerate(STATES)}
+
+
+async def listed(view: PageView) -> Content:
+    """`/console/targets`: targets by kind, zone, state, taint and name, those to look at first."""
+    await view.fleet.refresh()
+    query = view.query
+    zones, denied = fleet.visible_zones(view)
+    rows = [row for zone in zones for row in zone.rows.values() if _selected(row, query)]
+    rows.sort(key=lambda row: (_ORDER[row.state], row.kind, row.zone, row.name))
+    kinds = sorted({zone.kind for zone in zones}) or [NODE]
+    return Content(
+        "targets/list.html",
+        {"rows": "targets/rows.html"},
+        {
+            "targets": shared.paged(view, rows),
+            "denied": denied,
+            "kinds": kinds,
+            "states": STATES,
+            "zones": sorted({zone.zone for zone in zones}),
+        },
+        TARGETS,
+    )
+
+
+def _selected(row: TargetRow, query: Any) -> bool:
+    zone = query.get("zone", "")
+    return (
+        query.get("kind", "") in {"", row.kind}
+        and (not zone or row.zone == ("" if zone == NO_ZONE else zone))
+        and query.get("state", "") in {"", row.state, row.readiness}
+        and (not query.get("taint") or query["taint"] in row.taints or _is_held(row, query["taint"]))
+        and query.get("name", "").lower() in row.name.lower()
+    )
+
+
+def _is_held(row: TargetRow, taint: str) -> bool:
+    return any(text.startswith(f"{taint}: ") for text in row.held)
+
+
+async def one(view: PageView) -> Content:
+    """`/console/targets/{kind}/{name}`: everything about one target."""
+    kind, name = view.param("kind"), view.param("name")
+    if kind not in TARGETS:
+        raise StatusError(404, f"kind: invalid value {kind[:63]!r}: must be one of {', '.join(TARGETS)}")
+    view.rights.check("get", kind, "", name)
+    shown = view.store.get(ObjectId(kind, "", name))
+    if shown is None:
+        raise StatusError(404, f'{kind_named(kind).plural} "{name}" not found')
+    await view.fleet.refresh()
+    found = shown.document
+    bound = _bound(view, kind, name)
+    return Content(
+        "targets/one.html",
+        {
+            "summary": "targets/summary.html",
+            "taints": "targets/taints.html",
+            "conditions": "targets/conditions.html",
+            "evictions": "targets/evictions.html",
+            "workloads": "targets/workloads.html",
+            "events": "events.html",
+        },
+        {
+            "kind": kind,
+            "name": name,
+            "found": found,
+            "status": node_status(found) if kind == NODE else readiness(kind, found),
+            "note": unreported(found).removeprefix(": "),
+            "zone": zone_of(kind, found),
+            "labels": sorted((at(found, "metadata", "labels") or {}).items()),
+            "taints": _taints(view, kind, name, found),
+            "held": [
+                {"taint": taint_text(held), "since": held.get("since") or "", "why": held.get("reason") or ""}
+                for held in at(found, "status", "heldTaints") or ()
+            ],
+            "conditions": at(found, "status", "conditions") or [],
+            "bound": shared.paged(view, bound) if bound is not None else None,
+            "evictions": _evictions(view, kind, name),
+            "events": shared.events_about(view, kind, "", name, str(at(found, "metadata", "uid") or "")),
+        },
+        (kind, BINDING, EVICTION, TAINT, shared.EVENT),
+    )
+
+
+def _taints(view: PageView, kind: str, name: str, found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The taints of a target, each with where it comes from."""
+    rows = []
+    for taint in at(found, "spec", "taints") or ():
+        part = about_target(f"{kind}/{name}", str(taint.get("effect", "")), str(taint.get("key", "")))
+        known = at(shared.document_of(view, TAINT, "", part), "status") or {}
+        rows.append(
+            {
+                "taint": taint_text(taint),
+                "added": taint.get("timeAdded") or known.get("timeAdded") or "",
+                "origins": list(known.get("origins") or ()),
+                "why": known.get("reason") or "",
+            }
+        )
+    return rows
+
+
+def _bound(view: PageView, kind: str, name: str) -> list[tuple[str, str]] | None:
+    """Namespace and name of what is bound to a target. None if the user may list no bindings.
+
+    The names of bindings say so, which is much faster to read than the bindings.
+    """
+    ending = f":{target_prefix(f'{kind}/{name}')}"
+    found = [one for one in view.store.ids(BINDING) if one.name.endswith(ending)]
+    if view.rights.may("list", BINDING):
+        seen = found
+    else:
+        seen = [one for one in found if view.rights.may("list", BINDING, one.namespace)]
+        if not seen:
+            return None
+    return sorted((one.namespace, one.name.removesuffix(ending)) for one in seen)
+
+
+def _evictions(view: PageView, kind: str, name: str) -> list[Any] | None:
+    rows = fleet.visible_evictions(view)
+    if rows is None:
+        return None
+    return sorted((row for row in rows if row.target == (kind, name)), key=fleet.urgency)
+
+
+PAGES: Final = (ConsolePage("/console/targets", listed), ConsolePage("/console/targets/{kind}/{name}", one))

@@ -1,0 +1,204 @@
+"""Workloads: what was decided on one and why, and lists of decisions and of evictions."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from moorage.core.apimachinery.unstructured import at
+from moorage.gateway.console.fleet_index import EVICTION, PLACED
+from moorage.gateway.console.pages import fleet, shared
+from moorage.gateway.console.rights import kind_named
+from moorage.gateway.console.views import ConsolePage, Content, PageView
+from moorage.gateway.errors import StatusError
+from moorage.gateway.http.request_attributes import EXPLAIN_PATH
+from moorage.kinds.printing.sections import toleration_text
+from moorage.kinds.status.names import workload_name
+from moorage.kinds.status.records import ObjectId
+from moorage_schemas.placement import PlacementState
+
+BINDING: Final = "Binding"
+NO_NAMESPACE: Final = "-"
+STATES: Final = tuple(state.value for state in PlacementState)
+OPEN_STATES: Final = ("Requested", "Held", "Scheduled")
+
+
+async def evictions(view: PageView) -> Content:
+    """`/console/evictions`: evictions that are not over."""
+    await view.fleet.refresh()
+    rows = fleet.visible_evictions(view)
+    state, sought = view.query.get("state", ""), view.query.get("name", "").lower()
+    found = [
+        row
+        for row in rows or ()
+        if state in {"", row.state} and sought in f"{'/'.join(row.workload)} {row.target[1]}".lower()
+    ]
+    found.sort(key=fleet.urgency)
+    return Content(
+        "evictions/list.html",
+        {"rows": "evictions/rows.html"},
+        {"evictions": shared.paged(view, found), "denied": rows is None, "states": OPEN_STATES},
+        (EVICTION,),
+    )
+
+
+async def placements(view: PageView) -> Content:
+    """`/console/placements`: the decisions on workloads."""
+    state, sought = view.query.get("state", ""), view.query.get("name", "").lower()
+    if state == PlacementState.PENDING.value:
+        await view.fleet.refresh()
+        waiting = fleet.visible_waiting(view)
+        ids = None if waiting is None else [row.object_id for row in waiting]
+    else:
+        ids = _visible_ids(view, PLACED)
+    found = sorted(one for one in ids or () if sought in f"{one.namespace}/{one.name}".lower())
+    if state and state != PlacementState.PENDING.value:
+        found = [one for one in found if _state(view, one) == state]
+    page = shared.paged(view, found)
+    selected = [_decision(shown.document["status"]) for one in page.rows if (shown := view.store.get(one)) is not None]
+    return Content(
+        "placements/list.html",
+        {"rows": "placements/rows.html"},
+        {"page": page, "decisions": selected, "denied": ids is None, "states": STATES},
+        (PLACED,),
+    )
+
+
+def _state(view: PageView, object_id: ObjectId) -> str:
+    shown = view.store.get(object_id)
+    if shown is None:
+        return ""
+    json = shown.unversioned
+    return next((state for state in STATES if f'"state":"{state}"'.encode() in json), "")
+
+
+def _visible_ids(view: PageView, kind: str) -> list[ObjectId] | None:
+    """What names the objects of a kind that the user may list. None if that is none anywhere."""
+    ids = view.store.ids(kind)
+    if view.rights.may("list", kind):
+        return ids
+    return [one for one in ids if view.rights.may("list", kind, one.namespace)] or None
+
+
+def _decision(status: dict[str, Any]) -> dict[str, Any]:
+    """A decision as the templates read it."""
+    targets = (
+        [(part["target"]["kind"], part["target"]["name"], part.get("replicas")) for part in status["targets"]]
+        if status.get("targets")
+        else []
+    )
+    if status.get("target"):
+        targets.append((status["target"]["kind"], status["target"]["name"], 0))
+    prioritizers = list(dict.fromkeys(name for one in status.get("scores") or () for name in one.get("scores") or {}))
+    return {
+        "workload": shared.workload_of(status["workload"]),
+        "owner": shared.workload_of(status["owner"]) if status.get("owner") else None,
+        "state": str(status.get("state") or ""),
+        "targets": targets,
+        "target_kind": targets[0][0] if targets else "Node",
+        "reason": str(status.get("reason") or ""),
+        "message": str(status.get("message") or ""),
+        "decided": str(status.get("decidedTime") or ""),
+        "generation": status.get("generation"),
+        "previous": at(status, "previousTarget"),
+        "considered": status.get("targetsConsidered") or 0,
+        "filters": status.get("filters") or [],
+        "scores": status.get("scores") or [],
+        "prioritizers": prioritizers,
+        "conditions": status.get("conditions") or [],
+        "clusters": status.get("selected") or 0,
+    }
+
+
+def _named(view: PageView) -> tuple[str, str, str]:
+    """Kind, namespace and name of the workload that the address names, if the user may get it.
+
+    Raises:
+        StatusError: 404 if there is no such kind, 403 if the user may not get it.
+    """
+    kind, namespace, name = view.param("kind"), view.param("namespace"), view.param("name")
+    namespace = "" if namespace == NO_NAMESPACE else namespace
+    kind_named(kind)
+    view.rights.check("get", kind, namespace, name)
+    return kind, namespace, name
+
+
+async def one(view: PageView) -> Content:
+    """`/console/workloads/{kind}/{namespace}/{name}`: where a workload is, and what becomes of it."""
+    kind, namespace, name = _named(view)
+    workload = ObjectId(kind, namespace, name)
+    own = workload_name(workload)
+    shown = view.store.get(workload)
+    placed = view.store.get(ObjectId(PLACED, namespace, own))
+    if shown is None and placed is None:
+        raise StatusError(404, f'{kind_named(kind).plural} "{name}" not found')
+    found = shown.document if shown is not None else {}
+    may_read = view.rights.may("get", PLACED, namespace, own)
+    return Content(
+        "workloads/one.html",
+        {
+            "decision": "workloads/decision.html",
+            "bindings": "workloads/bindings.html",
+            "evictions": "workloads/evictions.html",
+            "events": "events.html",
+        },
+        {
+            "kind": kind,
+            "namespace": namespace,
+            "name": name,
+            "decision": _decision(placed.document["status"]) if placed is not None and may_read else None,
+            "may_read": may_read,
+            "bindings": _about(view, BINDING, namespace, own),
+            "evictions": _about(view, EVICTION, namespace, own),
+            "tolerations": [toleration_text(one) for one in at(found, "spec", "tolerations") or ()],
+            "events": shared.events_about(view, kind, namespace, name, str(at(found, "metadata", "uid") or "")),
+        },
+        (kind, PLACED, BINDING, EVICTION, shared.EVENT),
+    )
+
+
+def _about(view: PageView, kind: str, namespace: str, own: str) -> list[dict[str, Any]] | None:
+    """The bindings or evictions of a workload, the newest last. None if the user may not list them."""
+    if not view.rights.sees(kind, namespace):
+        return None
+    ids = [one for one in view.store.ids(kind, namespace) if one.name.startswith(f"{own}:")]
+    found = [shown.document["status"] for one in ids if (shown := view.store.get(one)) is not None]
+    return sorted(found, key=lambda status: str(status.get("boundTime") or status.get("decidedTime") or ""))
+
+
+async def why(view: PageView) -> Content:
+    """`/console/workloads/{kind}/{namespace}/{name}/why`: the query worker's explanation: scores, filters, causes."""
+    kind, namespace, name = _named(view)
+    query = {"kind": kind, "name": name, **({"namespace": namespace} if namespace else {})}
+    if view.query.get("all"):
+        query["all"] = "true"
+    answer = await view.api.call("GET", EXPLAIN_PATH, query=query)
+    if answer.code in {403, 404}:
+        answer.check()
+    told = answer.document.get("explanation") if not answer.failed else None
+    return Content(
+        "workloads/why.html",
+        context={
+            "kind": kind,
+            "namespace": namespace,
+            "name": name,
+            "told": told,
+            "missing": answer.message if answer.failed else "",
+            "weights": _weights(told),
+            "short": str((told or {}).get("targetKind", "Node")).removeprefix("Managed"),
+        },
+    )
+
+
+def _weights(told: dict[str, Any] | None) -> dict[str, int]:
+    """The prioritizers of an explanation with their weights."""
+    parts = [part for target in (told or {}).get("targets") or () for part in target["scores"]]
+    return {part["prioritizer"]: part["weight"] for part in parts}
+
+
+_ONE: Final = "/console/workloads/{kind}/{namespace}/{name}"
+PAGES: Final = (
+    ConsolePage("/console/evictions", evictions),
+    ConsolePage("/console/placements", placements),
+    ConsolePage(_ONE, one),
+    ConsolePage(f"{_ONE}/why", why),
+)

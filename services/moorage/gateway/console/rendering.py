@@ -1,0 +1,182 @@
+"""Templates: what is put into them is text, never markup, unless a template itself says so."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from datetime import datetime
+from importlib import resources
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from moorage.core.apimachinery.durations import age, human, rate_text
+from moorage.gateway.console.views import Content, PageView
+from moorage.kinds.kind import called
+from moorage.kinds.printing.columns import NONE, until
+from moorage_schemas.resources.workload_kinds import POD
+from moorage_schemas.times import parse_time
+
+_PACKAGE: Final = "moorage.gateway.console"
+_MEDIA: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+class StaticFiles:
+    """The files beside the pages, in memory. Their addresses change with what is in them."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, tuple[bytes, str]] = {}
+        self._marks: dict[str, str] = {}
+        for entry in resources.files(_PACKAGE).joinpath("static").iterdir():
+            media = next((media for suffix, media in _MEDIA.items() if entry.name.endswith(suffix)), "")
+            if media:
+                content = entry.read_bytes()
+                self._files[entry.name] = content, media
+                self._marks[entry.name] = hashlib.sha256(content).hexdigest()[:16]
+
+    def get(self, name: str) -> tuple[bytes, str] | None:
+        """The content of a file and its media type. None if there is none."""
+        return self._files.get(name)
+
+    def address(self, name: str) -> str:
+        """The address of a file."""
+        return f"/console/static/{name}?v={self._marks[name]}"
+
+
+class Pages:
+    """Makes pages of templates.
+
+    Args:
+        static: the files beside them.
+    """
+
+    def __init__(self, static: StaticFiles) -> None:
+        self._environment = Environment(
+            loader=FunctionLoader(_source),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.globals.update(
+            static=static.address, target_url=target_url, workload_url=workload_url, url=address_of
+        )
+        self._environment.filters.update(
+            human=human,
+            rate=rate_text,
+            ago=_ago,
+            due=_due,
+            clock=_clock,
+            zip_same=_zip_same,
+            zone_options=_zone_options,
+            workload_link=_workload_link,
+        )
+
+    def page(self, view: PageView, content: Content, **more: Any) -> str:
+        """The HTML of a whole page."""
+        context = {**_of(view), **content.context, **more}
+        parts = {name: Markup(text) for name, text in self.parts(view, content).items()}  # noqa: S704 - escaped in its own template
+        live = _live_address(view) if content.kinds else ""
+        return self._environment.get_template(content.template).render(context, parts=parts, live=live)
+
+    def parts(self, view: PageView, content: Content) -> dict[str, str]:
+        """The HTML of each part of a page, by its name."""
+        context = {**_of(view), **content.context}
+        return {
+            name: _in_its_place(name, self._environment.get_template(template).render(context))
+            for name, template in content.parts.items()
+        }
+
+    def bare(self, template: str, **context: Any) -> str:
+        """The HTML of a page that needs no user."""
+        return self._environment.get_template(template).render(context)
+
+
+def _of(view: PageView) -> dict[str, Any]:
+    """What every template can read."""
+    field = Markup('<input type="hidden" name="csrf" value="{}">').format(view.session.csrf)
+    return {"view": view, "now": view.now, "csrf": lambda: field}
+
+
+def replacing(name: str, html: str) -> str:
+    """The HTML of a part as a page that is open takes it: in the place of the one that it shows."""
+    place = _place(name)
+    return html.replace(place, f'{place} hx-swap-oob="outerMorph"', 1)
+
+
+def target_url(kind: str, name: str) -> str:
+    """The address of a target's page."""
+    return f"/console/targets/{quote(kind, safe='')}/{quote(name, safe='')}"
+
+
+def workload_url(kind: str, namespace: str, name: str) -> str:
+    """The address of a workload's page."""
+    return "/console/workloads/" + "/".join(quote(part, safe="") for part in (kind, namespace or "-", name))
+
+
+def address_of(path: str, **query: Any) -> str:
+    """An address with parameters. Those that are empty are left out."""
+    text = urlencode({name: value for name, value in query.items() if value not in (None, "")})
+    return f"{path}?{text}" if text else path
+
+
+def _place(name: str) -> str:
+    return f'<div id="part-{name}" class="part"'
+
+
+def _in_its_place(name: str, html: str) -> str:
+    return f"{_place(name)}>{html}</div>"
+
+
+def _live_address(view: PageView) -> str:
+    return address_of("/console/live", page=view.address(), since=view.store.version)
+
+
+def _source(name: str) -> str | None:
+    found = resources.files(_PACKAGE).joinpath("templates", name)
+    return found.read_text("utf-8") if found.is_file() else None
+
+
+def _ago(when: Any, now: datetime) -> str:
+    """How long ago a time was. Empty without one."""
+    return f"{age(str(when), now)} ago" if when else ""
+
+
+def _due(deadline: str, now: datetime) -> str:
+    """How long until a deadline. Empty without one."""
+    found = until(deadline, now)
+    return "" if found == NONE else found
+
+
+def _clock(when: Any) -> str:
+    """A time to the second, for people: `2026-01-01 12:00:00`. Empty without one."""
+    if not when:
+        return ""
+    try:
+        found: datetime = parse_time(str(when))
+    except ValueError:
+        return str(when)
+    return f"{found:%Y-%m-%d %H:%M:%S}"
+
+
+def _zip_same(values: Iterable[str]) -> list[tuple[str, str]]:
+    """The options of a choice whose values are their own texts."""
+    return [(value, value) for value in values]
+
+
+def _zone_options(zones: Iterable[str]) -> list[tuple[str, str]]:
+    """The options of a choice of zones."""
+    return [(zone or "-", zone or "none") for zone in zones]
+
+
+def _workload_link(own: str, namespace: str) -> Markup:
+    """A link to a workload by the name that objects about it have: `web-0`, or `deployment:web` of other kinds."""
+    word, colon, rest = own.partition(":")
+    definition = called(word) if colon else None
+    kind, name = (definition.kind, rest) if definition is not None else (POD, own)
+    return Markup('<a href="{}"><span class="dim">{}/</span>{}</a>').format(
+        workload_url(kind, namespace, name), namespace, own
+    )

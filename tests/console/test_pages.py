@@ -1,0 +1,224 @@
+"""The console's pages: what they show, to whom, and where the API's own answers stay as they were."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from tests.component.gateway.double import Fixture
+from tests.console.world import ConsoleWorld, some_fleet
+
+from moorage.gateway.console.application import POLICY
+from moorage.gateway.console.pages import PAGES
+
+PAGES_OF_A_FLEET = (
+    "/",
+    "/console",
+    "/console/targets",
+    "/console/targets/Node/n01",
+    "/console/evictions",
+    "/console/placements",
+    "/console/placements?state=Pending",
+    "/console/workloads/Pod/default/web-1",
+    "/console/workloads/Pod/default/web-1/why",
+)
+
+
+@pytest.fixture
+def world() -> ConsoleWorld:
+    made = ConsoleWorld()
+    some_fleet(made)
+    return made
+
+
+def text_of(html: str) -> str:
+    """The text of a page, with single spaces."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html))
+
+
+@pytest.mark.parametrize("path", PAGES_OF_A_FLEET)
+async def test_each_page_is_whole_and_may_load_only_what_is_here(world: ConsoleWorld, path: str) -> None:
+    answer = await world.page(path)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["content-security-policy"] == POLICY
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+    assert "http://" not in answer.text
+    assert "https://" not in answer.text
+    assert not re.search(r"<[^>]+\s(on\w+|style)=|<script(?![^>]*\bsrc=)|<style", answer.text)
+
+
+def test_each_page_is_tried() -> None:
+    routes = [re.compile(re.sub(r"\{\w+\}", "[^/]+", page.path)) for page in PAGES]
+    assert [
+        one.pattern for one in routes if not any(one.fullmatch(path.partition("?")[0]) for path in PAGES_OF_A_FLEET)
+    ] == []
+
+
+async def test_the_fleet_at_a_glance(world: ConsoleWorld) -> None:
+    told = text_of((await world.page("/")).text)
+    assert "Nodes 37 Ready 32 Unreported 1 Cordoned 1 Held 1 Unknown 1 NotReady 1" in told
+    assert "eu/eu-2 12 nodes: NotReady 1 Ready 11" in told
+    assert "us/us-1 12 nodes: Unknown 1 Held 1 Ready 10" in told
+    assert "node.kubernetes.io/unreachable:NoExecute 1 1" in told
+    assert "1 Held , 1 Requested , 1 Scheduled" in told
+    assert "PodDisruptionBudget/default/web" in told
+    assert "default/ batch-1 3m ago 0/37 nodes are available: 37 Insufficient cpu." in told
+
+
+async def test_the_fleet_follows_what_changes(world: ConsoleWorld) -> None:
+    await world.page("/")
+    world.condition("n01", "True")
+    world.evicting("web-1", "n01", "Cancelled")
+    world.placed("batch-1", "n04")
+    world.node("spare", "us/us-1")
+    told = text_of((await world.page("/")).text)
+    assert "NotReady 0" in told
+    assert "No zone" not in told
+    assert "us/us-1 13 nodes" in told
+    assert "Nothing waits." in told
+    assert "Evicting 2" in told
+
+
+async def test_a_target(world: ConsoleWorld) -> None:
+    told = text_of((await world.page("/console/targets/Node/n01")).text)
+    assert "NotReady" in told
+    assert "node.kubernetes.io/not-ready:NoExecute" in told
+    assert "Ready False 4m0s ago" in told or "Ready False 4m ago" in told
+    assert "KubeletStopped: no answer for 40 s" in told
+    assert "Workloads 1 default/ web-1" in told
+    assert "Evicting 1" in told
+
+
+async def test_a_workload(world: ConsoleWorld) -> None:
+    told = text_of((await world.page("/console/workloads/Pod/default/web-1")).text)
+    assert "n01 chosen 190 90 100" in told
+    assert "n04 150 80 70" in told
+    assert "TaintToleration 2 untolerated taint" in told
+    assert "Requested" in told
+
+
+async def test_without_a_query_worker_a_page_says_so(world: ConsoleWorld) -> None:
+    told = text_of((await world.page("/console/workloads/Pod/default/web-1/why")).text)
+    assert "No explanation now: the gateway has no query worker: MOORAGE_QUERY_SERVER is not set" in told
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("state=NotReady", ["n01"]),
+        ("state=Unknown", ["n02", "n05"]),
+        ("zone=us/us-1&state=Held", ["n05"]),
+        ("zone=-", ["spare"]),
+        ("taint=node.kubernetes.io/unreachable:NoExecute", ["n02", "n05"]),
+        ("name=PAR", ["spare"]),
+        ("kind=Cluster", []),
+        ("name=n0&page=9", ["n01", "n02", "n05", "n09", "n03", "n06", "n04", "n07", "n08"]),
+    ],
+)
+async def test_targets_are_found(world: ConsoleWorld, query: str, expected: list[str]) -> None:
+    html = (await world.page(f"/console/targets?{query}")).text
+    assert sorted(re.findall(r'id="target-Node-(\w+)"', html)) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/console/none", 404),
+        ("/console/targets/Node/none", 404),
+        ("/console/targets/Pod/web-1", 404),
+        ("/console/workloads/Pod/default/none", 404),
+        ("/console/workloads/None/default/web-1", 404),
+        ("/console/static/none.css", 404),
+        ("/console/static/..%2f..%2frights.py", 404),
+    ],
+)
+async def test_what_is_not_there(world: ConsoleWorld, path: str, code: int) -> None:
+    answer = await world.page(path)
+    assert answer.status_code == code
+    assert answer.headers["content-security-policy"] == POLICY
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/json", "application/json, text/html;q=0.9", "", "text/plain"])
+async def test_programs_get_the_paths_of_the_api(accept: str) -> None:
+    plain, fronted = Fixture(), ConsoleWorld()
+    headers = {"accept": accept}
+    before, after = [await one.http.get("/", headers=headers) for one in (plain, fronted)]
+    assert after.json() == before.json()
+    assert "/api/v1" in after.json()["paths"]
+    assert dict(after.headers) == dict(before.headers)
+
+
+async def test_a_gateway_that_is_not_ready_says_so() -> None:
+    answer = await ConsoleWorld(ready=False).page("/")
+    assert answer.status_code == 503
+    assert "not ready" in answer.text
+
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'`{{1337*1337}}</script>\u2028"
+
+
+def hostile_fleet() -> ConsoleWorld:
+    """A fleet in which everything that somebody else writes is markup."""
+    world = ConsoleWorld()
+    world.declare(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": HOSTILE,
+                "labels": {
+                    "topology.kubernetes.io/region": HOSTILE,
+                    "topology.kubernetes.io/zone": HOSTILE,
+                    HOSTILE: HOSTILE,
+                },
+                "creationTimestamp": HOSTILE,
+            },
+        }
+    )
+    world.node("n1")
+    world.condition("n1", "False", reason=HOSTILE, message=HOSTILE)
+    world.taint("n1", HOSTILE, held=HOSTILE, effect=HOSTILE)
+    world.pod("p")
+    world.placed("p", reason=HOSTILE, message=HOSTILE)
+    world.evicting("p", "n1", "Held", held_by=(HOSTILE,))
+    event: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+        "reason": HOSTILE,
+        "message": HOSTILE,
+        "type": HOSTILE,
+        "lastTimestamp": HOSTILE,
+        "source": {"component": HOSTILE},
+    }
+    world.event(event)
+    return world
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/console/targets",
+        "/console/targets/Node/n1",
+        "/console/targets/Node/%3Cimg%20src=x%20onerror=alert(1)%3E%22'%60%7B%7B1337*1337%7D%7D%3C%2Fscript%3E%E2%80%A8",
+        f"/console/targets?name={HOSTILE}&zone={HOSTILE}&taint={HOSTILE}&page=2",
+        "/console/evictions",
+        f"/console/evictions?name={HOSTILE}",
+        "/console/placements",
+        "/console/workloads/Pod/default/p",
+        "/console/workloads/Pod/default/p/why",
+        f"/console/login?next={HOSTILE}",
+        f"/console/workloads/{HOSTILE}/default/p",
+    ],
+)
+async def test_what_others_write_is_text(path: str) -> None:
+    answer = await hostile_fleet().page(path)
+    assert answer.status_code in {200, 404}, answer.text
+    assert "<img src=x" not in answer.text
+    assert "1787569" not in answer.text
+    assert answer.text.count("<script") == answer.text.count("</script>") <= 3

@@ -1,0 +1,199 @@
+"""A gateway with the console, on a log in memory, and a fleet to look at."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+from tests.component.gateway.double import NOW, Fixture, node_ref, pod_ref
+from tests.support.waiting import until
+
+from moorage.gateway.console.application import Console
+from moorage.gateway.object_log import json_of, value_of
+from moorage.gateway.server import http_server, listen
+from moorage_schemas.condition import ConditionChanged, ConditionStatus
+from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import condition_key, eviction_key
+from moorage_schemas.placement import FilterResult, PlacementState, TargetScore, WorkloadPlaced
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.taint import HeldTaint, Taint, TaintOrigin, TaintRecord, TargetTainted
+from moorage_schemas.topics import CONDITIONS, EVICTIONS, PLACEMENTS, RESOURCES, TAINTS
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+ZONES = ("eu/eu-1", "eu/eu-2", "us/us-1")
+
+
+class ConsoleWorld(Fixture):
+    """A gateway with the console."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(front=options.pop("front", Console), **options)
+
+    async def page(self, path: str, **options: Any) -> Any:
+        """GET a page as a browser does."""
+        headers = {"accept": BROWSER, **options.pop("headers", {})}
+        return await self.http.get(path, headers=headers, **options)
+
+    def declare(self, document: dict[str, Any]) -> None:
+        """Write a resource as an earlier gateway has written it."""
+        metadata = document["metadata"]
+        key = f"{document['kind']}/{metadata.get('namespace', '')}/{metadata['name']}"
+        full = {**document, "metadata": {"uid": f"uid-of-{metadata['name']}", **metadata}}
+        target = f"{document['kind']}/{metadata['name']}" if document["kind"] in {"Node", "Cluster"} else key
+        self.log.append(RESOURCES, key, target, ResourceDeclared(object=full, version=1))
+
+    def node(self, name: str, zone: str = "", **spec: Any) -> None:
+        """Declare a node."""
+        region, _, own = zone.partition("/")
+        labels = {"topology.kubernetes.io/region": region, "topology.kubernetes.io/zone": own} if zone else {}
+        metadata = {"name": name, "labels": labels, "creationTimestamp": "2026-01-01T09:00:00Z"}
+        self.declare({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec})
+
+    def pod(self, name: str) -> None:
+        """Declare a pod."""
+        containers = [{"name": "main", "image": "app:1"}]
+        metadata = {"name": name, "namespace": "default"}
+        self.declare({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}})
+
+    def condition(
+        self, node: str, status: str, *, reason: str = "Probed", message: str = "", at: datetime = NOW
+    ) -> None:
+        """Write condition-ingest's record that a node is ready or not."""
+        target = node_ref(node)
+        event = ConditionChanged(
+            target=target,
+            type="Ready",
+            status=ConditionStatus(status),
+            reason=reason,
+            message=message,
+            source="probe/rack",
+            last_transition_time=at,
+            last_heartbeat_time=at,
+            generation=1,
+        )
+        self.log.append(CONDITIONS, condition_key(target, "Ready"), target.key, event)
+
+    def taint(self, node: str, *keys: str, held: str = "", effect: str = "NoExecute") -> None:
+        """Write the taint-manager's record of a node."""
+        target = node_ref(node)
+        event = TargetTainted(
+            target=target,
+            target_uid=f"uid-of-{node}",
+            generation=1,
+            taints=tuple(
+                TaintRecord(
+                    key=key, effect=effect, time_added=NOW, origins=(TaintOrigin.CONDITION,), reason="NodeStatusUnknown"
+                )
+                for key in keys
+            ),
+            held=(HeldTaint(key=UNREACHABLE, effect="NoExecute", since=NOW, reason=held),) if held else (),
+        )
+        self.log.append(TAINTS, target.key, target.key, event)
+
+    def placed(self, name: str, node: str = "", *, reason: str = "Scheduled", message: str = "") -> None:
+        """Write placement's decision on a pod."""
+        workload = pod_ref(name)
+        event = WorkloadPlaced(
+            workload=workload,
+            uid=f"uid-of-{name}",
+            owner=workload,
+            owner_uid=f"uid-of-{name}",
+            generation=1,
+            state=PlacementState.PLACED if node else PlacementState.PENDING,
+            target=node_ref(node) if node else None,
+            reason=reason,
+            message=message,
+            targets_considered=12,
+            filters=(
+                FilterResult(filter="TaintToleration", reason="untolerated taint", count=2, targets=("n01", "n02")),
+            ),
+            scores=(
+                TargetScore(target=node, total=190, scores={"LeastAllocated": 90, "TopologySpread": 100}),
+                TargetScore(target="n04", total=150, scores={"LeastAllocated": 80, "TopologySpread": 70}),
+            )
+            if node
+            else (),
+            decided_time=NOW - timedelta(minutes=3),
+        )
+        self.log.append(PLACEMENTS, workload.key, workload.key, event)
+        if node:
+            self.bound(workload, node_ref(node))
+
+    def evicting(
+        self,
+        name: str,
+        node: str,
+        state: str,
+        *,
+        held_by: tuple[str, ...] = (),
+        due: float = 240.0,
+        reason: str = "TaintEviction",
+    ) -> None:
+        """Write eviction's record of a task."""
+        workload, target = pod_ref(name), node_ref(node)
+        event = EvictionDecided(
+            workload=workload,
+            workload_uid=f"uid-of-{name}",
+            owner=workload,
+            target=target,
+            generation=1,
+            revision=1,
+            state=EvictionState(state),
+            deadline=NOW + timedelta(seconds=due),
+            held_by=held_by,
+            taints=(Taint(key=UNREACHABLE, effect="NoExecute"),),
+            reason=reason,
+            decided_time=NOW,
+        )
+        self.log.append(EVICTIONS, eviction_key(workload, target, 1), target.key, event)
+
+    def event(self, document: dict[str, Any]) -> None:
+        """Write an Event, as the leading gateway does."""
+        metadata = document["metadata"]
+        self.log._log(f"Event/{metadata['namespace']}/{metadata['name']}", value_of(json_of(document)))
+
+    @contextlib.asynccontextmanager
+    async def served(self, port: int = 0) -> AsyncIterator[str]:
+        """Serve it on a port of this machine within the context. Gives its address."""
+        sock = listen("127.0.0.1", port)
+        address = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        async with http_server(self.app, sock) as server:
+            async with httpx.AsyncClient(base_url=address) as http:
+
+                async def answers() -> bool:
+                    assert not server.done()
+                    with contextlib.suppress(httpx.TransportError):
+                        return (await http.get("/livez")).status_code == 200
+                    return False
+
+                await until(answers)
+            yield address
+
+
+def some_fleet(world: ConsoleWorld) -> None:
+    """A small fleet with one of everything."""
+    for number in range(1, 37):
+        name, zone = f"n{number:02}", ZONES[number % 3]
+        world.node(name, zone, **({"unschedulable": True} if number == 9 else {}))
+        world.condition(name, "True", at=NOW - timedelta(seconds=12))
+    world.node("spare")
+    world.condition(
+        "n01", "False", reason="KubeletStopped", message="no answer for 40 s", at=NOW - timedelta(minutes=4)
+    )
+    world.condition("n02", "Unknown", reason="SourceSilent", at=NOW - timedelta(minutes=2))
+    world.condition("n05", "Unknown", reason="SourceSilent", at=NOW - timedelta(seconds=50))
+    world.taint("n01", "node.kubernetes.io/not-ready")
+    world.taint("n02", UNREACHABLE)
+    world.taint("n05", UNREACHABLE, held="zone us/us-1 grants 0.1/s", effect="NoSchedule")
+    for number in range(1, 9):
+        world.pod(f"web-{number}")
+        world.placed(f"web-{number}", f"n{number:02}")
+    world.evicting("web-1", "n01", "Requested", due=-5)
+    world.evicting("web-2", "n02", "Held", held_by=("PodDisruptionBudget/default/web",), due=-1)
+    world.evicting("web-5", "n05", "Scheduled", due=250)
+    world.pod("batch-1")
+    world.placed("batch-1", reason="Unschedulable", message="0/37 nodes are available: 37 Insufficient cpu.")
