@@ -24,6 +24,9 @@ class RefusalReason(StrEnum):
     FUTURE_TIME = "FutureTime"
     WRONG_KEY = "WrongKey"
     FORBIDDEN = "Forbidden"
+    TOO_MANY_REQUESTS = "TooManyRequests"
+    """A source has reported more than its limits allow. `count` says how many such reports the record stands for."""
+
     UNDELIVERED = "Undelivered"
     """An event that a webhook has not taken in time. `value` is the name of the webhook."""
 
@@ -55,6 +58,9 @@ class DeadLettered(Model):
 
     truncated: bool = False
     refused_time: Timestamp
+    count: int = Field(default=1, ge=1)
+    """How many records it stands for, of which the last one is shown. Reports beyond a limit are counted, and one
+    record a minute is written for each source."""
 
 
 class Audited(Model):

@@ -139,6 +139,9 @@ class Topic:
     compression: str = ""
     """How the broker compresses its records. Empty keeps them as they were sent."""
 
+    log_append_time: bool = False
+    """Whether the broker's clock gives its records their time, because their writers are not trusted."""
+
     def name(self, prefix: str = "moorage") -> str:
         """The topic's name in Kafka, such as `moorage.conditions.v1`."""
         return f"{prefix}.{self.short}.v1"
@@ -166,6 +169,8 @@ class Topic:
             settings["min.compaction.lag.ms"] = str(self.compaction_lag_ms)
             settings["max.compaction.lag.ms"] = str(self.segments.compaction_ms)
             settings["min.cleanable.dirty.ratio"] = str(self.segments.dirty_ratio)
+        if self.log_append_time:
+            settings["message.timestamp.type"] = "LogAppendTime"
         if self.compression:
             settings["compression.type"] = self.compression
         return settings
@@ -180,6 +185,7 @@ CONDITION_REPORTS = Topic(
     _DAY_MS,
     "third parties, gateway",
     segments=STREAM,
+    log_append_time=True,
 )
 CONDITIONS = Topic("conditions", "target|type", "target", ConditionChanged, Cleanup.COMPACT, writer="condition-ingest")
 RESOURCES = Topic(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 
@@ -20,6 +21,24 @@ class TransportError(Exception):
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class PartlySentError(TransportError):
+    """Some of the reports were not taken now. Only those are to be sent again.
+
+    Args:
+        message: why.
+        retry_after: seconds after which the other side asks to try again. None if it says nothing.
+        again: the ids of the reports to send again.
+        refused: those of the others that do not count.
+    """
+
+    def __init__(
+        self, message: str, retry_after: float | None, *, again: Collection[str], refused: Sequence[Refusal]
+    ) -> None:
+        super().__init__(message, retry_after)
+        self.again = frozenset(again)
+        self.refused = tuple(refused)
 
 
 class RefusedError(Exception):

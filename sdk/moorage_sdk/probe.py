@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -18,7 +18,7 @@ from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.times import format_time
 from moorage_sdk.backoff import Backoff
-from moorage_sdk.errors import Refusal, TransportError
+from moorage_sdk.errors import PartlySentError, Refusal, TransportError
 from moorage_sdk.outbox import ConditionId, Outbox, Report, condition_of
 from moorage_sdk.senders import Sender, sender_of
 from moorage_sdk.settings import Connection
@@ -240,6 +240,9 @@ class Probe:
                         is_started = True
                     refused = await self._sender.send([report for _, report in batch])
                 except TransportError as error:
+                    if isinstance(error, PartlySentError):
+                        backoff.succeeded()
+                        await self._settle([one for one in batch if one[1].meta.id not in error.again], error.refused)
                     pause = backoff.failed(error.retry_after)
                     _log.warning("%s: %d reports wait, tried again in %.1f s", error, self.waiting, pause)
                     await asyncio.sleep(pause)
@@ -250,14 +253,18 @@ class Probe:
                     await asyncio.sleep(pause)
                     continue
                 backoff.succeeded()
-                self._outbox.remove(number for number, _ in batch)
-                self._note_outcomes([report for _, report in batch], refused)
-                for refusal in refused:
-                    await self._refuse(refusal)
-                self._sent.set()
+                await self._settle(batch, refused)
             self._sent.set()
 
-    def _note_outcomes(self, reports: list[Report], refused: list[Refusal]) -> None:
+    async def _settle(self, batch: Sequence[tuple[int, Report]], refused: Sequence[Refusal]) -> None:
+        """Forget reports that need not be sent again, and tell those that do not count."""
+        self._outbox.remove(number for number, _ in batch)
+        self._note_outcomes([report for _, report in batch], refused)
+        for refusal in refused:
+            await self._refuse(refusal)
+        self._sent.set()
+
+    def _note_outcomes(self, reports: Sequence[Report], refused: Sequence[Refusal]) -> None:
         unknown = {one.id for one in refused if one.reason == RefusalReason.UNKNOWN_TARGET.value}
         for report in reports:
             known = self._known.get(report.condition)

@@ -16,7 +16,7 @@ from moorage_schemas.dead_letter import DeadLettered
 from moorage_schemas.envelope import to_headers, to_structured
 from moorage_schemas.signing import SignedReport
 from moorage_schemas.topics import CONDITION_REPORTS, DEAD_LETTERS
-from moorage_sdk.errors import Refusal, TransportError
+from moorage_sdk.errors import PartlySentError, Refusal, TransportError
 from moorage_sdk.http import client, retry_after
 from moorage_sdk.kafka import broker
 from moorage_sdk.outbox import Report
@@ -44,6 +44,7 @@ class Sender(Protocol):
 
         Raises:
             TransportError: some or all were not sent, or it is not known. The same reports may be sent again.
+            PartlySentError: as above, and it is known which.
         """
 
     async def stop(self) -> None:
@@ -79,7 +80,7 @@ class HttpSender:
             raise TransportError(f"{self._connection.base_url} does not answer: {error!r}") from error
         document = _document(answer)
         if document.get("kind") == "ReportOutcomeList":
-            return _refusals(document, reports)
+            return _refusals(document, reports, retry_after(answer))
         code, message = answer.status_code, str(document.get("message") or answer.text[:200])
         if code in _FINAL and code not in _TRIED_AGAIN:
             reason = str(document.get("reason") or code)
@@ -104,18 +105,29 @@ def _document(answer: httpx.Response) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _refusals(document: dict[str, Any], reports: Sequence[Report]) -> list[Refusal]:
-    """The items that do not count. Those that the gateway could not write now are sent again."""
+def _refusals(document: dict[str, Any], reports: Sequence[Report], wait: float | None) -> list[Refusal]:
+    """The items that do not count.
+
+    Raises:
+        PartlySentError: some items are more than the source may report now. Only they are to be sent again, because
+            the others would use up the limit once more.
+    """
     found: list[Refusal] = []
+    again: dict[str, str] = {}
     for item in document.get("items") or []:
         outcome, report = item.get("outcome"), reports[int(item.get("index", 0))]
         status = item.get("status") or {}
-        if outcome == "Refused":
+        if outcome == "Refused" and status.get("code") == httpx.codes.TOO_MANY_REQUESTS:
+            again[report.meta.id] = str(status.get("message", ""))
+        elif outcome == "Refused":
             reason, message = str(status.get("reason") or status.get("code")), str(status.get("message", ""))
             found.append(Refusal(report.meta.id, reason, message, report.subject))
         elif outcome == "Ignored":
             message = str(item.get("message") or item.get("reason") or status.get("message", ""))
             found.append(Refusal(report.meta.id, "Ignored", message, report.subject, is_ignored=True))
+    if again:
+        message = f"{len(again)} of {len(reports)} reports are too many now: {next(iter(again.values()))}"
+        raise PartlySentError(message, wait, again=again, refused=found)
     return found
 
 

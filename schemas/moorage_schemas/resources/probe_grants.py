@@ -45,6 +45,22 @@ class ProbeKey(OpenModel):
     """The public key as PEM: Ed25519, or ECDSA with P-256."""
 
 
+class ProbeLimits(OpenModel):
+    """How much a source may report: a token bucket, as in Kubernetes' EventRateLimit, and a size.
+
+    The gateway counts for each source and user. In Kafka each partition counts for each source.
+    """
+
+    qps: int | None = None
+    """Reports per second over a longer time. If absent, `MOORAGE_REPORT_QPS` counts."""
+
+    burst: int | None = None
+    """Reports that may come at once. If absent, ten times `qps`: what a probe that reports every ten seconds sends."""
+
+    max_bytes: int | None = None
+    """The maximum size of a report in bytes. If absent, only that of all reports counts (`reportMaxBytes`)."""
+
+
 class ProbeGrantSpec(OpenModel):
     """What a source may report. A report counts if one grant covers all of it."""
 
@@ -66,6 +82,9 @@ class ProbeGrantSpec(OpenModel):
 
     keys: list[ProbeKey] | None = None
     """The keys of those who write to Kafka directly. If absent, nobody may."""
+
+    limits: ProbeLimits | None = None
+    """How much each source may report. If several grants name a source, one of them has to let a report through."""
 
 
 class ProbeGrant(Resource):

@@ -49,6 +49,12 @@ class Metrics:
             ("code",),
             registry=self.registry,
         )
+        self.reports_limited = Counter(
+            "moorage_gateway_reports_limited",
+            "Reports that were more than their source may report, by the ProbeGrant whose limit it is",
+            ("limit",),
+            registry=self.registry,
+        )
         self.in_flight = Gauge(
             "moorage_gateway_requests_in_flight",
             "Requests that are being answered, without watches",

@@ -86,6 +86,9 @@ class Kind(ABC, Generic[ResourceT]):
     deprecation: ClassVar[str] = ""
     """What everybody who reads or writes its objects is warned of: that another kind takes its place."""
 
+    when_none: ClassVar[str] = ""
+    """What it means that there is no object of it, if that is not plain. The command line says it."""
+
     namespaced: ClassVar[bool]
     order: ClassVar[int] = AFTER_ALL
     """Discovery and the command line list kinds from low to high, and by kind where it is the same."""

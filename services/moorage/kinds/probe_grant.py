@@ -46,6 +46,7 @@ class ProbeGrantKind(Kind["ProbeGrant"]):
     plural = "probegrants"
     singular = "probegrant"
     short_names = ("pg",)
+    when_none = "While there is no ProbeGrant, every report counts, whoever has written it."
     namespaced = False
     order = 315
     apply_order = 6

@@ -46,6 +46,11 @@ ESCALATIONS = Counter(
     "moorage_evictions_escalated_total", "Reports of deployers that evicted work was not removed", ["service", "reason"]
 )
 DEAD_LETTERS = Counter("moorage_dead_letters_total", "Records refused", ["service", "reason"])
+REPORTS_LIMITED = Counter(
+    "moorage_reports_limited_total",
+    "Reports in Kafka that were more than their source may report, by the ProbeGrant whose limit it is",
+    ["limit"],
+)
 REPAIRS = Counter("moorage_reconciler_repairs_total", "Events that the reconciler had to write", ["service"])
 REBALANCES = Counter("moorage_rebalances_total", "Rebalances of the consumer group", ["service"])
 COMMITTED = Counter("moorage_transactions_committed_total", "Transactions committed", ["service"])

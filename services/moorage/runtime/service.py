@@ -70,6 +70,8 @@ class Malformed:
     field: str = ""
     value: str = ""
     rule: str = ""
+    count: int = 1
+    """How many such records its dead letter stands for."""
 
 
 class Emit(Struct, frozen=True, gc=False):

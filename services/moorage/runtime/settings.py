@@ -66,6 +66,12 @@ class Settings(ServerSettings, KafkaSettings):
     report_max_bytes: int = Field(default=65_536, ge=1024)
     """The maximum size of a report in bytes."""
 
+    report_qps: int = Field(default=0, ge=0, le=1_000_000)
+    """Reports per second of each source to which no ProbeGrant sets a limit. 0 for no limit."""
+
+    report_burst: int = Field(default=0, ge=0, le=1_000_000)
+    """Reports of such a source that may come at once. 0 for ten times `report_qps`."""
+
     # These settings determine how fast and how far taints act. If upstream has such a flag, the setting has its name.
 
     feature_gates: str = ""

@@ -55,6 +55,12 @@ def test_describing_nothing_says_so(gateway: FakeGateway, run: Run) -> None:
     assert [method for method, _, _ in gateway.requests] == ["GET"] * 3
 
 
+def test_who_finds_no_probe_grant_learns_what_counts(run: Run) -> None:
+    told = "While there is no ProbeGrant, every report counts, whoever has written it.\n"
+    assert said(run("get", "probegrants")) == (0, "", f"No resources found\n{told}")
+    assert said(run("get", "probegrants", "-l", "a=b")) == (0, "", "No resources found\n")
+
+
 def test_describe_goes_through_all_namespaces(gateway: FakeGateway, run: Run) -> None:
     found = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
     gateway.put("/api/v1/namespaces/shop", found)

@@ -171,7 +171,7 @@ async def test_condition_ingest_is_told_of_each_grant_with_the_resource(tmp_path
 async def test_a_grant_is_validated(tmp_path: Path) -> None:
     gateway = await gateway_of(tmp_path)
     root = {"authorization": "Bearer root"}
-    body = {"metadata": {"name": "g"}, "spec": DISK | {"targets": [{"kind": "Pod"}], "limits": {}}}
+    body = {"metadata": {"name": "g"}, "spec": DISK | {"targets": [{"kind": "Pod"}], "rates": {}}}
     answer = await gateway.call("POST", GRANTS, body, headers=root)
     assert answer.status_code in {400, 422}
     body["spec"] = DISK | {"targets": [{"kind": "Pod"}]}

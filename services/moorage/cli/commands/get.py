@@ -201,6 +201,12 @@ class _View:
             warn(error)
         return bool(missing)
 
+    def _warn_of_nothing(self, asked: list[ServedKind]) -> None:
+        warn(tables.nothing(self._want.namespace, asked))
+        if not (self._want.selector or self._want.fields):
+            for text in filter(None, (kind.definition.when_none for kind in asked)):
+                warn(text)
+
     def _write_groups(self, groups: list[tuple[ServedKind, list[JsonObject]]], *, single: bool, quiet: bool) -> None:
         if self._want.sort_by:
             from moorage.cli.render.sorting import sorted_by  # noqa: PLC0415 - few commands sort
@@ -213,7 +219,7 @@ class _View:
             head = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}}
             output.write(self._render(everything[0] if single else {**head, "items": everything}))
         elif not everything and not quiet:
-            warn(tables.nothing(self._want.namespace, [kind for kind, _ in groups]))
+            self._warn_of_nothing([kind for kind, _ in groups])
         elif self._form.is_custom:
             # All kinds have the same columns, so there is one table.
             self._write(groups[0][0], everything)

@@ -82,7 +82,7 @@ def _channel(topic: Topic) -> dict[str, Any]:
     }
 
 
-_WORDS: Final = frozenset({"compression.type"})
+_WORDS: Final = frozenset({"compression.type", "message.timestamp.type"})
 """Settings of topics whose values are words."""
 
 

@@ -6,7 +6,7 @@ source, its target, its condition and, if it is about a workload, that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -14,6 +14,7 @@ from moorage.core.apimachinery.selectors import matches_labels
 from moorage.core.authorization.attributes import User
 from moorage.core.authorization.bindings import RoleSubject, SubjectKey
 from moorage.core.conditions.report_keys import is_signed_by
+from moorage.core.conditions.report_limits import SourceLimits
 from moorage.core.conditions.reports import Refusal
 from moorage.core.taints.desired.from_conditions import is_built_in
 from moorage_schemas.dead_letter import RefusalReason
@@ -88,6 +89,8 @@ class Grant:
     keys: Mapping[str, str]
     """The public keys, by their ids."""
 
+    limits: SourceLimits
+
     @classmethod
     def of(cls, name: str, spec: ProbeGrantSpec) -> Grant:
         """Prepare a grant. Parts of it that name nothing cover nothing."""
@@ -103,6 +106,7 @@ class Grant:
             conditions=tuple(spec.conditions),
             workloads=spec.workloads,
             keys={one.id: one.public_key for one in spec.keys or ()},
+            limits=SourceLimits.of(name, spec.limits),
         )
 
     def is_for(self, user: User) -> bool:
@@ -135,6 +139,8 @@ class Grants:
         """Those whose source has no `*`, by that."""
 
         self._patterns: list[Grant] = []
+        self.changes = 0
+        """Grows with each change."""
 
     def __bool__(self) -> bool:
         """Whether there is one."""
@@ -142,6 +148,7 @@ class Grants:
 
     def put(self, name: str, spec: ProbeGrantSpec | None) -> None:
         """Add, replace or (None) remove a grant."""
+        self.changes += 1
         if spec is None:
             self._grants.pop(name, None)
         else:
@@ -154,7 +161,7 @@ class Grants:
 
     def _about(self, source: str) -> Iterator[Grant]:
         yield from self._of_source.get(source, ())
-        yield from self._patterns
+        yield from (one for one in self._patterns if matches_glob(one.source, source))
 
     def check(self, claim: ReportClaim) -> Refusal | None:
         """Check a report whose sender the gateway has checked already."""
@@ -162,31 +169,40 @@ class Grants:
 
     def check_user(self, claim: ReportClaim, user: User) -> Refusal | None:
         """Check a report that a user sends through the gateway."""
-        grants = (one for one in self._about(claim.source) if one.is_for(user))
-        return _check(grants, claim, f" that has the user {user.name!r} among its subjects")
+        return _check(self.of_user(claim.source, user), claim, f" that has the user {user.name!r} among its subjects")
 
-    def check_signed(
-        self, claim: ReportClaim, key_id: str, signature: bytes, signed: Callable[[], bytes]
-    ) -> Refusal | None:
-        """Check a report that a probe has signed.
+    def of_user(self, source: str, user: User) -> list[Grant]:
+        """Return the grants that let a user use a source."""
+        return [one for one in self._about(source) if one.is_for(user)]
 
-        Args:
-            claim: the report.
-            key_id: the id of the key.
-            signature: the signature.
-            signed: returns the bytes that are signed.
-        """
-        named = [
-            one for one in self._about(claim.source) if key_id in one.keys and matches_glob(one.source, claim.source)
-        ]
-        if not named:
-            return forbidden("source", claim.source, f"must be in a ProbeGrant that has a key with the id {key_id!r}")
-        text = signed()
-        right = {key for key in {one.keys[key_id] for one in named} if is_signed_by(key, signature, text)}
-        if not right:
-            return forbidden("signature", key_id, "must be a signature of this report by the key with that id")
-        grants = (one for one in named if one.keys[key_id] in right)
-        return _check(grants, claim, f" that has the key {key_id!r}")
+    def names(self, source: str) -> bool:
+        """Return whether a grant is about a source."""
+        return next(self._about(source), None) is not None
+
+    def with_key(self, source: str, key_id: str) -> list[Grant]:
+        """Return the grants of a source that have a key with an id. Who holds the key is not known yet."""
+        return [one for one in self._about(source) if key_id in one.keys]
+
+
+def signers_of(named: Iterable[Grant], key_id: str, signature: bytes, text: bytes) -> list[Grant] | Refusal:
+    """Return the grants by which the signer of a report may use its source, or why there are none.
+
+    Args:
+        named: the grants that have a key with that id.
+        key_id: the id of the key.
+        signature: the signature.
+        text: what is signed.
+    """
+    named = list(named)
+    right = {key for key in {one.keys[key_id] for one in named} if is_signed_by(key, signature, text)}
+    if not right:
+        return forbidden("signature", key_id, "must be a signature of this report by the key with that id")
+    return [one for one in named if one.keys[key_id] in right]
+
+
+def check_signer(grants: Iterable[Grant], claim: ReportClaim, key_id: str) -> Refusal | None:
+    """Check that one of the grants of a signer, which `signers_of` returned, covers a report."""
+    return _check(grants, claim, f" that has the key {key_id!r}")
 
 
 def forbidden(field: str, value: str, rule: str) -> Refusal:

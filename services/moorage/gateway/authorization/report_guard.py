@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -10,13 +10,24 @@ import orjson
 
 from moorage.core.authorization.attributes import OWN_GROUP, REPORTS, Attributes, User
 from moorage.core.conditions.grants import Grants, ReportClaim
+from moorage.core.conditions.report_limits import (
+    Excess,
+    Rate,
+    SourceLimits,
+    TokenBuckets,
+    check_report_size,
+    excess,
+    microseconds,
+)
 from moorage.core.conditions.reports import Refusal, source_of
 from moorage.gateway.authorization.authorizer import Authorizer
 from moorage.gateway.durable_log import Write
+from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.clock import Clock
-from moorage.runtime.report_proofs import judge_sender, proofs_of
+from moorage.runtime.report_limiter import ReportLimiter
+from moorage.runtime.report_proofs import SenderCheck, proofs_of
 from moorage.runtime.report_seals import Sealed, Seals
 from moorage.runtime.service import Input
 from moorage_schemas.condition import ConditionReported
@@ -27,6 +38,11 @@ GRANT: Final = "ProbeGrant"
 _ANY: Final = Attributes("create", OWN_GROUP, "v1alpha1", REPORTS, "any")
 """What somebody may do who needs no grant."""
 
+_MOST: Final = 10_000
+"""How many sources and users have a token bucket of their own. Further ones of a grant share one."""
+
+_NO_LIMITS: Final = (SourceLimits(),)
+
 
 class ReportGuard:
     """Follows the grants of a store.
@@ -36,9 +52,23 @@ class ReportGuard:
         authorizer: says who needs no grant.
         clock: gives the time of seals.
         seals: makes them. None if nobody can check them.
+        rate: how much a user may report for a source to which no grant sets a limit. None for no limit.
+        metrics: count the reports that are too many.
     """
 
-    def __init__(self, store: Store, authorizer: Authorizer, clock: Clock, seals: Seals | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        authorizer: Authorizer,
+        clock: Clock,
+        seals: Seals | None,
+        *,
+        rate: Rate | None,
+        metrics: Metrics,
+    ) -> None:
+        self._rate = rate
+        self._metrics = metrics
+        self._buckets = TokenBuckets(_MOST)
         self._authorizer = authorizer
         self._clock = clock
         self._seals = seals
@@ -49,12 +79,33 @@ class ReportGuard:
         spec = None if json is None else ProbeGrant.model_validate(orjson.loads(json), extra="ignore").spec
         self._grants.put(object_id.name, spec)
 
-    def check(self, claim: ReportClaim, user: User) -> Refusal | Sealed:
-        """Return what a seal may say of a user's report, or why the user may not send it."""
+    def check(self, claim: ReportClaim, user: User, size: int) -> Refusal | Sealed:
+        """Return what a seal may say of a user's report, or why the user may not send it now.
+
+        Args:
+            claim: the report.
+            user: who sends it.
+            size: its size in bytes.
+        """
         if self._authorizer.authorize(user, _ANY).allowed:
-            return Sealed.ANY
-        refusal = self._grants.check_user(claim, user) if self._grants else None
-        return refusal or Sealed.GRANTED
+            return self._excess(claim.source, user, _NO_LIMITS) or Sealed.ANY
+        if not self._grants:
+            return self._excess(claim.source, user, _NO_LIMITS) or Sealed.GRANTED
+        limits = [one.limits for one in self._grants.of_user(claim.source, user)]
+        refusal = self._grants.check_user(claim, user) or check_report_size(size, limits)
+        return refusal or self._excess(claim.source, user, limits) or Sealed.GRANTED
+
+    def _excess(self, source: str, user: User, limits: Sequence[SourceLimits]) -> Excess | None:
+        """Count a report. Return why it is too much, if no limit lets it through."""
+        now, waits = microseconds(self._clock.now()), []
+        for one in limits:
+            rate, key = one.rate or self._rate, (one.grant, source, user.name)
+            if rate is None or self._buckets.take(key, rate, now):
+                return None
+            waits.append(excess(source, one, rate, self._buckets.wait(key, rate, now)))
+        found = min(waits, key=lambda one: one.seconds)
+        self._metrics.reports_limited.labels(found.limit).inc()
+        return found
 
     def check_again(
         self,
@@ -81,7 +132,9 @@ class ReportGuard:
         """
         if not self._grants:
             return Sealed.GRANTED
-        judged = judge_sender(record, report, grants=self._grants, seals=self._seals, labels=labels, now=at, skew=skew)
+        # It was counted when it first came.
+        check = SenderCheck(self._grants, self._seals, ReportLimiter(), default=None, now=at, skew=skew)
+        judged = check.judge(record, report, labels)
         if judged.refusal is not None:
             return judged.refusal
         seal = parse_signature(dict(proofs_of(record.raw)).get(SEAL_HEADER, b""))

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from moorage.core.authorization.cluster_sets import VIEW_GROUP
+from moorage.core.conditions.report_limits import Rate
 from moorage.gateway.admission.feature_gates import warning_header
 from moorage.gateway.authentication.accounts import StoredAccounts
 from moorage.gateway.authentication.authenticator import Authenticator
@@ -145,7 +146,14 @@ def create_app(gateway: Gateway, front: Front | None = None) -> Starlette:
     controllers = _controllers(gateway, writer)
     watches = OpenWatches(settings.max_watches_per_user)
     issued = issuer.Issuer(authenticator.accounts)
-    guard = ReportGuard(gateway.store, authorizer, gateway.clock, seals_of(settings))
+    guard = ReportGuard(
+        gateway.store,
+        authorizer,
+        gateway.clock,
+        seals_of(settings),
+        rate=Rate.of(settings.report_qps, settings.report_burst),
+        metrics=gateway.metrics,
+    )
     intake = Intake(
         gateway.store, gateway.log, gateway.clock, lambda: in_force.limits, guard=guard, outcomes=gateway.outcomes
     )

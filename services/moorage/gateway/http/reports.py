@@ -11,8 +11,8 @@ less, not each heartbeat is recorded, and only the leading gateway knows the con
 With `waitSeconds` the answer is sent when the report is decided on, or after that time. The outcome is `Counted`,
 `Unchanged` if the report repeats what is known, `Ignored`, or `Refused`; and still `Accepted` when it is not known.
 
-What its user may report is said by the ProbeGrants (docs/access.md, "Probes"). Each report that is written has the
-gateway's seal, because condition-ingest cannot see who has sent it.
+What its user may report, and how much, is said by the ProbeGrants (docs/access.md, "Probes"). Each report that is
+written has the gateway's seal, because condition-ingest cannot see who has sent it.
 
 A report may be about a workload on a target (`data.workload`). Whether the workload is bound there is not checked,
 because a deployer may be ahead of what the gateway has read. The gateway reports nothing on its own and does not change
@@ -27,6 +27,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
@@ -38,6 +39,7 @@ from starlette.responses import Response
 
 from moorage.core.authorization.attributes import User
 from moorage.core.conditions.grants import ReportClaim
+from moorage.core.conditions.report_limits import Excess
 from moorage.core.conditions.reports import (
     Held,
     Refusal,
@@ -77,7 +79,13 @@ LONGEST_WAIT = 30.0
 _SHOWN_WITHIN = 2.0  # seconds in which a gateway shows what was decided, if it is not far behind
 _IGNORED_LATER = "older than a later report of the condition, of which the time alone is not recorded"
 _BINARY = "ce-"
-_CODES = {RefusalReason.UNKNOWN_TARGET: 404, RefusalReason.TOO_LARGE: 413, RefusalReason.FORBIDDEN: 403}
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_CODES = {
+    RefusalReason.UNKNOWN_TARGET: 404,
+    RefusalReason.TOO_LARGE: 413,
+    RefusalReason.FORBIDDEN: 403,
+    RefusalReason.TOO_MANY_REQUESTS: 429,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +205,8 @@ class Intake:
             "refused": len(refused),
             "items": items,
         }
-        return _answer(code, answer)
+        again = max((outcome.error.retry_after for outcome in outcomes if outcome.error is not None), default=0)
+        return _answer(code, answer, {"retry-after": str(again)} if again else {})
 
     async def _written(self, writes: Sequence[Write], wait: float) -> list[_Outcome]:
         """Write the reports that may count, and return what became of each."""
@@ -336,7 +345,7 @@ class Intake:
         claim = ReportClaim(
             source_of(report, meta.source), target, labels, report.type, workload.key if workload is not None else ""
         )
-        sealed = self._guard.check(claim, user)
+        sealed = self._guard.check(claim, user, size)
         if isinstance(sealed, Refusal):
             raise refused(sealed)
         write = Write(CONDITION_REPORTS, target.key, target.key, report, meta)
@@ -375,7 +384,9 @@ def refused(refusal: Refusal) -> StatusError:
     """Return the error of a report that is refused."""
     code = _CODES.get(refusal.reason, 422)
     cause = Cause("FieldValueInvalid", f"{refusal.value!r}: {refusal.rule}", refusal.field)
-    return StatusError(code, refusal.message, reason=refusal.reason.value, causes=[cause])
+    # A client that comes a moment too early would have to come again, so the time is rounded up.
+    wait = math.ceil(refusal.seconds) if isinstance(refusal, Excess) else 0
+    return StatusError(code, refusal.message, reason=refusal.reason.value, causes=[cause], retry_after=wait)
 
 
 def _invalid_envelope(error: EnvelopeError) -> StatusError:
@@ -383,5 +394,5 @@ def _invalid_envelope(error: EnvelopeError) -> StatusError:
     return StatusError(400, str(error), reason=RefusalReason.INVALID_ENVELOPE.value, causes=[cause])
 
 
-def _answer(code: int, document: Mapping[str, Any]) -> Response:
-    return Response(orjson.dumps(document), code, media_type=JSON)
+def _answer(code: int, document: Mapping[str, Any], headers: Mapping[str, str] = _NO_HEADERS) -> Response:
+    return Response(orjson.dumps(document), code, headers, media_type=JSON)

@@ -54,6 +54,7 @@ def dead_letter(service: str, bad: Malformed, now: datetime, cause: Meta | None 
             original_size=len(raw),
             truncated=len(raw) > _MAX_ORIGINAL,
             refused_time=now,
+            count=bad.count,
         ),
         cause=cause or record_meta(bad.topic, bad.partition, bad.offset),
     )

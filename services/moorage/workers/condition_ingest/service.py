@@ -37,6 +37,9 @@ by the ProbeGrants (`moorage.core.conditions.grants`). The grants are read to th
 refused, so none is lost because a grant came later. A report that is forwarded keeps its bytes, its seal and its
 signature, because only the partition of its target knows the target's labels.
 
+What a source reports beyond its limits is dropped before anything else is done with it
+(`moorage.runtime.report_limiter`). One dead letter a minute for each source says how many reports these were.
+
 A report belongs to the target that was declared when the report was written to Kafka. A report that was written before
 the present target of its name was declared is refused. The present targets are read before a report is checked, so that
 no report counts for a target that is already deleted.
@@ -54,7 +57,9 @@ from heapq import nsmallest
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from moorage.core.conditions.grants import Grants
 from moorage.core.conditions.heartbeats import GracePeriods, grace_period, parse_source_grace_periods
+from moorage.core.conditions.report_limits import Excess, Rate
 from moorage.core.conditions.reports import (
     Accepted,
     Held,
@@ -72,7 +77,8 @@ from moorage.core.conditions.reports import (
 from moorage.runtime.configuration import Configuration, Derived, configuration_of
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.portions import CHECKS, RECORDS
-from moorage.runtime.report_proofs import Judged, judge_sender, proofs_of
+from moorage.runtime.report_limiter import Dropped
+from moorage.runtime.report_proofs import COUNTS, Judged, SenderCheck, proofs_of
 from moorage.runtime.report_seals import Seals, seals_of
 from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, GlobalView, Input, Malformed, NeedFresh, RawRecord, Service
@@ -176,18 +182,18 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         self, state: ConditionIngestPartition, batch: Sequence[Input], now: datetime, *, fresh: bool = False
     ) -> list[Emit]:
         """Check each report, and write those that count. Check each source whose timer has fired."""
-        if not fresh and any(
-            self._asks_for_targets(state, record) or self._asks_for_grants(state, record, now) for record in batch
-        ):
-            raise NeedFresh
+        judged = self._judge_senders(state, batch, now, fresh=fresh)
         emits: list[Emit] = []
-        for record in batch:
+        for record, sender in zip(batch, judged, strict=True):
             step, event = Round(state, now, emits, record.meta), record.event
             if isinstance(event, ConditionReported):  # nearly all of them
                 if self._listener.asks(record, event):
                     self._listener.look(step, event)
+                elif isinstance(sender.refusal, Excess):
+                    if (dropped := state.limiter.drop(record, sender.refusal, now)) is not None:
+                        emits.append(self._told(dropped, now))
                 else:
-                    self._report(step, record, event)
+                    self._report(step, record, event, sender)
             elif isinstance(event, TimerFired):
                 if event.owner == OWNER:
                     self._listener.fired(step, event)
@@ -198,6 +204,51 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         return emits
 
     # Reports.
+
+    def _judge_senders(
+        self, state: ConditionIngestPartition, batch: Sequence[Input], now: datetime, *, fresh: bool
+    ) -> Sequence[Judged]:
+        """Judge by whom the reports of a batch are, and whether they are too many.
+
+        Raises:
+            NeedFresh: targets or grants must be read first. Nothing is counted then.
+        """
+        rate, grants = state.rules.value.rate, state.view.grants if state.view is not None else None
+        limiter = state.limiter
+        if rate is None and not grants:
+            if not fresh and any(self._asks_for_targets(state, record) for record in batch):
+                raise NeedFresh
+            return [COUNTS] * len(batch)
+        check = SenderCheck(grants or Grants(), self._seals, limiter, rate, now, state.rules.value.skew)
+        limiter.begin(now, grants.changes if grants is not None else 0)
+        known = False
+        try:
+            judged = [self._judge_sender(state, record, check) for record in batch]
+            known = fresh or not any(map(partial(self._needs_fresh, state), batch, judged))
+        finally:
+            limiter.end(keep=known)
+        if not known:
+            raise NeedFresh
+        return judged
+
+    def _judge_sender(self, state: ConditionIngestPartition, record: Input, check: SenderCheck) -> Judged:
+        report = record.event
+        if not isinstance(report, ConditionReported) or self._listener.asks(record, report):
+            return COUNTS
+        return check.judge(record, report, state.labels.get(report.target.key, _NO_LABELS))
+
+    def _needs_fresh(self, state: ConditionIngestPartition, record: Input, judged: Judged) -> bool:
+        """Return whether targets or grants must be read before a report is decided on.
+
+        Grants must be if the report would be refused because none covers it. Only the partition of its target knows.
+        What is dropped because there is too much of it needs nothing.
+        """
+        if isinstance(judged.refusal, Excess):
+            return False
+        report = record.event
+        if judged.refusal is not None and isinstance(report, ConditionReported):
+            return not self._strayed(state, record, report.target.key)
+        return self._asks_for_targets(state, record)
 
     def _asks_for_targets(self, state: ConditionIngestPartition, record: Input) -> bool:
         """Return whether the present targets must be read before a report is checked.
@@ -222,30 +273,6 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         watch = state.watches.get(target, {}).get(source_of(report, record.meta.source))
         return watch is None or watch.target_uid != uid or watch.deadline is None
 
-    def _asks_for_grants(self, state: ConditionIngestPartition, record: Input, now: datetime) -> bool:
-        """Return whether the present grants must be read before a report is refused because none covers it."""
-        report = record.event
-        if state.view is None or not state.view.grants or not isinstance(report, ConditionReported):
-            return False
-        if self._listener.asks(record, report) or self._strayed(state, record, report.target.key):
-            return False
-        return self._judge_sender(state, record, report, now).refusal is not None
-
-    def _judge_sender(
-        self, state: ConditionIngestPartition, record: Input, report: ConditionReported, now: datetime
-    ) -> Judged:
-        if state.view is None or not state.view.grants:
-            return Judged()
-        return judge_sender(
-            record,
-            report,
-            grants=state.view.grants,
-            seals=self._seals,
-            labels=state.labels.get(report.target.key, _NO_LABELS),
-            now=now,
-            skew=state.rules.value.skew,
-        )
-
     def _strayed(self, state: ConditionIngestPartition, record: Input, target: str) -> bool:
         """Return whether a report was written to a partition other than its target's.
 
@@ -254,7 +281,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         """
         return partition_of(target, self._partitions) != state.partition and record.meta.causation_id != record.meta.id
 
-    def _report(self, step: Round, record: Input, report: ConditionReported) -> None:
+    def _report(self, step: Round, record: Input, report: ConditionReported, sender: Judged) -> None:
         target = report.target.key
         rules = step.state.rules.value
         refused = (
@@ -273,7 +300,6 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         if refused is None and target not in step.state.targets:
             refused = unknown_target(report)
         if refused is None:
-            sender = self._judge_sender(step.state, record, report, step.now)
             # The time of a record is its writer's, who may have copied a report about an earlier target.
             times = [when for when in (record.written, sender.signed) if when is not None]
             refused = sender.refusal or earlier_target(report, min(times, default=None), step.state.began.get(target))
@@ -346,6 +372,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             self._listener.refit(state, TargetRef.parse(target), now, emits)
         self._forget_unbound(state, now, emits)
         self._forget_unreported(state, now, emits)
+        emits += [self._told(dropped, now) for dropped in state.limiter.due(now)]
         return emits
 
     def _clean_up(self, state: ConditionIngestPartition, now: datetime, emits: list[Emit]) -> None:
@@ -397,11 +424,12 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         """Return a time in the past when a target was deleted or has another grace period.
 
         Otherwise, return when a condition may be removed: of a workload that is not bound, or one that is not reported
-        any more. None if there is none.
+        any more; or when reports that were dropped are to be told. None if there is none.
         """
         if state.orphans or state.moved or state.refit:
             return _AT_ONCE
-        return min((due for due in (state.unbound.next, state.unreported.next) if due is not None), default=None)
+        waits = (state.unbound.next, state.unreported.next, state.limiter.next)
+        return min((due for due in waits if due is not None), default=None)
 
     def reconcile(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
         """Remove the state of deleted targets. Watch every source that reports and is not watched. Done in portions."""
@@ -433,7 +461,11 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         """Return the dead letter of a record that could not be decoded."""
         return [dead_letter(self.name, bad, now)]
 
-    def _dead_letter(self, record: Input, refusal: Refusal, now: datetime) -> Emit:
+    def _told(self, dropped: Dropped, now: datetime) -> Emit:
+        """Return the one dead letter of reports of a source that were dropped."""
+        return self._dead_letter(dropped.record, dropped.why, now, dropped.count)
+
+    def _dead_letter(self, record: Input, refusal: Refusal, now: datetime, count: int = 1) -> Emit:
         bad = Malformed(
             topic=record.topic,
             partition=record.partition,
@@ -444,6 +476,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             field=refusal.field,
             value=refusal.value,
             rule=refusal.rule,
+            count=count,
         )
         return dead_letter(self.name, bad, now, record.meta)
 
@@ -455,7 +488,12 @@ def _workload_key(target: str, name: str) -> str:
 
 def rules_of(settings: Settings) -> ReportRules:
     """Return the rules for reports and their sources that follow from the settings."""
-    return ReportRules(grace_periods(settings), timedelta(seconds=settings.clock_skew), settings.report_max_bytes)
+    return ReportRules(
+        grace_periods(settings),
+        timedelta(seconds=settings.clock_skew),
+        settings.report_max_bytes,
+        Rate.of(settings.report_qps, settings.report_burst),
+    )
 
 
 def grace_periods(settings: Settings) -> GracePeriods:

@@ -14,10 +14,12 @@ import msgspec
 
 from moorage.core.apimachinery.unstructured import part
 from moorage.core.conditions.heartbeats import GracePeriods, HeartbeatWatch, own_grace, watched
+from moorage.core.conditions.report_limits import Rate
 from moorage.core.conditions.reports import Held, newer_condition
 from moorage.core.taints.desired.from_conditions import leads_to_a_taint
 from moorage.runtime.configuration import Derived
 from moorage.runtime.portions import PendingChecks
+from moorage.runtime.report_limiter import ReportLimiter
 from moorage.runtime.service import Emit
 from moorage.runtime.value_writer import encode_value, value_type, write_value
 from moorage.workers.condition_ingest.view import IngestView
@@ -58,6 +60,9 @@ class ReportRules:
 
     max_bytes: int
     """The maximum size of a report in bytes."""
+
+    rate: Rate | None = None
+    """How much a source may report to which no grant sets a limit. None for no limit."""
 
 
 class DueConditions:
@@ -164,6 +169,9 @@ class ConditionIngestPartition:
 
     orphans: set[str] = field(default_factory=set)
     """The keys under which there is state of a target that is not, or no longer, declared."""
+
+    limiter: ReportLimiter = field(default_factory=ReportLimiter)
+    """What its sources have reported."""
 
     round: PendingChecks = field(default_factory=PendingChecks)
     """The targets that the reconciler's present round has still to reach."""

@@ -8,7 +8,7 @@ from moorage.core.admission.validation.core import validate_label_selector, vali
 from moorage.core.apimachinery.field_errors import FieldError, duplicate, invalid, not_supported, required
 from moorage.core.conditions import report_keys
 from moorage_schemas.refs import TargetKind
-from moorage_schemas.resources.probe_grants import ProbeGrantSpec, ProbeKey, ProbeSubject, ProbeTargets
+from moorage_schemas.resources.probe_grants import ProbeGrantSpec, ProbeKey, ProbeLimits, ProbeSubject, ProbeTargets
 
 _KINDS: Final = tuple(kind.value for kind in TargetKind)
 _ACCOUNT: Final = "ServiceAccount"
@@ -17,6 +17,7 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 _LONGEST: Final = 253  # characters of a source, a name, a type
 _MOST: Final = 1000  # entries of a list
 _LONGEST_ID: Final = 63
+_LARGEST: Final = 1_000_000  # reports, for each second or at once
 
 
 def validate_probe_grant(spec: ProbeGrantSpec) -> list[FieldError]:
@@ -41,7 +42,7 @@ def validate_probe_grant(spec: ProbeGrantSpec) -> list[FieldError]:
         if key.id in seen:
             errors.append(duplicate(f"spec.keys[{i}].id", key.id))
         seen.add(key.id)
-    return errors
+    return errors + ([] if spec.limits is None else _limits(spec.limits, "spec.limits"))
 
 
 def _pattern(text: str, path: str) -> list[FieldError]:
@@ -88,4 +89,16 @@ def _key(key: ProbeKey, path: str) -> list[FieldError]:
         errors.append(required(f"{path}.publicKey"))
     elif report_keys.public_key(key.public_key) is None:
         errors.append(invalid(f"{path}.publicKey", key.public_key, report_keys.RULE))
+    return errors
+
+
+def _limits(limits: ProbeLimits, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for field, value in (("qps", limits.qps), ("burst", limits.burst)):
+        if value is not None and not 1 <= value <= _LARGEST:
+            errors.append(invalid(f"{path}.{field}", value, f"must be between 1 and {_LARGEST}"))
+    if limits.burst is not None and limits.qps is None:
+        errors.append(required(f"{path}.qps", "must be set if burst is"))
+    if limits.max_bytes is not None and limits.max_bytes < 1:
+        errors.append(invalid(f"{path}.maxBytes", limits.max_bytes, "must be greater than or equal to 1"))
     return errors
