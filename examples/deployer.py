@@ -5,6 +5,8 @@ It is built with `moorage-sdk`, which reads the decisions and keeps to the rule 
 
     python deployer.py --folder running
 
+Evictions are acknowledged when their handler returns. Those of workloads that `--protect` names are refused.
+
 It speaks to Kafka if MOORAGE_BOOTSTRAP_SERVERS is set, otherwise to the gateway (MOORAGE_SERVER).
 """
 
@@ -15,13 +17,14 @@ import asyncio
 import json
 import logging
 import os
+from collections.abc import Collection
 from hashlib import sha256
 from pathlib import Path
 
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetRef, WorkloadRef
-from moorage_sdk import Deployer, Remove, Running
+from moorage_sdk import Deployer, RefusedError, Remove, Running
 
 
 class Machines:
@@ -82,7 +85,19 @@ def _read(path: Path) -> Running:
     )
 
 
-def build(machines: Machines, source: str, targets: list[str] | None = None) -> Deployer:
+def _check(removal: Remove, protected: Collection[str]) -> None:
+    """Check that a workload may be stopped.
+
+    Raises:
+        RefusedError: it is protected, and was evicted. What nobody wants any more is stopped nevertheless.
+    """
+    if removal.eviction is not None and str(removal.running.workload) in protected:
+        raise RefusedError("the workload is protected")
+
+
+def build(
+    machines: Machines, source: str, targets: list[str] | None = None, protected: Collection[str] = ()
+) -> Deployer:
     """The deployer with its handlers. Each may be called again for something that it has done already."""
     deployer = Deployer(source, targets=targets)
 
@@ -98,6 +113,7 @@ def build(machines: Machines, source: str, targets: list[str] | None = None) -> 
     @deployer.on_eviction
     async def remove(removal: Remove) -> None:
         what = removal.running
+        _check(removal, protected)
         if machines.stop(what):
             print(f"stop {what.workload} on {what.target}: {removal.reason}", flush=True)
 
@@ -122,9 +138,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("running"), help="where the workloads are")
     parser.add_argument("--source", default="examples/deployer", help="the source of the reports")
     parser.add_argument("--target", action="append", help="a target to serve, such as Node/n1 or Node/*; all if none")
+    parser.add_argument("--protect", action="append", default=[], help="a workload whose evictions are refused")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="deployer: %(message)s")
-    asyncio.run(build(Machines(arguments.folder), arguments.source, arguments.target).run())
+    machines = Machines(arguments.folder)
+    asyncio.run(build(machines, arguments.source, arguments.target, arguments.protect).run())
 
 
 if __name__ == "__main__":

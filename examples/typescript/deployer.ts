@@ -1,6 +1,9 @@
 // A deployer in TypeScript, written from the contract alone. A workload that runs is a file in a folder.
 //
 //     node --experimental-strip-types deployer.ts --folder running --target 'Node/*'      (Node 22.6 or newer)
+//
+// It acknowledges evictions: done when the file is gone, failed when it cannot be removed, refused for workloads that
+// --protect names.
 
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -53,14 +56,17 @@ class Deployer {
   private gateway = new Gateway();
   private machines: Machines;
   private source: string;
+  private isProtected: Set<string>; // workloads whose evictions are refused
+  private said = new Map<string, string>(); // why evicted work was not removed, as reported last, by key
   private tables: Tables | undefined; // nothing before the present was reached for the first time
   private building: Tables | undefined; // what is read since the last reset
   private work: Promise<void> = Promise.resolve();
   private isPending = false; // whether a step has failed
 
-  constructor(folder: string, source: string) {
+  constructor(folder: string, source: string, isProtected: Iterable<string>) {
     this.machines = new Machines(folder);
     this.source = source;
+    this.isProtected = new Set(isProtected);
   }
 
   async run(targets: string[]): Promise<never> {
@@ -107,9 +113,17 @@ class Deployer {
     for (;;) {
       const runs = this.machines.list().get(key) ?? [];
       const step = this.tables?.next(key, runs);
-      if (step === undefined) return;
+      if (step === undefined) return this.acknowledge(key, runs);
       if ("remove" in step) {
-        this.machines.stop(step.remove);
+        if (this.tables?.unacknowledged(key, this.source) && this.isProtected.has(step.remove.workload)) {
+          return this.escalate(key, "Refused", "the workload is protected");
+        }
+        try {
+          this.machines.stop(step.remove);
+        } catch (error) {
+          await this.escalate(key, "Failed", String(error));
+          throw error;
+        }
         console.log(`stop ${step.remove.workload} on ${step.remove.target}: ${step.reason}`);
         continue;
       }
@@ -120,19 +134,53 @@ class Deployer {
     }
   }
 
-  // Says that what runs where its binding is now is healthy: one workload, or all of them.
+  // Says that evicted work is gone, also if an earlier process has removed it.
+  private async acknowledge(key: string, runs: readonly Running[]): Promise<void> {
+    const eviction = this.tables?.unacknowledged(key, this.source);
+    if (eviction === undefined) this.said.delete(key);
+    else if (!runs.some((one) => one.uid === eviction.workloadUid)) await this.send([this.outcome(eviction, "True")]);
+  }
+
+  // Says why evicted work was not removed, unless it has said so already.
+  private async escalate(key: string, reason: string, message: string): Promise<void> {
+    const eviction = this.tables?.unacknowledged(key, this.source);
+    if (eviction === undefined || this.said.get(key) === reason + message) return;
+    await this.send([this.outcome(eviction, "False", reason, message)]);
+    this.said.set(key, reason + message);
+  }
+
+  private outcome(eviction: Eviction, status: string, reason = "", message = ""): Report {
+    const { target, workload, workloadUid, generation: bindingGeneration } = eviction;
+    const observedTime = new Date().toISOString();
+    const source = this.source;
+    return { target, workload, workloadUid, bindingGeneration, type: "Evicted", status, reason, message, observedTime,
+      source };
+  }
+
+  // Says that what runs where its binding is now is healthy: one workload, or all of them. With all, it repeats what it
+  // has acknowledged, until the eviction shows it.
   private async report(only?: string): Promise<void> {
     const observedTime = new Date().toISOString();
     const reports: Report[] = [];
-    for (const [key, found] of this.machines.list()) {
+    const runs = this.machines.list();
+    for (const [key, found] of runs) {
       const wanted = this.tables?.wanted(key);
       if (wanted === undefined || (only !== undefined && key !== only)) continue;
-      if (found.some((one) => one.uid === wanted.uid)) {
+      const running = found.find((one) => one.uid === wanted.uid);
+      if (running !== undefined) {
         const { target, workload } = wanted;
-        const source = this.source;
-        reports.push({ target, workload, type: "Healthy", status: "True", reason: "Running", observedTime, source });
+        const { uid: workloadUid, generation: bindingGeneration } = running;
+        reports.push({ target, workload, workloadUid, bindingGeneration, type: "Healthy", status: "True",
+          reason: "Running", observedTime, source: this.source });
       }
     }
+    if (only === undefined) {
+      for (const key of this.tables?.bindings.keys() ?? []) await this.acknowledge(key, runs.get(key) ?? []);
+    }
+    await this.send(reports);
+  }
+
+  private async send(reports: readonly Report[]): Promise<void> {
     for (let begin = 0; begin < reports.length; begin += BATCH) {
       for (const refusal of await this.gateway.send(reports.slice(begin, begin + BATCH))) {
         console.error(`deployer: a report does not count: ${refusal.reason}: ${refusal.message}`);
@@ -146,6 +194,7 @@ const { values } = parseArgs({
     folder: { type: "string", default: "running" },
     source: { type: "string", default: "examples/typescript-deployer" },
     target: { type: "string", multiple: true, default: [] },
+    protect: { type: "string", multiple: true, default: [] },
   },
 });
-await new Deployer(values.folder, values.source).run(values.target);
+await new Deployer(values.folder, values.source, values.protect).run(values.target);

@@ -14,6 +14,7 @@ export interface Binding {
 export interface Eviction {
   workload: Workload; target: Target; workloadUid: string; generation: number;
   state: string; purgeMode: string; reason: string; deadline: string | null;
+  deployer?: string; acknowledged?: unknown; // the source that has to acknowledge it, and what it has said
 }
 
 // What runs, with the numbers of the binding for which it was started.
@@ -72,6 +73,14 @@ export class Tables {
     return e !== undefined && (!e.workloadUid || e.workloadUid === uid) ? e : undefined;
   }
 
+  // The eviction of a key for which Moorage waits until this source has acknowledged it.
+  unacknowledged(key: string, source: string): Eviction | undefined {
+    const b = this.bindings.get(key);
+    const e = b === undefined ? undefined : this.evictionOf(key, b.uid, b.generation);
+    const isRequested = e?.state === "Requested" && e.purgeMode !== "Gracefully";
+    return isRequested && e.deployer === source && !e.acknowledged ? e : undefined;
+  }
+
   // The binding of a key if the workload is to run.
   wanted(key: string): Binding | undefined {
     const b = this.bindings.get(key);
@@ -99,8 +108,9 @@ export class Tables {
 }
 
 export interface Report {
-  target: Target; workload?: Workload; type: string; status: string; reason: string;
+  target: Target; workload?: Workload; type: string; status: string; reason: string; message?: string;
   observedTime: string; source: string;
+  workloadUid?: string; bindingGeneration?: number; // of the binding that the report is about
 }
 
 export interface Refusal { reason: string; message: string }
@@ -207,6 +217,8 @@ function parse(text: string): DecisionEvent {
 // The id follows from the observation, so a report that is sent again counts once.
 function idOf(report: Report): string {
   const workload = report.workload ? workloadKey(report.workload) : "";
-  const observed = [report.source, targetKey(report.target), workload, report.type, report.observedTime];
+  const { source, target, type, observedTime, status, reason, workloadUid = "", bindingGeneration = 0 } = report;
+  const binding = [workload, workloadUid, bindingGeneration];
+  const observed = [source, targetKey(target), type, observedTime, status, reason, ...binding];
   return createHash("sha256").update(observed.join("\x1f")).digest("hex").slice(0, 32);
 }

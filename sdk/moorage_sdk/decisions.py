@@ -129,6 +129,14 @@ class Decisions:
         event = self._evictions.get(binding_key(bound.workload, bound.target), {}).get(bound.generation)
         return event if event is not None and event.workload_uid in {"", bound.uid} else None
 
+    def unacknowledged(self, key: str) -> list[EvictionDecided]:
+        """The evictions of a key for which the control plane waits until a deployer has acknowledged them."""
+        return [
+            event
+            for event in self._evictions.get(key, {}).values()
+            if event.deployer and event.acknowledged is None and _is_requested(event)
+        ]
+
     def wanted(self, key: str) -> WorkloadBound | None:
         """The binding of a key if the workload is to run. None if there is none, or if it has to leave."""
         bound = self._bindings.get(key)
@@ -162,11 +170,31 @@ class Decisions:
 
 def must_leave(event: EvictionDecided) -> bool:
     """Whether an eviction means that its binding must not run any more."""
-    if event.state is EvictionState.REQUESTED:
-        return event.purge_mode != GRACEFULLY
+    if _is_requested(event):
+        return True
     return event.state is EvictionState.COMPLETED or (
         event.state is EvictionState.CANCELLED and event.reason == BINDING_ENDED
     )
+
+
+def _is_requested(event: EvictionDecided) -> bool:
+    """Whether the work is to be removed now. What leaves gracefully runs until its binding ends."""
+    return event.state is EvictionState.REQUESTED and event.purge_mode != GRACEFULLY
+
+
+def is_same_step(one: Step | None, other: Step | None) -> bool:
+    """Whether two steps ask for the same. What was reported of an eviction since does not make it another one."""
+    if not isinstance(one, Remove) or not isinstance(other, Remove):
+        return one == other
+    return (one.running, one.reason, _identity(one.eviction)) == (
+        other.running,
+        other.reason,
+        _identity(other.eviction),
+    )
+
+
+def _identity(event: EvictionDecided | None) -> tuple[str, int, EvictionState] | None:
+    return None if event is None else (event.workload_uid, event.generation, event.state)
 
 
 def target_of(key: str) -> TargetRef:

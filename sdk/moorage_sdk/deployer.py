@@ -9,12 +9,12 @@ import signal
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, TypeVar
 
-from moorage_schemas.condition import HEALTHY, ConditionStatus
+from moorage_schemas.condition import EVICTED, FAILED, HEALTHY, REFUSED, ConditionStatus
 from moorage_schemas.eviction import EvictionDecided, EvictionState
-from moorage_schemas.keys import binding_key
+from moorage_schemas.keys import BindingKey, binding_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_sdk.backoff import Backoff
-from moorage_sdk.decisions import BINDING_ENDED, Decisions, Place, Remove, Running, Step
+from moorage_sdk.decisions import BINDING_ENDED, Decisions, Place, Remove, Running, Step, is_same_step
 from moorage_sdk.errors import RefusedError, SdkError, TransportError
 from moorage_sdk.probe import HEARTBEAT, Probe, RefusalHandler
 from moorage_sdk.settings import Connection
@@ -28,6 +28,11 @@ RemovalHandler = Callable[[Remove], Awaitable[None]]
 NoticeHandler = Callable[[EvictionDecided], Awaitable[None]]
 HealthHandler = Callable[[Running], Awaitable[ConditionStatus | str | bool]]
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
+
+_ATTEMPTS = 3
+"""How often a removal may fail in a row before that is reported. It is tried again nevertheless."""
+
+_LONGEST_MESSAGE = 1024
 
 _ANNOUNCED = frozenset({EvictionState.SCHEDULED, EvictionState.HELD})
 _MOST_PAUSE = 60.0
@@ -58,6 +63,11 @@ class Deployer:
     `RefusedError` it is only called again when the decision has changed.
 
     What runs where its binding is now is reported as `Healthy`, and is reported again like the conditions of a probe.
+
+    Evictions are acknowledged. When `on_eviction` has returned, the work counts as gone, and its binding ends. When it
+    raises a `RefusedError`, the eviction is escalated as `Refused` with the text of the error. When it raises another
+    error three times in a row, it is escalated as `Failed`, and is done when it returns later. What is acknowledged is
+    reported until the decisions show it, so nothing is lost if the process is killed in between.
 
     Args:
         source: the name of the deployer, such as `deployer/mine`. It is the source of its reports.
@@ -104,6 +114,12 @@ class Deployer:
         self._told: dict[str, tuple[int, int]] = {}
         """The generation and revision of the eviction that was announced last, by the key of the binding."""
 
+        self._removed: dict[str, tuple[str, int]] = {}
+        """The uid and generation of what this process has removed last, by the key of the binding."""
+
+        self._acknowledged: dict[str, tuple[str, int, str, str]] = {}
+        """What was reported last of an eviction, by the key of the binding: uid, generation, reason and message."""
+
         self.caught_up = asyncio.Event()
         """Set when the decisions have been read to the present for the first time, and everything was acted on once."""
 
@@ -125,7 +141,8 @@ class Deployer:
     def on_eviction(self, handler: Handler) -> Handler:
         """The handler that stops a workload: it was evicted, its binding has ended, or another one has its name now.
 
-        It stops exactly `removal.running`, by its `uid`. It may find that nothing runs any more.
+        It stops exactly `removal.running`, by its `uid`. It may find that nothing runs any more. When it returns, the
+        work is gone. If it will not stop the work, it raises a `RefusedError` that says why.
         """
         self._remove = handler
         return handler
@@ -269,11 +286,13 @@ class Deployer:
         """Take steps about a key until nothing is left to do."""
         backoff, changed = Backoff(most=_MOST_PAUSE), self._changed[key]
         refused: Step | None = None
+        failures = 0
         try:
             while True:
                 changed.clear()
                 step = self._next_step(key)
-                if step is None or step == refused:
+                if step is None or is_same_step(step, refused):
+                    await self._acknowledge(key)
                     is_told = await self._announce(key)
                     self._report(key)
                     if step is None and is_told and not changed.is_set():
@@ -287,15 +306,31 @@ class Deployer:
                 except RefusedError as error:
                     refused = step
                     _log.warning("%s was refused: %s", _text(step), error)
-                except Exception:  # noqa: BLE001 - a handler may raise anything, and the others go on
+                    await self._escalate(step, REFUSED, str(error))
+                except Exception as error:  # noqa: BLE001 - a handler may raise anything, and the others go on
                     pause = backoff.failed()
                     _log.exception("%s failed, and is tried again in %.1f s", _text(step), pause)
-                    await _wait(changed, pause)
+                    failures += 1
+                    if failures >= _ATTEMPTS:
+                        await self._escalate(step, FAILED, f"{type(error).__name__}: {error}")
+                    await self._pause(key, step, changed, pause)
                 else:
                     backoff.succeeded()
+                    failures = 0
         finally:
             if self._tasks.get(key) is asyncio.current_task():
                 del self._tasks[key], self._changed[key]
+
+    async def _pause(self, key: str, step: Step, changed: asyncio.Event, seconds: float) -> None:
+        """Wait before a step is tried again, until what is to be done is something else.
+
+        What was reported of the step comes back as a decision. That alone is no reason to try it earlier.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while is_same_step(self._next_step(key), step):
+                    changed.clear()
+                    await changed.wait()
 
     def _next_step(self, key: str) -> Step | None:
         found = self._running.get(key)
@@ -311,6 +346,7 @@ class Deployer:
             self._probe.forget(step.running.target, HEALTHY, workload=step.running.workload)
             if self._remove is not None:
                 await self._remove(step)
+            self._removed[step.running.key] = (step.running.uid, step.running.generation)
             left = [one for one in self._running.get(step.running.key, []) if one != step.running]
             if left:
                 self._running[step.running.key] = left
@@ -345,6 +381,50 @@ class Deployer:
         self._told[key] = version
         return True
 
+    # Acknowledgements.
+
+    async def _acknowledge(self, key: str) -> None:
+        """Report the evictions of a key whose work is gone, also if it was an earlier process that removed it."""
+        runs = {one.uid for one in self._running.get(key, [])}
+        waits = self._decisions.unacknowledged(key)
+        for event in waits:
+            is_mine = event.deployer == self.source or self._removed.get(key) == (event.workload_uid, event.generation)
+            if is_mine and event.workload_uid not in runs:
+                await self._tell_outcome(event, ConditionStatus.TRUE)
+        if not waits:
+            self._removed.pop(key, None)
+            if self._acknowledged.pop(key, None) is not None:
+                workload, target = BindingKey.parse(key)
+                self._probe.forget(target, EVICTED, workload=workload)
+
+    async def _escalate(self, step: Step, reason: str, message: str) -> None:
+        """Report that evicted work was not removed. Of other steps, nobody waits for the outcome."""
+        if not isinstance(step, Remove) or step.eviction is None:
+            return
+        for event in self._decisions.unacknowledged(step.running.key):
+            if (event.workload_uid, event.generation) == (step.eviction.workload_uid, step.eviction.generation):
+                await self._tell_outcome(event, ConditionStatus.FALSE, reason, message[:_LONGEST_MESSAGE])
+
+    async def _tell_outcome(
+        self, event: EvictionDecided, status: ConditionStatus, reason: str = "", message: str = ""
+    ) -> None:
+        """Report what has become of an eviction, unless that was reported last. The probe repeats it."""
+        key = binding_key(event.workload, event.target)
+        said = (event.workload_uid, event.generation, reason, message)
+        if self._acknowledged.get(key) == said:
+            return
+        self._acknowledged[key] = said
+        await self._probe.report(
+            event.target,
+            EVICTED,
+            status,
+            reason=reason,
+            message=message,
+            workload=event.workload,
+            workload_uid=event.workload_uid,
+            binding_generation=event.generation,
+        )
+
     # Health.
 
     def _report(self, key: str) -> None:
@@ -365,7 +445,14 @@ class Deployer:
         wanted = self._decisions.wanted(running.key)
         if wanted is None or wanted.uid != running.uid or running not in self._running.get(running.key, []):
             return  # it has ended meanwhile
-        await self._probe.report(running.target, HEALTHY, status, workload=running.workload)
+        await self._probe.report(
+            running.target,
+            HEALTHY,
+            status,
+            workload=running.workload,
+            workload_uid=running.uid,
+            binding_generation=running.generation,
+        )
 
     async def _watch_health(self) -> None:
         """Ask again how everything is. Without a handler, the probe repeats what was reported."""

@@ -150,6 +150,8 @@ class Probe:
         reason: str = "",
         message: str = "",
         workload: WorkloadRef | str | None = None,
+        workload_uid: str = "",
+        binding_generation: int = 0,
         observed_time: datetime | None = None,
     ) -> str:
         """Report a condition. It returns when the report waits to be sent; `flush` waits until it is.
@@ -161,6 +163,8 @@ class Probe:
             reason: the reason as one word.
             message: the reason as text. Figures that change each time do not belong here.
             workload: `Kind/namespace/name` if the condition is about a workload on the target.
+            workload_uid: the `uid` of the binding for which the workload runs. A deployer gives it.
+            binding_generation: the `generation` of that binding.
             observed_time: when it was observed. Now, if None.
 
         Returns:
@@ -178,6 +182,8 @@ class Probe:
             observed_time=observed_time or self._clock(),
             source=self.source,
             workload=WorkloadRef.parse(workload) if isinstance(workload, str) else workload,
+            workload_uid=workload_uid,
+            binding_generation=binding_generation,
         )
         condition = condition_of(event)
         last = self._last_time.get(condition)

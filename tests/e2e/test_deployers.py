@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -47,8 +48,10 @@ def environment(live: Live) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def deploying(live: Live, language: str, folder: Path, target: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    words = (*command(language, "deployer"), "--folder", str(folder), "--target", target)
+async def deploying(
+    live: Live, language: str, folder: Path, target: str, *more: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    words = (*command(language, "deployer"), "--folder", str(folder), "--target", target, *more)
     process = await asyncio.create_subprocess_exec(*words, env=environment(live), cwd=ROOT)
     try:
         yield process
@@ -90,10 +93,12 @@ async def test_a_deployer_keeps_to_the_decisions_through_kills_and_restarts(
     async with deploying(live, language, folder, target):
         await until(lambda: on_disk(folder).get(key) == first)
         await until(lambda: is_running(evicted))
-    # While it is away, the pod is evicted, and one of the same name is created on the same node.
+    # While it is away, the pod is evicted and deleted, and one of the same name is created on the same node.
     await live.here("taint", "node", host, "bad=yes:NoExecute")
-    await until(lambda: _gone(live, evicted))
+    await until(lambda: is_evicted(live, evicted, "Requested"))
     await live.here("taint", "node", host, "bad-")
+    await live.here("delete", "pod", stays, evicted)
+    await until(lambda: _gone(live, evicted))
     await live.here("apply", "-f", "-", text=yaml.dump_all([pod(stays, host), pod(evicted, host)]))
     await live.running(stays, evicted)
     second = await uid_of(live, evicted)
@@ -108,6 +113,62 @@ async def test_a_deployer_keeps_to_the_decisions_through_kills_and_restarts(
         await until(lambda: key not in on_disk(folder))
     async with deploying(live, language, folder, target):
         await until(lambda: set(on_disk(folder)) == {f"Pod/default/{stays}"})
+
+
+async def eviction_of(live: Live, name: str) -> dict[str, Any]:
+    """The status of a pod's last eviction. Empty if there is none."""
+    listed = (await live.here("get", "evictions", "-o", "json")).json["items"]
+    found = [one["status"] for one in listed if one["status"]["workload"]["name"] == name]
+    return max(found, key=lambda status: int(status["generation"]), default={})
+
+
+async def is_evicted(live: Live, name: str, state: str) -> bool:
+    return (await eviction_of(live, name)).get("state") == state
+
+
+@pytest.mark.parametrize("language", languages())
+async def test_an_eviction_is_completed_only_when_the_deployer_has_acknowledged_it(
+    live: Live, tmp_path: Path, language: str
+) -> None:
+    host = f"a-{language}"
+    names = done, gone, kept = f"done-{language}", f"gone-{language}", f"kept-{language}"
+    folder, target = tmp_path / "running", f"Node/{host}"
+    source = ("--source", f"deployer/{language}")
+    await live.here("apply", "-f", "-", text=yaml.dump_all([node(host), *(pod(name, host) for name in names)]))
+
+    async def all_are(phase: str) -> bool:
+        return all([await phase_of(live, name) == phase for name in names])
+
+    await live.running(*names)
+    async with deploying(live, language, folder, target, *source):
+        await until(lambda: all_are("Running"))
+    # While it is away nobody acknowledges, so the pods stay where they are.
+    await live.here("taint", "node", host, "bad=yes:NoExecute")
+    for name in names:
+        await until(partial(is_evicted, live, name, "Requested"))
+        assert (await eviction_of(live, name))["deployer"] == f"deployer/{language}"
+    assert set(on_disk(folder)) == {f"Pod/default/{name}" for name in names}
+    # As if it had been killed after it had stopped one of them.
+    for path in folder.glob("*.json"):
+        if json.loads(path.read_text())["workload"] == f"Pod/default/{gone}":
+            path.unlink()
+    assert not any([await _gone(live, name) for name in names])
+    async with deploying(live, language, folder, target, *source, "--protect", f"Pod/default/{kept}"):
+        for name in (done, gone):
+            await until(partial(is_evicted, live, name, "Completed"))
+            assert (await eviction_of(live, name))["acknowledged"]["source"] == f"deployer/{language}"
+            await until(partial(_gone, live, name))
+        await until(lambda: _is_escalated(live, kept, "Refused"))
+        assert set(on_disk(folder)) == {f"Pod/default/{kept}"}
+        assert not await _gone(live, kept)
+    async with deploying(live, language, folder, target, *source):
+        await until(partial(is_evicted, live, kept, "Completed"))
+    assert (await eviction_of(live, kept))["escalated"]["reason"] == "Refused"
+    assert on_disk(folder) == {}
+
+
+async def _is_escalated(live: Live, name: str, reason: str) -> bool:
+    return bool((await eviction_of(live, name)).get("escalated", {}).get("reason") == reason)
 
 
 async def _gone(live: Live, name: str) -> bool:

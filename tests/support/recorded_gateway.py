@@ -16,6 +16,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from tests.support.worlds.flow import Record
 
+from moorage_schemas.condition import HEALTHY
+
 
 class RecordedGateway:
     """Serves `GET /v1/decisions` and `POST /v1/conditions`.
@@ -106,7 +108,8 @@ class RecordedGateway:
             data = event["data"]
             workload, target = data["workload"], data["target"]
             name = f"{workload['kind']}/{workload['namespace']}/{workload['name']}"
-            self.healthy.append(f"{name}|{target['kind']}/{target['name']}")
+            if data["type"] == HEALTHY:
+                self.healthy.append(f"{name}|{target['kind']}/{target['name']}")
         items = [{"index": index, "outcome": "Accepted"} for index in range(len(events))]
         return JSONResponse({"kind": "ReportOutcomeList", "items": items}, 202)
 

@@ -1,6 +1,9 @@
 // A deployer in Go, written from the contract alone. A workload that runs is a file in a folder.
 //
 //	go run ./deployer --folder running --target 'Node/*'
+//
+// It acknowledges evictions: done when the file is gone, failed when it cannot be removed, refused for workloads that
+// --protect names.
 package main
 
 import (
@@ -8,6 +11,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -77,9 +81,11 @@ type deployer struct {
 	gateway   *moorage.Gateway
 	machines  machines
 	source    string
-	tables    *moorage.Tables // nil before the present was reached for the first time
-	building  *moorage.Tables // what is read since the last reset; nil after the present was reached
-	isPending bool            // whether a step has failed
+	protected map[string]bool   // workloads whose evictions are refused
+	said      map[string]string // why evicted work was not removed, as reported last, by key
+	tables    *moorage.Tables   // nil before the present was reached for the first time
+	building  *moorage.Tables   // what is read since the last reset; nil after the present was reached
+	isPending bool              // whether a step has failed
 }
 
 // take folds an event in, and acts on it.
@@ -172,11 +178,14 @@ func (d *deployer) act(key string) error {
 		}
 		step := d.tables.Next(key, runs[key])
 		if step == nil {
-			return nil
+			return d.acknowledge(key, runs[key])
 		}
 		if step.Remove != nil {
+			if _, isEvicted := d.tables.Unacknowledged(key, d.source); isEvicted && d.protected[step.Remove.Workload] {
+				return d.escalate(key, "Refused", "the workload is protected")
+			}
 			if err := d.machines.stop(*step.Remove); err != nil {
-				return err
+				return errors.Join(err, d.escalate(key, "Failed", err.Error()))
 			}
 			fmt.Printf("stop %s on %s: %s\n", step.Remove.Workload, step.Remove.Target, step.Reason)
 			continue
@@ -193,13 +202,50 @@ func (d *deployer) act(key string) error {
 	}
 }
 
-// report says that what runs where its binding is now is healthy: one workload, or all of them.
+// acknowledge says that evicted work is gone, also if an earlier process has removed it.
+func (d *deployer) acknowledge(key string, runs []moorage.Running) error {
+	e, waits := d.tables.Unacknowledged(key, d.source)
+	if !waits {
+		delete(d.said, key)
+		return nil
+	}
+	for _, r := range runs {
+		if r.UID == e.WorkloadUID {
+			return nil
+		}
+	}
+	return d.send([]moorage.Report{d.outcome(e, "True", "", "")})
+}
+
+// escalate says why evicted work was not removed, unless it has said so already.
+func (d *deployer) escalate(key, reason, message string) error {
+	e, waits := d.tables.Unacknowledged(key, d.source)
+	if !waits || d.said[key] == reason+message {
+		return nil
+	}
+	if err := d.send([]moorage.Report{d.outcome(e, "False", reason, message)}); err != nil {
+		return err
+	}
+	d.said[key] = reason + message
+	return nil
+}
+
+func (d *deployer) outcome(e moorage.Eviction, status, reason, message string) moorage.Report {
+	return moorage.Report{Target: e.Target, Workload: &e.Workload, WorkloadUID: e.WorkloadUID,
+		BindingGeneration: e.Generation, Type: "Evicted", Status: status, Reason: reason, Message: message,
+		ObservedTime: now(), Source: d.source}
+}
+
+func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000000Z") }
+
+// report says that what runs where its binding is now is healthy: one workload, or all of them. With all, it repeats
+// what it has acknowledged, until the eviction shows it.
 func (d *deployer) report(only *string) error {
 	runs, err := d.machines.list()
 	if err != nil {
 		return err
 	}
-	now, reports := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"), []moorage.Report{}
+	reports := []moorage.Report{}
 	for key, found := range runs {
 		wanted, isWanted := d.tables.Wanted(key)
 		if only != nil && key != *only || !isWanted {
@@ -208,11 +254,23 @@ func (d *deployer) report(only *string) error {
 		for _, r := range found {
 			if r.UID == wanted.UID {
 				workload := wanted.Workload
-				reports = append(reports, moorage.Report{Target: wanted.Target, Workload: &workload, Type: "Healthy",
-					Status: "True", Reason: "Running", ObservedTime: now, Source: d.source})
+				reports = append(reports, moorage.Report{Target: wanted.Target, Workload: &workload, WorkloadUID: r.UID,
+					BindingGeneration: r.Generation, Type: "Healthy", Status: "True", Reason: "Running",
+					ObservedTime: now(), Source: d.source})
 			}
 		}
 	}
+	if only == nil {
+		for key := range d.tables.Bindings {
+			if err := d.acknowledge(key, runs[key]); err != nil {
+				return err
+			}
+		}
+	}
+	return d.send(reports)
+}
+
+func (d *deployer) send(reports []moorage.Report) error {
 	for begin := 0; begin < len(reports); begin += 500 {
 		refused, err := d.gateway.Send(context.Background(), reports[begin:min(begin+500, len(reports))])
 		if err != nil {
@@ -256,10 +314,11 @@ func (l *list) String() string         { return strings.Join(*l, ",") }
 func (l *list) Set(value string) error { *l = append(*l, value); return nil }
 
 func main() {
-	var targets list
+	var targets, protected list
 	folder := flag.String("folder", "running", "where the workloads are")
 	source := flag.String("source", "examples/go-deployer", "the source of the reports")
 	flag.Var(&targets, "target", "a target to serve, such as Node/n1 or Node/*; all if none")
+	flag.Var(&protected, "protect", "a workload whose evictions are refused, such as Pod/shop/web")
 	flag.Parse()
 	if err := os.MkdirAll(*folder, 0o755); err != nil {
 		fmt.Fprintf(os.Stderr, "deployer: %v\n", err)
@@ -268,7 +327,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	events := make(chan moorage.Event)
-	d := &deployer{gateway: moorage.NewGateway(), machines: machines{*folder}, source: *source}
+	d := &deployer{gateway: moorage.NewGateway(), machines: machines{*folder}, source: *source,
+		protected: map[string]bool{}, said: map[string]string{}}
+	for _, workload := range protected {
+		d.protected[workload] = true
+	}
 	go d.gateway.Follow(ctx, targets, events)
 	d.run(ctx, events)
 }

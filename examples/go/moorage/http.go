@@ -61,13 +61,16 @@ func (g *Gateway) send(ctx context.Context, method, path string, body []byte, he
 
 // Report is a condition of a target, or of a workload there.
 type Report struct {
-	Target       Target    `json:"target"`
-	Workload     *Workload `json:"workload,omitempty"`
-	Type         string    `json:"type"`
-	Status       string    `json:"status"`
-	Reason       string    `json:"reason"`
-	ObservedTime string    `json:"observedTime"`
-	Source       string    `json:"source"`
+	Target            Target    `json:"target"`
+	Workload          *Workload `json:"workload,omitempty"`
+	WorkloadUID       string    `json:"workloadUid,omitempty"` // of the binding that the report is about
+	BindingGeneration int64     `json:"bindingGeneration,omitempty"`
+	Type              string    `json:"type"`
+	Status            string    `json:"status"`
+	Reason            string    `json:"reason"`
+	Message           string    `json:"message,omitempty"`
+	ObservedTime      string    `json:"observedTime"`
+	Source            string    `json:"source"`
 }
 
 // Refusal is a report that does not count, and why.
@@ -82,7 +85,8 @@ func (g *Gateway) Send(ctx context.Context, reports []Report) ([]Refusal, error)
 			workload = report.Workload.Key()
 		}
 		// The id follows from the observation, so a report that is sent again counts once.
-		observed := []string{report.Source, report.Target.Key(), workload, report.Type, report.ObservedTime}
+		observed := []string{report.Source, report.Target.Key(), workload, report.Type, report.ObservedTime,
+			report.Status, report.Reason, report.WorkloadUID, itoa(report.BindingGeneration)}
 		id := sha256.Sum256([]byte(strings.Join(observed, "\x1f")))
 		events = append(events, map[string]any{
 			"specversion": "1.0", "type": "io.moorage.condition.reported.v1", "source": report.Source,

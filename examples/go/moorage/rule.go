@@ -66,14 +66,16 @@ type Binding struct {
 
 // Eviction is the state of one eviction.
 type Eviction struct {
-	Workload    Workload `json:"workload"`
-	WorkloadUID string   `json:"workloadUid"`
-	Target      Target   `json:"target"`
-	Generation  int64    `json:"generation"`
-	State       string   `json:"state"`
-	PurgeMode   string   `json:"purgeMode"`
-	Deadline    string   `json:"deadline"`
-	Reason      string   `json:"reason"`
+	Workload     Workload  `json:"workload"`
+	WorkloadUID  string    `json:"workloadUid"`
+	Target       Target    `json:"target"`
+	Generation   int64     `json:"generation"`
+	State        string    `json:"state"`
+	PurgeMode    string    `json:"purgeMode"`
+	Deadline     string    `json:"deadline"`
+	Reason       string    `json:"reason"`
+	Deployer     string    `json:"deployer"` // the source that has to acknowledge it
+	Acknowledged *struct{} `json:"acknowledged"`
 }
 
 // Running is what runs, with the numbers of the binding for which it was started.
@@ -134,6 +136,14 @@ func (t *Tables) Wanted(key string) (Binding, bool) {
 		return b, false
 	}
 	return b, true
+}
+
+// Unacknowledged is the eviction of a key for which Moorage waits until this source has acknowledged it.
+func (t *Tables) Unacknowledged(key, source string) (Eviction, bool) {
+	b := t.Bindings[key]
+	e, found := t.evictionOf(key, b.UID, b.Generation)
+	waits := e.State == "Requested" && e.PurgeMode != "Gracefully" && e.Deployer == source && e.Acknowledged == nil
+	return e, found && waits
 }
 
 // Step is what is to be done about a key: Place is the binding to carry out, Remove what has to stop.

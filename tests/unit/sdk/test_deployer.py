@@ -10,8 +10,8 @@ from typing import Any, Self
 import pytest
 from tests.support.waiting import until
 
-from moorage_schemas.condition import HEALTHY
-from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.condition import EVICTED, HEALTHY
+from moorage_schemas.eviction import Acknowledgement, Escalation, EvictionDecided, EvictionState
 from moorage_schemas.keys import binding_key, eviction_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetRef, WorkloadRef
@@ -21,6 +21,7 @@ from moorage_sdk.sources import Decision, Item, Present, Reset, Targets
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 POD = WorkloadRef.parse("Pod/shop/web")
+OTHER = WorkloadRef.parse("Pod/shop/other")
 NODE = TargetRef.parse("Node/n1")
 KEY = binding_key(POD, NODE)
 
@@ -135,6 +136,15 @@ class Stage:
             assert self.did == list(did)
 
     @property
+    def outcomes(self) -> list[str]:
+        """What was reported of evictions."""
+        told = [one.event for one in self.sender.sent if one.event.type == EVICTED]
+        return [
+            f"{one.status} {one.workload_uid}{one.binding_generation} {one.reason} {one.message}".rstrip()
+            for one in told
+        ]
+
+    @property
     def healthy(self) -> list[str]:
         return [f"{one.event.workload}|{one.event.target}" for one in self.sender.sent if one.event.type == HEALTHY]
 
@@ -235,6 +245,101 @@ async def test_a_new_beginning_keeps_what_runs_and_acts_at_its_end() -> None:
         assert stage.did == ["place a1"]
         stage.source.give(Present())
         await stage.until("place a1", "remove a1 Replaced", "place b2")
+
+
+MINE: dict[str, Any] = {"deployer": "deployer/x", "reason": "UntoleratedTaint"}
+SAID: dict[str, Any] = {"source": "deployer/x", "time": NOW}
+
+
+async def test_what_is_removed_is_acknowledged_until_the_decisions_show_it() -> None:
+    async with Stage(Reset(), bound(), Present(), heartbeat=0.02) as stage:
+        await until(lambda: stage.healthy != [])
+        assert {(one.event.workload_uid, one.event.binding_generation) for one in stage.sender.sent} == {("a", 1)}
+        stage.source.give(evicted(EvictionState.REQUESTED, **MINE))
+        await until(lambda: len(stage.outcomes) > 2)
+        assert set(stage.outcomes) == {"True a1"}
+        assert stage.did == ["place a1", "remove a1 UntoleratedTaint"]
+        stage.source.give(evicted(EvictionState.REQUESTED, 2, **MINE, acknowledged=Acknowledgement(**SAID)))
+        await until(lambda: stage.deployer._acknowledged == {})
+        await stage.probe.flush()
+        told = len(stage.outcomes)
+        stage.source.give(bound("b", 2))
+        await until(lambda: "place b2" in stage.did)
+        await until(lambda: [one.event.workload_uid for one in stage.sender.sent[-3:]] == ["b"] * 3)
+        assert len(stage.outcomes) == told
+
+
+async def test_what_an_earlier_process_has_removed_is_acknowledged() -> None:
+    async with Stage(Reset(), bound(), evicted(EvictionState.REQUESTED, **MINE), Present()) as stage:
+        await until(lambda: stage.outcomes == ["True a1"])
+        assert stage.did == []
+
+
+@pytest.mark.parametrize(
+    "eviction",
+    [
+        evicted(EvictionState.REQUESTED, deployer="deployer/another"),
+        evicted(EvictionState.REQUESTED),
+        evicted(EvictionState.SCHEDULED, deadline=NOW),
+        evicted(EvictionState.REQUESTED, deployer="deployer/x", purge_mode="Gracefully"),
+        evicted(EvictionState.REQUESTED, 2, deployer="deployer/x", acknowledged=Acknowledgement(**SAID)),
+        evicted(EvictionState.COMPLETED, 2, deployer="deployer/x"),
+    ],
+)
+async def test_only_what_waits_for_this_deployer_is_acknowledged(eviction: Decision) -> None:
+    async with Stage(Reset(), bound(), eviction, bound("c", workload=OTHER, owner=OTHER), Present()) as stage:
+        await until(lambda: "place c1" in stage.did)
+        await until(lambda: stage.deployer._tasks == {})
+        await stage.probe.flush()
+        assert stage.outcomes == []
+
+
+async def test_what_it_has_removed_itself_is_acknowledged_under_its_new_name() -> None:
+    old = evicted(EvictionState.REQUESTED, deployer="deployer/former")
+    async with Stage(Reset(), bound(), old, Present(), running=[Running(POD, NODE, "a", 1)]) as stage:
+        await until(lambda: stage.outcomes == ["True a1"])
+
+
+async def test_a_removal_that_fails_is_escalated_and_done_when_it_succeeds_later() -> None:
+    async with Stage(Reset(), bound(), Present()) as stage:
+        await stage.until("place a1")
+        stage.fails = [OSError("busy"), OSError("busy"), OSError("busy"), OSError("busy")]
+        stage.source.give(evicted(EvictionState.REQUESTED, **MINE))
+        await until(lambda: stage.outcomes == ["False a1 Failed OSError: busy"])
+        escalated = Escalation(reason="Failed", message="OSError: busy", **SAID)
+        stage.source.give(evicted(EvictionState.REQUESTED, 2, **MINE, escalated=escalated))
+        await until(lambda: stage.outcomes == ["False a1 Failed OSError: busy", "True a1"])
+        assert stage.did == ["place a1", "remove a1 UntoleratedTaint"]
+
+
+async def test_the_record_of_a_failure_does_not_hasten_the_next_attempt() -> None:
+    async with Stage(Reset(), bound(), Present()) as stage:
+        await stage.until("place a1")
+        stage.fails = [OSError("busy")] * 1000
+        stage.source.give(evicted(EvictionState.REQUESTED, **MINE))
+        await until(lambda: len(stage.fails) < 1000)
+        tried = len(stage.fails)
+        for revision in range(2, 200):
+            escalated = Escalation(reason="Failed", message=str(revision), **SAID)
+            stage.source.give(evicted(EvictionState.REQUESTED, revision, **MINE, escalated=escalated))
+        await until(stage.source.items.empty)
+        assert tried - len(stage.fails) <= 2
+
+
+async def test_a_refusal_is_escalated_once_and_its_record_does_not_repeat_it() -> None:
+    async with Stage(Reset(), bound(), Present()) as stage:
+        await stage.until("place a1")
+        stage.fails = [RefusedError("the only copy")] * 2
+        stage.source.give(evicted(EvictionState.REQUESTED, **MINE))
+        await until(lambda: stage.outcomes == ["False a1 Refused the only copy"])
+        escalated = Escalation(reason="Refused", message="the only copy", **SAID)
+        stage.source.give(evicted(EvictionState.REQUESTED, 2, **MINE, escalated=escalated))
+        stage.source.give(bound("c", workload=OTHER, owner=OTHER))
+        await until(stage.source.items.empty)
+        await until(lambda: len(stage.fails) == 0)  # the placement of the other workload takes the second one
+        assert stage.did == ["place a1"]
+        stage.source.give(ended(), evicted(EvictionState.COMPLETED, 3, **MINE))
+        await stage.until("place a1", "remove a1 UntoleratedTaint")
 
 
 async def test_health_is_what_the_handler_says() -> None:
