@@ -51,8 +51,11 @@ def environment(live: Live) -> dict[str, str]:
 async def deploying(
     live: Live, language: str, folder: Path, target: str, *more: str
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    words = (*command(language, "deployer"), "--folder", str(folder), "--target", target, *more)
-    process = await asyncio.create_subprocess_exec(*words, env=environment(live), cwd=ROOT)
+    by_kafka = language == "kafka"
+    words = (*command("python" if by_kafka else language, "deployer"), "--folder", str(folder), "--target", target)
+    kafka = {"MOORAGE_BOOTSTRAP_SERVERS": live.bootstrap, "MOORAGE_TOPIC_PREFIX": live.prefix}
+    env = {**environment(live), **(kafka | {"MOORAGE_TRANSPORT": "kafka"} if by_kafka else {})}
+    process = await asyncio.create_subprocess_exec(*words, *more, env=env, cwd=ROOT)
     try:
         yield process
     finally:
@@ -126,7 +129,7 @@ async def is_evicted(live: Live, name: str, state: str) -> bool:
     return (await eviction_of(live, name)).get("state") == state
 
 
-@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("language", [*languages(), "kafka"])
 async def test_an_eviction_is_completed_only_when_the_deployer_has_acknowledged_it(
     live: Live, tmp_path: Path, language: str
 ) -> None:
