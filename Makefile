@@ -41,6 +41,10 @@ docs: $(READY) ## build the docs site into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "site/index.html"
 
+.PHONY: pictures
+pictures: $(READY) ## take the pictures of the console in docs/images anew
+	@$(BIN)/pytest -q -n 0 --pictures tests/console/test_pictures.py
+
 .PHONY: recording
 recording: $(READY) ## record the demo anew as docs/demo.svg
 	@$(BIN)/python docs/record_demo.py

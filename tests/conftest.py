@@ -34,6 +34,10 @@ _SHARED = pytest.StashKey[SharedBroker]()
 _NOTES: list[str] = []
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--pictures", action="store_true", help="write the pictures of the console in docs/images anew")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     try:
         config.stash[_CHOICE] = choose()

@@ -22,6 +22,13 @@ PAGES = (
     "/console/workloads/Pod/default/web-1",
     "/console/workloads/Pod/default/batch-1",
     "/console/workloads/Pod/default/web-1/why",
+    "/console/zones",
+    "/console/zones/us.us-1",
+    "/console/budgets",
+    "/console/search?q=web",
+    "/console/objects",
+    "/console/objects/pods",
+    "/console/objects/poddisruptionbudgets/default/web",
     "/console/login",
 )
 

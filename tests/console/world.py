@@ -21,6 +21,8 @@ from moorage_schemas.placement import FilterResult, PlacementState, TargetScore,
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import HeldTaint, Taint, TaintOrigin, TaintRecord, TargetTainted
 from moorage_schemas.topics import CONDITIONS, EVICTIONS, PLACEMENTS, RESOURCES, TAINTS
+from moorage_schemas.topics import ZONES as ZONES_TOPIC
+from moorage_schemas.zone import ZoneChanged, ZoneState, ZoneWaiting
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -151,6 +153,26 @@ class ConsoleWorld(Fixture):
         )
         self.log.append(EVICTIONS, eviction_key(workload, target, 1), target.key, event)
 
+    def zone(
+        self, name: str, state: str = "Normal", *, nodes: int = 12, not_ready: int = 0, queue: tuple[str, ...] = ()
+    ) -> None:
+        """Write the governor's record of a zone."""
+        event = ZoneChanged(
+            zone=name,
+            generation=1,
+            state=ZoneState(state),
+            nodes=nodes,
+            not_ready=not_ready,
+            rate=0.1,
+            tokens=0.4,
+            tokens_time=NOW,
+            waiting=len(queue),
+            queue=tuple(
+                ZoneWaiting(target=f"Node/{one}", incident=1, since=NOW - timedelta(seconds=50)) for one in queue
+            ),
+        )
+        self.log.append(ZONES_TOPIC, name, "fleet", event)
+
     def event(self, document: dict[str, Any]) -> None:
         """Write an Event, as the leading gateway does."""
         metadata = document["metadata"]
@@ -197,3 +219,45 @@ def some_fleet(world: ConsoleWorld) -> None:
     world.evicting("web-5", "n05", "Scheduled", due=250)
     world.pod("batch-1")
     world.placed("batch-1", reason="Unschedulable", message="0/37 nodes are available: 37 Insufficient cpu.")
+    world.zone("eu/eu-1")
+    world.zone("eu/eu-2", not_ready=1)
+    world.zone("us/us-1", "PartialDisruption", not_ready=2, queue=("n05",))
+    some_guards(world)
+    told = {
+        "Scheduled": "Successfully assigned default/web-1 to n01",
+        "TaintManagerEviction": "Marking for deletion Pod default/web-1",
+    }
+    for number, (reason, message) in enumerate(told.items()):
+        world.event(
+            {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "metadata": {"name": f"web-1.{number}", "namespace": "default"},
+                "involvedObject": {"kind": "Pod", "name": "web-1", "namespace": "default"},
+                "type": "Normal",
+                "reason": reason,
+                "message": message,
+                "lastTimestamp": f"2026-01-01T11:5{number * 3}:00Z",
+                "source": {"component": "placement"},
+            }
+        )
+
+
+def some_guards(world: ConsoleWorld) -> None:
+    """A budget and a pause."""
+    world.declare(
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+        }
+    )
+    world.declare(
+        {
+            "apiVersion": "moorage.io/v1alpha1",
+            "kind": "EvictionPause",
+            "metadata": {"name": "migration"},
+            "spec": {"scope": {"namespaces": ["batch"]}, "reason": "the night of the migration"},
+        }
+    )

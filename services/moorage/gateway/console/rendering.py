@@ -9,17 +9,23 @@ from importlib import resources
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+import yaml
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from moorage.core.apimachinery.durations import age, human, rate_text
+from moorage.gateway.console.fleet_index import TARGETS
+from moorage.gateway.console.rights import kind_named
 from moorage.gateway.console.views import Content, PageView
-from moorage.kinds.kind import called
+from moorage.kinds.kind import Kind, called
 from moorage.kinds.printing.columns import NONE, until
 from moorage_schemas.resources.workload_kinds import POD
 from moorage_schemas.times import parse_time
 
 _PACKAGE: Final = "moorage.gateway.console"
+PLACED_KINDS: Final = frozenset({"Pod", "ResourceBinding", "Placement"})
+"""The kinds of workloads that decisions are about."""
+
 _MEDIA: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -62,7 +68,11 @@ class Pages:
             auto_reload=False,
         )
         self._environment.globals.update(
-            static=static.address, target_url=target_url, workload_url=workload_url, url=address_of
+            static=static.address,
+            target_url=target_url,
+            workload_url=workload_url,
+            object_url=object_url,
+            url=address_of,
         )
         self._environment.filters.update(
             human=human,
@@ -73,6 +83,9 @@ class Pages:
             zip_same=_zip_same,
             zone_options=_zone_options,
             workload_link=_workload_link,
+            plural_of=_plural_of,
+            as_yaml=_as_yaml,
+            breakable=_breakable,
         )
 
     def page(self, view: PageView, content: Content, **more: Any) -> str:
@@ -115,6 +128,18 @@ def target_url(kind: str, name: str) -> str:
 def workload_url(kind: str, namespace: str, name: str) -> str:
     """The address of a workload's page."""
     return "/console/workloads/" + "/".join(quote(part, safe="") for part in (kind, namespace or "-", name))
+
+
+def object_url(definition: Kind[Any], namespace: str, name: str) -> str:
+    """The address of an object: its own page, if its kind has one."""
+    if definition.kind in TARGETS:
+        return target_url(definition.kind, name)
+    if definition.kind == "Zone":
+        return f"/console/zones/{quote(name, safe='')}"
+    if definition.kind in PLACED_KINDS:
+        return workload_url(definition.kind, namespace, name)
+    parts = (definition.plural, namespace or "-", name)
+    return "/console/objects/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def address_of(path: str, **query: Any) -> str:
@@ -170,6 +195,21 @@ def _zip_same(values: Iterable[str]) -> list[tuple[str, str]]:
 def _zone_options(zones: Iterable[str]) -> list[tuple[str, str]]:
     """The options of a choice of zones."""
     return [(zone or "-", zone or "none") for zone in zones]
+
+
+def _plural_of(kind: str) -> str:
+    """The plural of a kind: `evictionpauses`."""
+    return kind_named(kind).plural
+
+
+def _breakable(text: str) -> Markup:
+    """A taint that wraps at its parts, not within them."""
+    return Markup(str(escape(text)).replace("/", "/<wbr>").replace(":", ":<wbr>"))  # noqa: S704 - the text is escaped
+
+
+def _as_yaml(value: Any) -> str:
+    """A part of an object as YAML."""
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
 
 
 def _workload_link(own: str, namespace: str) -> Markup:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from moorage.gateway.console.pages import fleet, targets, workloads
+from moorage.gateway.console.pages import fleet, objects, targets, workloads, zones
 from moorage.gateway.console.views import Action, ConsolePage
 
 PAGES: Final[tuple[ConsolePage, ...]] = (
     *fleet.PAGES,
     *targets.PAGES,
     *workloads.PAGES,
+    *zones.PAGES,
+    *objects.PAGES,
 )
 
 ACTIONS: Final[tuple[Action, ...]] = ()

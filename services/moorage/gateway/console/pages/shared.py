@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from moorage.core.apimachinery.unstructured import at
+from moorage.gateway.console.fleet_index import MANAGED_CLUSTER
 from moorage.gateway.console.views import PageView
 from moorage.kinds.event import last_seen
 from moorage.kinds.printing.columns import Object
@@ -48,6 +49,19 @@ def document_of(view: PageView, kind: str, namespace: str, name: str) -> dict[st
     if shown is None or not view.rights.may("get", kind, namespace, name):
         return None
     return shown.document
+
+
+def visible_ids(view: PageView, kind: str, namespace: str = "") -> list[ObjectId] | None:
+    """What names the objects of a kind that the user may list, in no order. None if that is none anywhere."""
+    ids = view.store.ids(kind, namespace)
+    if view.rights.may("list", kind) or (namespace and view.rights.may("list", kind, namespace)):
+        return ids
+    if kind == MANAGED_CLUSTER:
+        shown = [(one, view.store.get(one)) for one in ids]
+        seen = [one for one, found in shown if found and view.rights.sees_cluster(found.document["metadata"])]
+    else:
+        seen = [one for one in ids if one.namespace and view.rights.may("list", kind, one.namespace)]
+    return seen or None
 
 
 def objects_of(view: PageView, kind: str, ids: Iterable[ObjectId]) -> list[dict[str, Any]] | None:

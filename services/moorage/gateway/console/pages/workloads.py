@@ -49,7 +49,7 @@ async def placements(view: PageView) -> Content:
         waiting = fleet.visible_waiting(view)
         ids = None if waiting is None else [row.object_id for row in waiting]
     else:
-        ids = _visible_ids(view, PLACED)
+        ids = shared.visible_ids(view, PLACED)
     found = sorted(one for one in ids or () if sought in f"{one.namespace}/{one.name}".lower())
     if state and state != PlacementState.PENDING.value:
         found = [one for one in found if _state(view, one) == state]
@@ -69,14 +69,6 @@ def _state(view: PageView, object_id: ObjectId) -> str:
         return ""
     json = shown.unversioned
     return next((state for state in STATES if f'"state":"{state}"'.encode() in json), "")
-
-
-def _visible_ids(view: PageView, kind: str) -> list[ObjectId] | None:
-    """What names the objects of a kind that the user may list. None if that is none anywhere."""
-    ids = view.store.ids(kind)
-    if view.rights.may("list", kind):
-        return ids
-    return [one for one in ids if view.rights.may("list", kind, one.namespace)] or None
 
 
 def _decision(status: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,93 @@
+"""The brakes: zones with their rates and queues, and budgets and pauses that hold evictions."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from moorage.core.apimachinery.durations import rate_text
+from moorage.core.apimachinery.unstructured import at
+from moorage.core.disruption.zone_names import zone_of_object
+from moorage.gateway.console.pages import objects, shared
+from moorage.gateway.console.views import ConsolePage, Content, PageView
+from moorage.gateway.errors import StatusError
+from moorage.kinds.status.records import ObjectId
+from moorage.kinds.zone import state_text
+from moorage_schemas.refs import TargetRef
+
+ZONE: Final = "Zone"
+GUARDS: Final = ("EvictionPause", "EvictionBudget", "PodDisruptionBudget", "Budget")
+"""The kinds that say how fast work may leave, the strongest first."""
+
+_TITLES: Final = {
+    "EvictionPause": "Pauses",
+    "EvictionBudget": "Eviction budgets",
+    "PodDisruptionBudget": "Pod disruption budgets",
+    "Budget": "Counts",
+}
+
+
+async def zones(view: PageView) -> Content:
+    """`/console/zones`: every zone with its state, its rate, and the nodes that wait."""
+    found = shared.objects_of(view, ZONE, view.store.ids(ZONE))
+    rows = [_zone(one) for one in found or ()]
+    return Content(
+        "zones/list.html",
+        {"rows": "zones/rows.html"},
+        {"zones": shared.paged(view, rows), "denied": found is None},
+        (ZONE,),
+    )
+
+
+async def zone(view: PageView) -> Content:
+    """`/console/zones/{name}`: one zone, with its queue."""
+    name = view.param("name")
+    view.rights.check("get", ZONE, "", name)
+    shown = view.store.get(ObjectId(ZONE, "", name))
+    if shown is None:
+        raise StatusError(404, f'zones "{name}" not found')
+    return Content("zones/one.html", {"zone": "zones/zone.html"}, {"zone": _zone(shown.document)}, (ZONE,))
+
+
+def _zone(found: dict[str, Any]) -> dict[str, Any]:
+    status = found.get("status") or {}
+    rate = status.get("rate")
+    return {
+        "object": str(at(found, "metadata", "name")),
+        "name": zone_of_object(str(at(found, "metadata", "name"))),
+        "state": state_text(found),
+        "stopped": bool(status.get("stopped")),
+        "nodes": status.get("nodes") or 0,
+        "not_ready": status.get("notReady") or 0,
+        "rate": rate_text(rate) if rate is not None else "",
+        "tokens": status.get("tokens"),
+        "waiting": status.get("waiting") or 0,
+        "queue": [_queued(one) for one in status.get("queue") or ()],
+        "granted": [_queued(one) for one in status.get("granted") or ()],
+    }
+
+
+def _queued(one: dict[str, Any]) -> dict[str, Any]:
+    """A node that waits for its taint, or may have it."""
+    target = one.get("target")
+    if isinstance(target, str):
+        parsed = TargetRef.parse(target)
+        named = str(parsed.kind), parsed.name
+    else:
+        named = str(at(target, "kind") or ""), str(at(target, "name") or "")
+    return {"target": named, "since": str(one.get("since") or "")}
+
+
+async def budgets(view: PageView) -> Content:
+    """`/console/budgets`: what holds evictions, and what is counted."""
+    tables = []
+    for kind in GUARDS:
+        ids = shared.visible_ids(view, kind)
+        tables.append((_TITLES[kind], kind, None if ids is None else objects.table(view, kind, sorted(ids)[:500])))
+    return Content("budgets/list.html", {"rows": "budgets/rows.html"}, {"tables": tables}, GUARDS)
+
+
+PAGES: Final = (
+    ConsolePage("/console/zones", zones),
+    ConsolePage("/console/zones/{name}", zone),
+    ConsolePage("/console/budgets", budgets),
+)
