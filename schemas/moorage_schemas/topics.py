@@ -22,6 +22,7 @@ from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.shown import ObjectShown
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.timer import SetTimer, TimerFired
+from moorage_schemas.webhook_status import WebhookStatusChanged
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered
 
 PARTITIONS = 24
@@ -260,6 +261,9 @@ EVICTION_SLOTS = Topic(
     "eviction-slots", "workload|target|generation", "the fleet", EvictionSlot, Cleanup.COMPACT, writer="governor"
 )
 BUDGETS = Topic("budgets", "budget", "the fleet", BudgetCounted, Cleanup.COMPACT, writer="governor")
+WEBHOOK_STATUSES = Topic(
+    "webhook-statuses", "webhook", "the fleet", WebhookStatusChanged, Cleanup.COMPACT, writer="webhooks"
+)
 DEAD_LETTERS = Topic(
     "dead-letters",
     "original key",
@@ -319,6 +323,7 @@ TOPICS: tuple[Topic, ...] = (
     EVICTION_ANSWERS,
     EVICTION_SLOTS,
     BUDGETS,
+    WEBHOOK_STATUSES,
     DEAD_LETTERS,
     JOURNAL,
     OBJECTS,

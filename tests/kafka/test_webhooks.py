@@ -17,12 +17,13 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from tests.support.brokers import Broker
 from tests.support.receivers import HANG, SECRET, Received, receiving
+from tests.support.toys import read_all
 from tests.support.waiting import until
 from tests.support.worlds.world import lifted
 
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
-from moorage.webhooks import subscription
+from moorage.webhooks import status_writer, subscription
 from moorage.webhooks.deliveries import UNBOUND
 from moorage.webhooks.metrics import WAITING
 from moorage.webhooks.worker import WebhookWorker
@@ -32,7 +33,8 @@ from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, resource_key
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import BINDINGS, DEAD_LETTERS, RESOURCES, Topic, partition_of
+from moorage_schemas.topics import BINDINGS, DEAD_LETTERS, RESOURCES, WEBHOOK_STATUSES, Topic, partition_of
+from moorage_schemas.webhook_status import WebhookStatusChanged
 
 pytestmark = pytest.mark.kafka
 
@@ -48,6 +50,7 @@ class Fleet:
     async def declare(self, name: str, url: str, created: datetime | None = None, **fields: Any) -> None:
         """Write a Webhook."""
         self._version += 1
+        generation = fields.pop("generation", 1)
         given = {"url": url, "secretFile": "ops", "allowPrivate": True, "events": ["bindings"], "timeoutSeconds": 1}
         found = ResourceDeclared(
             object={
@@ -56,6 +59,7 @@ class Fleet:
                 "metadata": {
                     "name": name,
                     "uid": f"uid-{name}",
+                    "generation": generation,
                     "creationTimestamp": format_time(created or datetime(2026, 1, 1, tzinfo=UTC)),
                 },
                 "spec": given | fields,
@@ -63,6 +67,11 @@ class Fleet:
             version=self._version,
         )
         await self._write(RESOURCES, resource_key("Webhook", "", name), found.key, found)
+
+    async def remove(self, name: str) -> None:
+        """Delete a Webhook."""
+        key = resource_key("Webhook", "", name)
+        await self._write(RESOURCES, key, key, None)
 
     async def bind(self, name: str, revision: int = 1, target: str = "Node/n1") -> None:
         """Write a binding."""
@@ -253,6 +262,69 @@ async def test_what_is_not_taken_is_a_dead_letter_and_is_sent_again_when_asked_f
             await fleet.bind("last")
             await until(lambda: receiver.taken[-1].workload == "last")
             assert [one.workload for one in receiver.taken].count("bad") == 1
+
+
+async def status_of(fleet: Fleet, name: str) -> WebhookStatusChanged | None:
+    """The status that was written last."""
+    found = [
+        record
+        for record in await read_all(fleet.settings, WEBHOOK_STATUSES)
+        if record.key == f"Webhook//{name}".encode()
+    ]
+    value = found[-1].value if found else None
+    return None if value is None else WebhookStatusChanged.model_validate_json(value)
+
+
+async def test_a_receiver_that_is_gone_disables_the_webhook_until_its_spec_changes(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_writer, "EVERY", 0.1)
+    async with receiving() as receiver:
+        receiver.answer = lambda received: 410 if received.workload == "two" else 204
+
+        async def disabled() -> bool:
+            status = await status_of(fleet, "ops")
+            return status is not None and status.disabled_time is not None
+
+        async with working(fleet):
+            await fleet.declare("ops", receiver.url)
+            await fleet.bind("one")
+            await until(lambda: len(receiver.taken) == 1)
+            await fleet.bind("two")
+            await until(disabled)
+            receiver.answer = lambda _: 204
+            asked = len(receiver.requests)
+            await fleet.bind("three")
+
+            async def waits() -> bool:
+                status = await status_of(fleet, "ops")
+                return status is not None and status.backlog >= 2
+
+            await until(waits)
+        # A worker that starts later knows it, too.
+        async with working(fleet) as worker:
+            await until(lambda: worker.ready)
+            await fleet.declare("other", receiver.url)
+            await until(lambda: {one.workload for one in receiver.taken} == {"one", "two", "three"})
+            assert await disabled()
+            assert len(receiver.requests) == asked + 3
+            assert [event.value for event in await fleet.dead_letters()] == []
+
+            await fleet.declare("ops", receiver.url, generation=2)
+            await until(lambda: len(receiver.requests) == asked + 5)
+            assert {one.workload for one in receiver.taken[-2:]} == {"two", "three"}
+
+            async def delivers() -> bool:
+                status = await status_of(fleet, "ops")
+                return status is not None and status.generation == 2 and status.backlog == 0 and not await disabled()
+
+            await until(delivers)
+            await fleet.remove("ops")
+
+            async def forgotten() -> bool:
+                return await status_of(fleet, "ops") is None
+
+            await until(forgotten)
 
 
 async def test_a_worker_that_is_killed_loses_nothing_and_keeps_the_order(fleet: Fleet) -> None:

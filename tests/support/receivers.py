@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -57,10 +58,11 @@ class Receiver:
         self.requests: list[Received] = []
         self.taken: list[Received] = []
         self.port = 0
+        self.scheme = "http"
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/hook"
+        return f"{self.scheme}://127.0.0.1:{self.port}/hook"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -84,10 +86,11 @@ class Receiver:
 
 
 @asynccontextmanager
-async def receiving(port: int = 0) -> AsyncIterator[Receiver]:
+async def receiving(port: int = 0, tls: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
     """A receiver that listens. Leaving closes it, so that connections are refused."""
     receiver = Receiver()
-    server = await asyncio.start_server(receiver.serve, "127.0.0.1", port)
+    receiver.scheme = "http" if tls is None else "https"
+    server = await asyncio.start_server(receiver.serve, "127.0.0.1", port, ssl=tls)
     receiver.port = server.sockets[0].getsockname()[1]
     try:
         yield receiver

@@ -24,6 +24,7 @@ from moorage_schemas.topics import (
     RESOURCES,
     TIMERS,
     TOPICS,
+    WEBHOOK_STATUSES,
     WORKLOAD_CONDITIONS,
     Topic,
 )
@@ -31,7 +32,7 @@ from moorage_schemas.topics import (
 READ: tuple[Topic, ...] = tuple(topic for topic in TOPICS if topic.short in Records().tables)
 """The topics that the gateway reads whole: those of the tables."""
 
-_NAMED_BY_KEY = frozenset({RESOURCES.short, PLACEMENTS.short})
+_NAMED_BY_KEY = frozenset({RESOURCES.short, PLACEMENTS.short, WEBHOOK_STATUSES.short})
 """Topics whose record keys name objects."""
 
 

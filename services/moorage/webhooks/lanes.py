@@ -16,6 +16,7 @@ from typing import Final
 from moorage.runtime.clock import Clock
 from moorage.webhooks.deliveries import Delivery
 from moorage.webhooks.sender import Outcome
+from moorage.webhooks.status import ReceiverGoneError
 
 AT_ONCE: Final = 8
 """Attempts of one webhook that are made at the same time."""
@@ -60,7 +61,8 @@ class Lanes:
         """Deliveries that are not over."""
 
         self.failure: BaseException | None = None
-        """Why it does not deliver any more."""
+        """Why it does not deliver any more. A receiver that is gone for good is told nothing more
+        (`ReceiverGoneError`), and what waits for it is not over."""
 
     def add(self, delivery: Delivery) -> None:
         """Deliver an event after those of its workload that were added before."""
@@ -105,8 +107,10 @@ class Lanes:
                 outcome = await self._send(delivery)
             if outcome.delivered:
                 return
+            if outcome.gone:
+                raise ReceiverGoneError(outcome.message)
             is_late = self._clock.now() >= delivery.written + self._retry
-            if outcome.final or (is_late and attempt >= LEAST_ATTEMPTS):
+            if is_late and attempt >= LEAST_ATTEMPTS:
                 await self._give_up(delivery, outcome, attempt)
                 return
             pause = max(self._pause(attempt), outcome.retry_after)

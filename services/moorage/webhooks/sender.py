@@ -34,8 +34,8 @@ class Outcome:
     retry_after: float = 0.0
     """Seconds for which the receiver has asked to wait. 0 if it has not."""
 
-    final: bool = False
-    """Whether another attempt is of no use: the receiver is gone for good."""
+    gone: bool = False
+    """Whether the receiver is gone for good, and wants nothing more."""
 
 
 class Sender:
@@ -128,7 +128,7 @@ class Sender:
             delivered=False,
             message=f"the receiver answered {response.status_code}",
             retry_after=wait,
-            final=response.status_code == HTTPStatus.GONE,
+            gone=response.status_code == HTTPStatus.GONE,
         )
 
 

@@ -32,6 +32,7 @@ from moorage.webhooks.letters import NAME, letter_of, replayed
 from moorage.webhooks.metrics import ATTEMPTS, FAILING_SINCE, SECONDS, WAITING
 from moorage.webhooks.positions import Position
 from moorage.webhooks.sender import Outcome, Sender
+from moorage.webhooks.status import DeliveryProgress
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import EnvelopeError
 from moorage_schemas.resources.webhook import WebhookReplay, WebhookSpec
@@ -101,22 +102,26 @@ class Subscriber:
         subscription: the webhook.
         settings: the address of Kafka, and where secrets are.
         clock: the source of the time.
+        progress: is told what became of attempts.
     """
 
-    def __init__(self, subscription: Subscription, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, subscription: Subscription, settings: Settings, clock: Clock, progress: DeliveryProgress
+    ) -> None:
         self._of = subscription
+        self._progress = progress
         self._settings = settings
         self._clock = clock
         self._topics = {topic.name(settings.topic_prefix): topic for topic in subscription.topics}
         self._positions: dict[TopicPartition, Position] = {}
         self._committed: dict[TopicPartition, int] = {}
-        self._failing_since = 0.0
 
     async def run(self) -> None:
         """Read and send.
 
         Raises:
             KafkaError: Kafka does not answer. Nothing is lost: the next run begins where this one was.
+            ReceiverGoneError: the receiver is gone for good. Nothing is lost either.
         """
         spec = self._of.spec
         folder = self._settings.webhook_secrets_dir or str(environment.state_folder() / "webhook-secrets")
@@ -194,13 +199,13 @@ class Subscriber:
         SECONDS.labels(self._of.label).observe(time.monotonic() - began)
         ATTEMPTS.labels(self._of.label, "delivered" if outcome.delivered else "failed").inc()
         if outcome.delivered:
-            self._failing_since = 0.0
+            self._progress.succeeded(self._clock.now())
         else:
             # The first failure is told. While nothing succeeds, the others would fill the log.
-            tell = _log.debug if self._failing_since else _log.warning
-            self._failing_since = self._failing_since or self._clock.now().timestamp()
+            tell = _log.warning if self._progress.failed(self._clock.now(), outcome.message) else _log.debug
             tell("webhook.attempt_failed", webhook=self._of.label, id=delivery.id, why=outcome.message)
-        FAILING_SINCE.labels(self._of.label).set(self._failing_since)
+        since = self._progress.failing_since
+        FAILING_SINCE.labels(self._of.label).set(since.timestamp() if since is not None else 0.0)
         return outcome
 
     async def _give_up(self, producer: AIOKafkaProducer, delivery: Delivery, outcome: Outcome, attempts: int) -> None:

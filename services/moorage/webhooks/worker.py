@@ -1,8 +1,8 @@
 """The webhook worker: follows the `Webhook` objects, and runs a subscription for each.
 
 Consumes: the topics that the webhooks name, and dead-letters for replays; each webhook in a consumer group of its own.
-Keeps: nothing; what a webhook has got is in the offsets of its group.
-Emits: dead-letters.
+Keeps: nothing; what a webhook has got is in the offsets of its group, and how it fares in webhook-statuses.
+Emits: dead-letters, webhook-statuses.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Iterable
-from datetime import datetime, timedelta
 from typing import Any, Final
 
 import structlog
 from aiokafka.errors import KafkaError
-from pydantic import ValidationError
 
 from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.kafka.consumer_lag import Behind
@@ -23,65 +21,20 @@ from moorage.runtime.kafka.global_tables import GlobalReader
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.kafka.refusals import told
 from moorage.runtime.member import TaskMember
-from moorage.runtime.service import GlobalView, Input
 from moorage.runtime.settings import Settings
 from moorage.webhooks.letters import NAME
 from moorage.webhooks.metrics import forget
+from moorage.webhooks.status import DeliveryProgress, ReceiverGoneError
+from moorage.webhooks.status_writer import StatusWriter
 from moorage.webhooks.subscription import Subscriber, Subscription
-from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.resources.webhook import Webhook
-from moorage_schemas.times import parse_time
-from moorage_schemas.topics import RESOURCES, Topic
+from moorage.webhooks.view import Webhooks, generation_of
+from moorage_schemas.resource import resource_key
+from moorage_schemas.topics import RESOURCES, WEBHOOK_STATUSES
 
 _log = structlog.get_logger(__name__)
 
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.5, 30.0
 _ASKING: Final = 5.0  # seconds that Kafka may take to return the ends of partitions
-_OLDEST_REPLAY: Final = timedelta(days=6)
-"""Older requests are over. Kafka forgets after seven days what a group that is not there any more had read."""
-
-
-class Webhooks(GlobalView):
-    """The `Webhook` objects."""
-
-    def __init__(self) -> None:
-        self.declared: dict[str, ResourceDeclared] = {}
-
-    def wants(self, topic: Topic, key: str) -> bool:  # noqa: ARG002 - there is one topic
-        """See `GlobalView`."""
-        return key.startswith("Webhook/")
-
-    def apply(self, record: Input) -> None:
-        """See `GlobalView`."""
-        if isinstance(record.event, ResourceDeclared):
-            self.declared[record.key] = record.event
-        else:
-            self.declared.pop(record.key, None)
-
-    def subscriptions(self, now: datetime) -> set[Subscription]:
-        """Return what has to be sent. An object that cannot be read is logged and left out."""
-        found = set()
-        for key, declared in self.declared.items():
-            try:
-                webhook = Webhook.model_validate(declared.object, extra="ignore")
-                created = _created(declared)
-            except (ValidationError, ValueError) as error:
-                _log.error("webhook.invalid", webhook=key, why=str(error))
-                continue
-            # A new request for a replay does not interrupt what is sent.
-            spec = webhook.spec.model_copy(update={"replay": None})
-            found.add(Subscription(declared.name, declared.uid, created, spec))
-            replay = webhook.spec.replay
-            if replay is not None and replay.until >= now - _OLDEST_REPLAY:
-                found.add(Subscription(declared.name, declared.uid, created, spec, replay))
-        return found
-
-
-def _created(declared: ResourceDeclared) -> datetime:
-    created = parse_time(str(declared.object.get("metadata", {}).get("creationTimestamp", "")))
-    if not isinstance(created, datetime):
-        raise ValueError("metadata.creationTimestamp: must be a time")  # noqa: TRY004 - the text is wrong, not its type
-    return created
 
 
 class WebhookWorker(TaskMember):
@@ -99,11 +52,15 @@ class WebhookWorker(TaskMember):
         self._view = Webhooks()
         self._changed = asyncio.Event()
         self._running: dict[Subscription, asyncio.Task[None]] = {}
+        self._progress: dict[str, DeliveryProgress] = {}
+        """What became of this worker's attempts, by the uid of the webhook."""
+
+        self._writer = StatusWriter(self._settings, self._clock, self._view, self._progress)
         client_id = f"moorage-{NAME}-{uuid.uuid4().hex[:12]}"
         self._offsets = Offsets(settings, name=client_id)
         self._reader = GlobalReader(
             service=NAME,
-            topics=(RESOURCES,),
+            topics=(RESOURCES, WEBHOOK_STATUSES),
             view=self._view,
             settings=settings,
             partitions=settings.partitions,
@@ -160,6 +117,7 @@ class WebhookWorker(TaskMember):
             await self._start_offsets()
             self._reader.start()
             await _either(self._reader.caught_up, failure)
+            self._writer.start(self._offsets)
             while not failure.done():
                 self._changed.clear()
                 await self._reconcile()
@@ -168,6 +126,7 @@ class WebhookWorker(TaskMember):
         finally:
             await _cancel(self._running.values())
             self._running.clear()
+            await self._writer.stop()
             await asyncio.gather(self._reader.stop(), self._offsets.stop(), return_exceptions=True)
 
     async def _start_offsets(self) -> None:
@@ -183,29 +142,43 @@ class WebhookWorker(TaskMember):
     async def _reconcile(self) -> None:
         """Run what is declared, and nothing else."""
         wanted = self._view.subscriptions(self._clock.now())
+        for subscription in [one for one, task in self._running.items() if task.done()]:
+            del self._running[subscription]  # its receiver was gone
         gone = [subscription for subscription in self._running if subscription not in wanted]
         await _cancel([self._running.pop(subscription) for subscription in gone])
         for label in {one.label for one in gone} - {one.label for one in wanted}:
             forget(label)
         for subscription in wanted - self._running.keys():
+            generation = generation_of(self._view.declared[_key_of(subscription)])
             self._running[subscription] = asyncio.create_task(
-                self._subscribe(subscription), name=f"webhook-{subscription.name}"
+                self._subscribe(subscription, generation), name=f"webhook-{subscription.name}"
             )
 
-    async def _subscribe(self, subscription: Subscription) -> None:
+    async def _subscribe(self, subscription: Subscription, generation: int) -> None:
         """Keep a subscription running. What fails for one does not stop the others."""
         backoff = _BACKOFF_FIRST
         loop = asyncio.get_running_loop()
+        progress = self._progress.setdefault(subscription.uid, DeliveryProgress())
+        if subscription.replay is None:
+            await self._writer.look_for_gap(subscription)
         while True:
             began = loop.time()
             try:
-                await Subscriber(subscription, self._settings, self._clock).run()
+                await Subscriber(subscription, self._settings, self._clock, progress).run()
+            except ReceiverGoneError:
+                _log.error("webhook.disabled", webhook=subscription.name, why="the receiver answered 410 Gone")
+                await self._writer.disable(_key_of(subscription), subscription.uid, generation)
+                return
             except (KafkaError, OSError) as error:
                 _log.warning("webhook.interrupted", webhook=subscription.name, error=told(error, self._settings))
             except Exception:  # noqa: BLE001 - the others go on, and the traceback is logged
                 _log.exception("webhook.failed", webhook=subscription.name)
             backoff = _BACKOFF_FIRST if loop.time() - began > _BACKOFF_MAX else min(backoff * 2, _BACKOFF_MAX)
             await asyncio.sleep(backoff)
+
+
+def _key_of(subscription: Subscription) -> str:
+    return resource_key("Webhook", "", subscription.name)
 
 
 async def _either(event: asyncio.Event, failure: asyncio.Future[None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -26,7 +27,8 @@ from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
 from moorage_schemas.resources.workload_kinds import PROPAGATED, WORKLOAD_KINDS
 from moorage_schemas.taint import HeldTaint, TargetTainted
-from moorage_schemas.topics import BUDGETS, CONDITIONS, EVICTIONS, FLEET, PLACEMENTS, TAINTS, ZONES
+from moorage_schemas.topics import BUDGETS, CONDITIONS, EVICTIONS, FLEET, PLACEMENTS, TAINTS, WEBHOOK_STATUSES, ZONES
+from moorage_schemas.webhook_status import WebhookStatusChanged
 from moorage_schemas.zone import ZoneChanged, ZoneState, ZoneWaiting
 
 NODES = "/api/v1/nodes"
@@ -707,6 +709,38 @@ async def test_eviction_budgets_and_rates_show_what_is_counted_of_them() -> None
     }
     names = [item["metadata"]["name"] for item in (await gateway.ok("GET", f"{VIEWS}/budgets"))["items"]]
     assert names == ["evictionbudget.slow", "resource-eviction-rate"]
+
+
+async def test_webhooks_show_how_they_fare() -> None:
+    gateway = Fixture()
+    path, key = "/apis/moorage.io/v1alpha1/webhooks", "Webhook//ops"
+    made = await gateway.ok("POST", path, named("ops", spec={"url": "https://example.com", "secretFile": "ops"}))
+    uid = made["metadata"]["uid"]
+
+    async def shown(**parts: Any) -> tuple[dict[str, Any], dict[str, tuple[str, str]]]:
+        status = WebhookStatusChanged.model_validate({"uid": uid, "generation": 1, "writtenTime": NOW} | parts)
+        gateway.log.append(WEBHOOK_STATUSES, key, FLEET, status)
+        found = (await gateway.ok("GET", f"{path}/ops")).get("status", {})
+        return found, {one["type"]: (one["status"], one["reason"]) for one in found.get("conditions", ())}
+
+    assert (await shown())[1] == {"Delivering": ("Unknown", "NothingSent"), "Disabled": ("False", "ReceiverThere")}
+    found, conditions = await shown(
+        lastSuccessTime=NOW,
+        lastFailureTime=NOW + timedelta(seconds=1),
+        failingSince=NOW + timedelta(seconds=1),
+        failure="the receiver answered 500",
+        backlog=7,
+    )
+    assert conditions["Delivering"] == ("False", "AttemptsFail")
+    assert found["conditions"][0]["message"] == "the receiver answered 500"
+    assert found["conditions"][0]["lastTransitionTime"] == "2026-01-01T12:00:01Z"
+    assert (found["backlog"], found["lastSuccessTime"]) == (7, "2026-01-01T12:00:00Z")
+    assert (found["lastFailureTime"], found["observedGeneration"]) == ("2026-01-01T12:00:01Z", 1)
+    assert (await shown(deliveringSince=NOW, lastSuccessTime=NOW))[1]["Delivering"] == ("True", "Taken")
+    _, conditions = await shown(disabledTime=NOW)
+    assert conditions == {"Delivering": ("False", "Disabled"), "Disabled": ("True", "ReceiverGone")}
+    assert (await shown(missedSince=NOW))[1]["DeletionsMissed"] == ("True", "StoodStill")
+    assert await shown(uid="of an earlier one") == ({}, {})
 
 
 async def test_a_held_eviction_says_what_holds_it() -> None:

@@ -38,10 +38,12 @@ from moorage_schemas.topics import (
     RESOURCES,
     TAINTS,
     TIMERS,
+    WEBHOOK_STATUSES,
     WORKLOAD_CONDITIONS,
     ZONES,
     Topic,
 )
+from moorage_schemas.webhook_status import WebhookStatusChanged
 from moorage_schemas.zone import ZoneChanged, ZoneState
 
 Record = tuple[Topic, str, Model | None]
@@ -71,11 +73,12 @@ class Fleet:
             EVICTIONS: self._eviction,
             WORKLOAD_CONDITIONS: self._report,
             BUDGETS: self._budget,
+            WEBHOOK_STATUSES: self._webhook,
             TIMERS: self._timer,
             ZONES: self._zone,
         }
         assert set(makers) == set(READ)
-        weights = (6, 2, 3, 4, 2, 2, 3, 1, 1, 1)
+        weights = (6, 2, 3, 4, 2, 2, 3, 1, 1, 1, 1)
         for topic in self._random.choices(tuple(makers), weights, k=count):
             self._count += 1
             key, event = makers[topic]()
@@ -249,6 +252,10 @@ class Fleet:
         budget = self._random.choice((*GUARDS[2:], "resource-eviction-rate"))
         allowed = self._random.randint(0, 3)
         return budget, BudgetCounted(budget=budget, generation=self._count, allowed=allowed, counted_time=NOW)
+
+    def _webhook(self) -> tuple[str, Model]:
+        status = WebhookStatusChanged(uid="u1", generation=1, backlog=self._count, written_time=NOW)
+        return "Webhook//ops", status
 
     def _timer(self) -> tuple[str, Model]:
         target = self._target()

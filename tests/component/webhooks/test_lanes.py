@@ -13,6 +13,7 @@ from aiokafka import TopicPartition
 from moorage.webhooks.deliveries import Delivery
 from moorage.webhooks.lanes import AT_ONCE, Lanes
 from moorage.webhooks.sender import Outcome
+from moorage.webhooks.status import ReceiverGoneError
 from moorage_schemas.topics import BINDINGS
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -117,11 +118,13 @@ async def test_an_event_that_is_old_already_gets_three_attempts() -> None:
         assert run.dead == [("a1", FAILED.message, 3)]
 
 
-async def test_a_receiver_that_is_gone_is_not_asked_again() -> None:
-    async with running(lambda *_: Outcome(delivered=False, message="410", final=True)) as run:
-        run.add("a1")
+async def test_a_receiver_that_is_gone_is_not_asked_again_and_nothing_is_given_up() -> None:
+    async with running(lambda *_: Outcome(delivered=False, message="410", gone=True)) as run:
+        run.add("a1", "a2", age=86400)
         await run.clock.run()
-        assert run.dead == [("a1", "410", 1)]
+        assert isinstance(run.lanes.failure, ReceiverGoneError)
+        assert len(run.attempts) == 1
+        assert (run.dead, run.over) == ([], [])
 
 
 async def test_a_receiver_that_asks_to_wait_is_waited_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
+from tests.support.certificates import Authority
 from tests.support.receivers import HANG, SECRET, Receiver, receiving
 
 from moorage.runtime.clock import WallClock
@@ -29,9 +31,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def sender(folder: Path, url: str, **fields: Any) -> AsyncIterator[Sender]:
+async def sender(folder: Path, url: str, *, ca_file: str = "", **fields: Any) -> AsyncIterator[Sender]:
     given = {"url": url, "secretFile": "ops", "allowPrivate": True} | fields
-    made = Sender(WebhookSpec.model_validate(given), str(folder), WallClock())
+    made = Sender(WebhookSpec.model_validate(given), str(folder), WallClock(), ca_file=ca_file)
     try:
         yield made
     finally:
@@ -71,6 +73,27 @@ async def test_a_name_is_sent_and_its_checked_address_connected_to(folder: Path)
         assert asked == ["hooks.example.com"]
 
 
+async def test_a_certificate_has_to_be_of_an_authority_that_is_known(folder: Path) -> None:
+    own, other = Authority(folder / "own"), Authority(folder / "other")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*own.sign("receiver"))
+    async with receiving(tls=context) as receiver:
+        assert receiver.url.startswith("https://")
+        async with sender(folder, receiver.url, ca_file=str(own.certificate)) as made:
+            assert await made.send(EVENT) == Outcome(delivered=True)
+        # The system's authorities do not know it either.
+        for ca_file in (str(other.certificate), ""):
+            async with sender(folder, receiver.url, ca_file=ca_file) as made:
+                outcome = await made.send(EVENT)
+                assert not outcome.delivered
+                assert "CERTIFICATE_VERIFY_FAILED" in outcome.message
+        # A certificate of a known authority for another name does not count either.
+        url = f"https://localhost:{receiver.port}/hook"
+        async with sender(folder, url, ca_file=str(own.certificate)) as made:
+            assert "CERTIFICATE_VERIFY_FAILED" in (await made.send(EVENT)).message
+        assert len(receiver.requests) == 1
+
+
 async def test_both_secrets_sign_while_one_is_replaced(folder: Path) -> None:
     other = "whsec_" + "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE="
     async with receiving() as receiver, sender(folder, receiver.url) as made:
@@ -80,12 +103,12 @@ async def test_both_secrets_sign_while_one_is_replaced(folder: Path) -> None:
         assert [(one.is_signed(), one.is_signed(other)) for one in receiver.taken] == [(True, False), (True, True)]
 
 
-@pytest.mark.parametrize(("status", "final"), [(500, False), (404, False), (302, False), (410, True)])
-async def test_other_answers_are_failures(folder: Path, status: int, *, final: bool) -> None:
+@pytest.mark.parametrize(("status", "gone"), [(500, False), (404, False), (302, False), (410, True)])
+async def test_other_answers_are_failures(folder: Path, status: int, *, gone: bool) -> None:
     async with receiving() as elsewhere, receiving() as receiver:
         receiver.answer = lambda _: (status, {"location": elsewhere.url})
         outcome = await attempt(folder, receiver)
-        assert outcome == Outcome(delivered=False, message=f"the receiver answered {status}", final=final)
+        assert outcome == Outcome(delivered=False, message=f"the receiver answered {status}", gone=gone)
         assert elsewhere.requests == [], "a redirect is not followed"
 
 

@@ -14,7 +14,16 @@ from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
 from moorage.simulation.explain import grounds
 from moorage.webhooks import deliveries
-from moorage_schemas.topics import CONDITION_REPORTS, DEAD_LETTERS, JOURNAL, OBJECTS, RESOURCES, TOPICS, Topic
+from moorage_schemas.topics import (
+    CONDITION_REPORTS,
+    DEAD_LETTERS,
+    JOURNAL,
+    OBJECTS,
+    RESOURCES,
+    TOPICS,
+    WEBHOOK_STATUSES,
+    Topic,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +85,8 @@ def _webhooks() -> Participant:
         name=services.WEBHOOKS,
         summary="Sends events to receivers outside, over HTTP, and writes those that are not taken to dead-letters.",
         consumes=_in_order({*deliveries.TOPICS.values(), DEAD_LETTERS}),
-        reads=(RESOURCES,),
-        sends=(DEAD_LETTERS,),
+        reads=(RESOURCES, WEBHOOK_STATUSES),
+        sends=(WEBHOOK_STATUSES, DEAD_LETTERS),
         writes_in_transactions=False,
         groups=(f"{services.WEBHOOKS}.*",),
     )

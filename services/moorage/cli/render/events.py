@@ -24,6 +24,7 @@ STYLES = {
     "eviction-answers": "bright_red",
     "eviction-slots": "bright_red",
     "budgets": "bright_red",
+    "webhook-statuses": "magenta",
     "dead-letters": "magenta",
 }
 """A colour for each topic."""

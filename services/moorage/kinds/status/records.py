@@ -29,9 +29,11 @@ from moorage_schemas.topics import (
     RESOURCES,
     TAINTS,
     TIMERS,
+    WEBHOOK_STATUSES,
     WORKLOAD_CONDITIONS,
     ZONES,
 )
+from moorage_schemas.webhook_status import WebhookStatusChanged
 from moorage_schemas.zone import ZoneChanged
 
 Document = dict[str, Any]
@@ -358,6 +360,7 @@ class Records:
 
         self.zones = Table(ZoneChanged)
         self.budgets = Table(BudgetCounted)
+        self.webhooks = Table(WebhookStatusChanged)
         self.tables: Mapping[str, Table[Any] | GroupedTable[Any]] = {
             RESOURCES.short: self.resources,
             TAINTS.short: self.taints,
@@ -369,6 +372,7 @@ class Records:
             WORKLOAD_CONDITIONS.short: self.workload_conditions,
             ZONES.short: self.zones,
             BUDGETS.short: self.budgets,
+            WEBHOOK_STATUSES.short: self.webhooks,
         }
         """The tables by the short names of their topics."""
 
