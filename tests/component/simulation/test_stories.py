@@ -11,10 +11,10 @@ from tests.support.worlds.world import node
 from moorage.simulation.copy.gateway import Edge
 from moorage.simulation.copy.run import Change
 from moorage.simulation.copy.stack import MemoryStack
-from moorage_schemas.condition import ConditionReported, ConditionStatus
+from moorage_schemas.condition import EVICTED, HEALTHY, ConditionReported, ConditionStatus
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, EVICTIONS
+from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, CONDITIONS, EVICTIONS
 
 
 def fleet(**settings: Any) -> ProbedFleet:
@@ -64,6 +64,26 @@ def test_a_taint_with_toleration_seconds_comes_true() -> None:
     made.pass_time(600)
     assert requested(made, start) == {(one["workload"], one["target"]): one["at"] for one in said["leaving"]}
     assert made.pods()[moved["workload"]] == moved["to"]["targets"][0].removeprefix("Node/")
+
+
+def test_deployers_acknowledge_in_a_copy_what_they_did_not_refuse() -> None:
+    made = fleet()
+    bindings = list(made.flow.table(BINDINGS).values())
+    for bound in bindings:
+        made.report(bound.target.key, HEALTHY, "True", source="deployer", binding=bound)
+    made.pass_time(1)
+    said, _ = ask(made.copy(), made.settings, tainted("a1", "bad"))
+    (leaves,) = said["leaving"]
+    assert (leaves["target"], leaves["state"]) == ("Node/a1", "Completed")
+    # In the fleet itself, one of them is refused. Nothing else is assumed of it in a copy.
+    made.taint("a1", "bad")
+    made.pass_time(400)
+    (bound,) = [one for one in bindings if one.target.key == "Node/a1"]
+    made.report("Node/a1", EVICTED, "False", source="deployer", binding=bound, reason="Refused")
+    made.pass_time(1)
+    said, found = ask(made.copy(), made.settings, nothing)
+    assert found.without.records == {}
+    assert said["quiet"] is True
 
 
 def test_an_outage_of_a_zone_comes_true() -> None:

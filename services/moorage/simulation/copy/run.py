@@ -11,6 +11,7 @@ from moorage.runtime.configuration import configured, spec_of
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.alive import FOR_EVER, StillEviction, StillTimer, lives_on
+from moorage.simulation.copy.deployers import Deployers
 from moorage.simulation.copy.gateway import Edge
 from moorage.simulation.copy.memory import Record
 from moorage.simulation.copy.pod_gc import Sweep
@@ -59,7 +60,7 @@ def restored(snapshot: Snapshot, settings: Settings) -> MemoryStack:
     """
     settings = settings.model_copy(update={"partitions": snapshot.partitions})
     stack = MemoryStack(
-        [*services(settings, snapshot.taken), Sweep()],
+        [*services(settings, snapshot.taken), Sweep(), Deployers()],
         partitions=snapshot.partitions,
         start=snapshot.taken,
         report_max_bytes=settings.report_max_bytes,

@@ -55,7 +55,7 @@ class _Task:
             if event.held_by:
                 self.holds.append({"by": list(event.held_by), "from": format_time(when), "until": None})
         elif event.state is EvictionState.REQUESTED:
-            self.requested = when
+            self.requested = self.requested or when  # its deployer may report more than once
         elif event.state is EvictionState.COMPLETED:
             self.ended = when
         else:
