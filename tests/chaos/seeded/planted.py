@@ -11,7 +11,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.chaos.seeded.bugs import BUGS
 from tests.chaos.seeded.pool import each
@@ -48,7 +48,7 @@ def find(name: str, seeds: Iterable[int]) -> Found:
     with BUGS[name].planted():
         for seed in seeds:
             tried += 1
-            outcome = run(draw(seed))
+            outcome = run(replace(draw(seed), acknowledging=BUGS[name].acknowledging))
             if outcome.broken:
                 return Found(name, seed, tried, outcome.broken[0], time.process_time() - began)
     return Found(name, None, tried, "", time.process_time() - began)

@@ -4,6 +4,7 @@ python -m tests.chaos.seeded.seeds --count 2000              the seeds 0 … 199
 python -m tests.chaos.seeded.seeds --first 7 --count 1 -v    one seed, with what happened
 python -m tests.chaos.seeded.seeds --minutes 60 --long       as many as an hour allows, and larger ones
 python -m tests.chaos.seeded.seeds --count 100 --replay      decided on again, too, and compared byte for byte
+python -m tests.chaos.seeded.seeds --count 100 --acknowledging    with a deployer that acknowledges evictions
 python -m tests.chaos.seeded.seeds --first 7 --shrink        the smallest story that fails in the same way
 """
 
@@ -15,7 +16,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -40,6 +41,8 @@ class Outcome:
 
     records: int
     evicted: int
+    acknowledged: int
+    """Evictions that a deployer has acknowledged."""
 
     @property
     def kind(self) -> str:
@@ -56,7 +59,7 @@ def run(plot: Plot, *, replay: bool = False) -> Outcome:
     """
     began = time.process_time()
     play = Play(plot)
-    records, evicted = 0, 0
+    records, evicted, acknowledged = 0, 0, 0
     try:
         world = play.world()
         history = world.play(play)
@@ -64,13 +67,14 @@ def run(plot: Plot, *, replay: bool = False) -> Outcome:
         if replay:
             broken += problems(replayed(world.cluster), cleaned=plot.cleaned)
         records = len(history.entries)
-        evicted = sum(b'"state":"Requested"' in (one.value or b"") for one in history.entries)
+        requests = [one.value for one in history.entries if one.value and b'"state":"Requested"' in one.value]
+        acknowledged = sum(b'"acknowledged":{' in value for value in requests)
+        evicted = sum(b'"acknowledged":{' not in value and b'"escalated":{' not in value for value in requests)
     except Exception as error:  # noqa: BLE001 - whatever a run ends with is a finding
         last = traceback.extract_tb(error.__traceback__)[-1]
         broken = [f"{type(error).__name__}: {last.name}:{last.lineno}: {error}"]
-    return Outcome(
-        plot.seed, tuple(broken), tuple(play.told), time.process_time() - began, records=records, evicted=evicted
-    )
+    seconds = time.process_time() - began
+    return Outcome(plot.seed, tuple(broken), tuple(play.told), seconds, records, evicted, acknowledged)
 
 
 def twice(plot: Plot) -> bool:
@@ -103,6 +107,7 @@ def many(
     *,
     long: bool = False,
     replay: bool = False,
+    acknowledging: bool = False,
     processes: int | None = None,
 ) -> Iterator[Outcome]:
     """Run seeds on every core; the outcomes come as they are there.
@@ -111,9 +116,12 @@ def many(
         seeds: which.
         long: whether each is a large one.
         replay: whether everything is decided on again, too.
+        acknowledging: whether a deployer acknowledges evictions.
         processes: how many at a time.
     """
-    return each(job, ((seed, long, replay) for seed in seeds), processes=processes)
+    return each(
+        acknowledging_job if acknowledging else job, ((seed, long, replay) for seed in seeds), processes=processes
+    )
 
 
 def keep(outcome: Outcome, folder: Path, *, long: bool = False) -> Path:
@@ -144,6 +152,12 @@ def job(given: tuple[int, bool, bool]) -> Outcome:
     return run(draw(seed, long=long), replay=replay)
 
 
+def acknowledging_job(given: tuple[int, bool, bool]) -> Outcome:
+    """The same, with a deployer that acknowledges evictions."""
+    seed, long, replay = given
+    return run(replace(draw(seed, long=long), acknowledging=True), replay=replay)
+
+
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -153,6 +167,7 @@ def main() -> int:
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--shrink", action="store_true")
     parser.add_argument("--replay", action="store_true", help="decide on everything again, and compare")
+    parser.add_argument("--acknowledging", action="store_true", help="with a deployer that acknowledges evictions")
     parser.add_argument("--processes", type=int, default=None)
     parser.add_argument("--out", type=Path, default=None, help="a folder for what failed")
     parser.add_argument("-v", "--verbose", action="store_true")
@@ -164,7 +179,8 @@ def main() -> int:
         seeds = range(given.first, given.first + (given.count or 1))
     began, number, seconds, failed = time.monotonic(), 0, 0.0, 0
     evicted = 0
-    for outcome in many(seeds, long=given.long, replay=given.replay, processes=given.processes):
+    kinds = {"long": given.long, "replay": given.replay, "acknowledging": given.acknowledging}
+    for outcome in many(seeds, **kinds, processes=given.processes):
         number += 1
         seconds += outcome.seconds
         evicted += outcome.evicted

@@ -93,6 +93,9 @@ class Plot:
     theme: str = ""
     """The name of its theme; empty for the ordinary mixture."""
 
+    acknowledging: bool = False
+    """Whether a deployer runs all that is bound and acknowledges evictions. No seed draws this."""
+
     steps: tuple[Step, ...] = field(default=())
 
     def without(self, chosen: frozenset[int]) -> Plot:
@@ -341,8 +344,9 @@ class Play:
         if plot.cleaned or plot.expiring:
             world.cluster.clean_every(1.5)
         rng = Random(f"{plot.seed}/fleet")  # noqa: S311 - drawn to be repeated
+        world.acknowledging_deployer(seed=f"{plot.seed}/deployer", after=0.2, idle=not plot.acknowledging)
         if "Cluster" in plot.kinds:
-            world.deployer(after=rng.choice([0.2, 2.0]))
+            world.deployer(after=rng.choice([0.2, 2.0]), idle=plot.acknowledging)
             for number in range(3):
                 people.declare("Cluster", f"c{number}")
                 people.report("Cluster", f"c{number}", status="True")

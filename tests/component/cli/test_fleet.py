@@ -444,7 +444,7 @@ def test_get_of_budgets(gateway: FakeGateway, run: Run) -> None:
         },
     )
     assert shown(run, "evictions")[1] == [
-        *("e", "pod/w", "node/n1", "Held", "due", "PodDisruptionBudget/default/p"),
+        *("e", "pod/w", "node/n1", "Held", "due", "PodDisruptionBudget/default/p", "<none>"),
         "<unknown>",
     ]
     evicted = gateway.objects[f"{OWN}/namespaces/default/evictions/e"]

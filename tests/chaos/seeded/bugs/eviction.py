@@ -17,10 +17,10 @@ from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.service import Freshness, Needs
 from moorage.workers.eviction.guards import GuardView
 from moorage.workers.eviction.service import Eviction
-from moorage.workers.eviction.state import EvictionPartition, OpenRequest
+from moorage.workers.eviction.state import EvictionPartition, EvictionReport, OpenRequest
 from moorage.workers.eviction.target_view import TargetView
 from moorage_schemas.eviction import EvictionState
-from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, TIMERS
+from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, TIMERS, WORKLOAD_CONDITIONS
 
 looking: Any = import_module("moorage.workers.eviction.target_view")
 budgets: Any = import_module("moorage.workers.governor.budgets")
@@ -321,3 +321,23 @@ def _() -> list[Change]:
         return bool(known.generation == 0 or event.generation > known.generation + 1)
 
     return [(state, "newer_taints", newer), (module, "newer_taints", newer)]
+
+
+@bug("acknowledged-for-another", "An acknowledgement counts for any binding of the workload.", acknowledging=True)
+def _() -> list[Change]:
+    return [(EvictionReport, "is_about", lambda _self, _task: True)]
+
+
+@bug("acknowledged-and-forgotten", "Eviction, back again, does not know what was acknowledged.", acknowledging=True)
+def _() -> list[Change]:
+    def reported(self: Any, state: Any, record: Any, now: Any) -> Any:
+        return [] if record.topic is WORKLOAD_CONDITIONS and not state.begun else _REPORTED(self, state, record, now)
+
+    def apply(self: Any, state: Any, topic: Any, key: str, row: Any) -> bool:
+        return topic is WORKLOAD_CONDITIONS or _APPLY_ROW(self, state, topic, key, row)
+
+    return [(Eviction, "_reported", reported), (Eviction, "apply_row", apply)]
+
+
+_REPORTED = Eviction._reported
+_APPLY_ROW = Eviction.apply_row

@@ -8,7 +8,7 @@ from typing import Any
 from tests.chaos.seeded.bugs.registry import Change, bug
 
 from moorage.core.scheduling.nodes.filters.taint_toleration import TaintToleration
-from moorage.workers.placement.engine.evictions import EvictionTable
+from moorage.workers.placement.engine.evictions import EvictionTable, Requested
 from moorage.workers.placement.engine.outbox import Outbox
 from moorage.workers.placement.pods.view import PodView
 from moorage.workers.placement.service import PlacementService
@@ -81,3 +81,8 @@ def _() -> list[Change]:
         return (known or 0) + 1
 
     return [(EvictionTable, "next_generation", restarts), (PodView, "requested", requested)]
+
+
+@bug("waits-for-nobody", "The binding of evicted work does not wait for its deployer.", acknowledging=True)
+def _() -> list[Change]:
+    return [(Requested, "waits", False)]

@@ -23,6 +23,9 @@ class Bug:
     themes: tuple[str, ...] = ()
     """The themes of the stories that are the likeliest to find it; none where any will do."""
 
+    acknowledging: bool = False
+    """Whether it shows only with a deployer that acknowledges evictions."""
+
     @contextmanager
     def planted(self) -> Iterator[None]:
         """Put it into the code of this process for a while."""
@@ -41,11 +44,13 @@ BUGS: Final[dict[str, Bug]] = {}
 """All of them, by name."""
 
 
-def bug(name: str, what: str, *themes: str) -> Callable[[Callable[[], list[Change]]], Callable[[], list[Change]]]:
+def bug(
+    name: str, what: str, *themes: str, acknowledging: bool = False
+) -> Callable[[Callable[[], list[Change]]], Callable[[], list[Change]]]:
     """Register a bug; the function gives the changes."""
 
     def register(changes: Callable[[], list[Change]]) -> Callable[[], list[Change]]:
-        BUGS[name] = Bug(name, what, changes, themes)
+        BUGS[name] = Bug(name, what, changes, themes, acknowledging)
         return changes
 
     return register

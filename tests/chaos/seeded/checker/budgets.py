@@ -10,7 +10,7 @@ from typing import Final
 
 from tests.chaos.seeded.checker.guards import Subject, guard_name, in_force, in_scope, share, subject_of
 from tests.chaos.seeded.checker.matching import selects
-from tests.chaos.seeded.checker.parsed_history import EPSILON, Json, Run, Seen, name_of, when
+from tests.chaos.seeded.checker.parsed_history import EPSILON, Json, Run, Seen, is_request, name_of, when
 from tests.chaos.seeded.checker.violations import Violation
 
 
@@ -40,9 +40,7 @@ def grants(run: Run) -> list[Grant]:
     asked anew, before it was Requested has let nobody go.
     """
     went = {
-        (seen.key, seen.data.get("asked")): seen.entry.committed
-        for seen in run.of("evictions")
-        if seen.data.get("state") == "Requested"
+        (seen.key, seen.data.get("asked")): seen.entry.committed for seen in run.of("evictions") if is_request(seen)
     }
     found: list[Grant] = []
     for answer in run.of("eviction-answers"):
@@ -289,7 +287,7 @@ def cluster_rate_is_kept(run: Run) -> Iterator[Violation]:
         return
     spare = rate * (_on_its_way(run) + 2 * run.skew + EPSILON)
     least = math.inf
-    asked = (one for one in run.of("evictions") if one.data.get("state") == "Requested" and one.data.get("asked"))
+    asked = (one for one in run.of("evictions") if is_request(one) and one.data.get("asked"))
     for number, seen in enumerate(one for one in asked if "|Cluster/" in one.key):
         # So many more than the rate gives by then; how much that has grown since any earlier one is what counts.
         ahead = number - rate * seen.entry.committed

@@ -7,14 +7,14 @@ from typing import Final
 
 from tests.chaos.seeded.checker.desired_taints import kind_of, possible
 from tests.chaos.seeded.checker.matching import leaves_at, must_leave
-from tests.chaos.seeded.checker.parsed_history import EPSILON, Json, Run, Seen, when
+from tests.chaos.seeded.checker.parsed_history import EPSILON, Json, Run, Seen, is_request, when
 from tests.chaos.seeded.checker.violations import Violation
 
 
 def requested(run: Run) -> Iterator[tuple[Seen, str, str, int]]:
     """Each decision that work must go now, with the workload, the target and the generation of the binding."""
     for seen in run.of("evictions"):
-        if seen.data.get("state") == "Requested":
+        if is_request(seen):
             workload, target, generation = seen.key.split("|")
             yield seen, workload, target, int(generation)
 
@@ -156,7 +156,7 @@ def owners_know_what_was_there(run: Run) -> Iterator[Violation]:
         positions, started = seen.positions(), seen.entry.started
         if positions is None or started is None:
             continue
-        if seen.source == "moorage/eviction" and seen.data.get("state") != "Requested":
+        if seen.source == "moorage/eviction" and not is_request(seen):
             continue
         for topic in _TABLES[seen.source]:
             must = run.latest(topic, seen.entry.partition, started, seen)
@@ -168,7 +168,7 @@ _TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "moorage/governor": ("zone-members", "eviction-asks"),
     "moorage/timer": ("timers",),
     "moorage/placement": ("resources",),
-    "moorage/eviction": ("taints", "bindings"),
+    "moorage/eviction": ("taints", "bindings", "workload-conditions"),
 }
 
 

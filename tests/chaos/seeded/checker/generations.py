@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tests.chaos.seeded.checker.parsed_history import EPSILON, Run, Seen, retentions, when
+from tests.chaos.seeded.checker.parsed_history import EPSILON, Run, Seen, is_request, retentions, when
 from tests.chaos.seeded.checker.violations import Violation
 
 _BEGIN: Final = "nothing"
@@ -31,7 +31,8 @@ _MILLISECOND: Final = 0.001
 def evictions_have_one_outcome(run: Run) -> Iterator[Violation]:
     """The states of each eviction follow each other as they may, with growing revisions, to one end.
 
-    Scheduled and Held as often as need be; Requested at most once, and then only Completed; Cancelled may be scheduled
+    Scheduled and Held as often as need be; Requested at most once, and then only Completed, but for what its deployer
+    says of it, which ends with its acknowledgement; Cancelled may be scheduled
     again while the binding stands. It ends with Completed, with Cancelled for `BindingEnded`, or with a tombstone of a
     cancelled one; nothing follows but a tombstone, after the retention. A workload made again under its name (another
     uid) begins anew.
@@ -53,7 +54,8 @@ def evictions_have_one_outcome(run: Run) -> Iterator[Violation]:
             after = _ENDED if over else name
             # Of a real run what came before may have been compacted away.
             cut_off = state == _BEGIN and not run.history.exact and seen.data["revision"] > 1
-            if not cut_off and after not in _NEXT.get(state, frozenset()):
+            is_told = after == state == "Requested" and not is_request(seen) and not _is_acknowledged(before)
+            if not cut_off and not is_told and after not in _NEXT.get(state, frozenset()):
                 yield Violation("evictions_have_one_outcome", seen.where, f"{after} follows {state}")
             if seen.data["revision"] <= revision:
                 message = f"revision {seen.data['revision']} follows {revision}"
@@ -61,6 +63,10 @@ def evictions_have_one_outcome(run: Run) -> Iterator[Violation]:
             state, revision = after, seen.data["revision"]
             if run.history.exact and (name == "Completed" or over) and not _binding_ended(run, key, seen):
                 yield Violation("evictions_have_one_outcome", seen.where, "its binding has not ended")
+
+
+def _is_acknowledged(before: Seen | None) -> bool:
+    return before is not None and bool(before.data.get("acknowledged"))
 
 
 def _kept_long_enough(run: Run, before: Seen | None, tombstone: Seen) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from tests.chaos.seeded.checker import (
+    acknowledgements,
     agreement,
     budgets,
     evictions,
@@ -45,6 +46,8 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     evictions.owners_know_what_was_there,
     evictions.what_waited_is_read_in_order,
     evictions.nobody_evicted_after_relief,
+    acknowledgements.what_is_acknowledged_was_reported,
+    acknowledgements.what_waits_is_not_ended,
     permission.nobody_evicted_after_a_cancel,
     permission.nobody_evicted_while_paused,
     permission.nobody_evicted_without_leave,
@@ -69,6 +72,7 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     agreement.taints_are_what_is_asked_for,
     zones.zones_know_their_nodes,
     agreement.evictions_are_what_is_due,
+    acknowledgements.what_was_reported_is_acknowledged,
     agreement.timers_are_forgotten,
     agreement.asks_are_answered,
     agreement.what_is_due_is_done,

@@ -307,3 +307,19 @@ class Run:
             known = sum(1 for one in records if one.entry.offset < positions[topic])
             least = most = max(least, known)
         return [records[count - 1] if count else None for count in range(least, most + 1)]
+
+
+def is_request(seen: Seen) -> bool:
+    """Whether a record of an eviction is the decision that the work must go.
+
+    What a deployer says of it later is written to the same eviction, and decides nothing.
+    """
+    return (
+        seen.data.get("state") == "Requested" and not seen.data.get("escalated") and not seen.data.get("acknowledged")
+    )
+
+
+def waits_for_its_deployer(task: Seen) -> bool:
+    """Whether a requested eviction is not carried out before its deployer has acknowledged that."""
+    waits = task.data.get("deployer") and not task.data.get("acknowledged")
+    return bool(waits) and task.data.get("state") == "Requested"

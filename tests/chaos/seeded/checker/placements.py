@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tests.chaos.seeded.checker.desired_taints import AVAILABLE, ROWS, resource_key, uid_of
 from tests.chaos.seeded.checker.matching import matches, selects, untolerated
-from tests.chaos.seeded.checker.parsed_history import Json, Run, Seen, instant, name_of
+from tests.chaos.seeded.checker.parsed_history import Json, Run, Seen, instant, name_of, waits_for_its_deployer
 from tests.chaos.seeded.checker.violations import Violation
 
 _SET_LABEL = "cluster.open-cluster-management.io/clusterset"
@@ -173,13 +173,15 @@ def _first(run: Run, workload: str, uid: str) -> int:
 
 
 def requested_work_has_left(run: Run) -> Iterator[Violation]:
-    """After quiet no pod is bound where its eviction was requested."""
+    """After quiet no pod is bound where its eviction was requested, unless its deployer has not acknowledged that."""
     if not (run.history.quiet and run.runs("placement")):
         return
     bound = run.table("bindings")
     for key, task in run.table("evictions").items():
         place, _, generation = key.rpartition("|")
         if task.data["state"] != "Requested" or not key.startswith("Pod/") or place not in bound:
+            continue
+        if waits_for_its_deployer(task):
             continue
         if bound[place].data["generation"] == int(generation):
             yield Violation("requested_work_has_left", task.where, "is still bound")

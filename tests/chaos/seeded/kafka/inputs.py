@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -19,15 +20,24 @@ from tests.support.declared import DeclaredObjects
 from moorage.runtime.configuration import spec_of
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
-from moorage_schemas.condition import HEALTHY, ConditionReported, ConditionStatus
+from moorage_schemas.condition import EVICTED, FAILED, HEALTHY, REFUSED, ConditionReported, ConditionStatus
 from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.envelope import Meta, event_id, to_headers
+from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import resource_key, resource_partition_key
 from moorage_schemas.resources.configuration import CONFIGURATION_NAME
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, CONFIGURATION, RESOURCES, Topic, partition_of
+from moorage_schemas.topics import (
+    BINDINGS,
+    CONDITION_REPORTS,
+    CONFIGURATION,
+    EVICTIONS,
+    RESOURCES,
+    Topic,
+    partition_of,
+)
 
 Document = dict[str, Any]
 
@@ -270,17 +280,26 @@ class People:
         status: str = "False",
         *,
         workload: WorkloadRef | None = None,
+        binding: tuple[str, int] = ("", 0),
+        reason: str = "Test",
+        source: str = "",
         ago: timedelta = timedelta(0),
     ) -> asyncio.Future[int]:
-        """Report a condition of a target, as a probe does, observed some time ago."""
+        """Report a condition of a target, as a probe does, observed some time ago.
+
+        A deployer reports one of a workload, and names the binding by its uid and generation.
+        """
         target = TargetRef(kind=TargetKind(kind), name=name)
         event = ConditionReported(
             target=target,
             type=condition,
             status=ConditionStatus(status),
-            reason="Test",
+            reason=reason,
             observed_time=self._clock.now() - ago,
+            source=source,
             workload=workload,
+            workload_uid=binding[0],
+            binding_generation=binding[1],
         )
         return self._writer.write(CONDITION_REPORTS, target.key, event)
 
@@ -338,6 +357,99 @@ class Deployer:
         self._people.report(bound.target.kind, bound.target.name, HEALTHY, "True", workload=bound.workload)
 
 
+class AcknowledgingDeployer:
+    """Runs everything that is bound, and acknowledges evictions: at once or late, twice, after a failure, or never.
+
+    Now and then it also reports about a binding that is not there. Everything that it will not refuse is gone in the
+    end.
+
+    Args:
+        seed: decides what becomes of each eviction.
+    """
+
+    SOURCE = "deployer/double"
+
+    def __init__(
+        self, cluster: Cluster, process: Process, settings: Settings, people: People, *, seed: str, after: float = 1.0
+    ) -> None:
+        self._cluster = cluster
+        self._process = process
+        self._settings = settings
+        self._people = people
+        self._seed = seed
+        self._after = after
+        process.spawn(self._run(), name="deployer")
+
+    async def _run(self) -> None:
+        consumer = SimConsumer(
+            self._cluster, self._process, isolation_level="read_committed", auto_offset_reset="earliest"
+        )
+        await consumer.start()
+        names = {topic.name(self._settings.topic_prefix): topic for topic in (BINDINGS, EVICTIONS)}
+        consumer.assign([TopicPartition(name, number) for name in names for number in range(self._settings.partitions)])
+        seen: set[tuple[str, str, int]] = set()
+        while True:
+            for place, records in (await consumer.getmany(timeout_ms=60_000)).items():
+                for record in records:
+                    if record.value is None:
+                        continue
+                    if names[place.topic] is BINDINGS:
+                        bound = WorkloadBound.model_validate_json(record.value)
+                        if (life := (f"{bound.workload}|{bound.target}", bound.uid, bound.generation)) not in seen:
+                            seen.add(life)
+                            self._cluster.loop.call_later(self._after, self._runs, bound)
+                        continue
+                    event = EvictionDecided.model_validate_json(record.value)
+                    life = (f"evict {event.workload}|{event.target}", event.workload_uid, event.generation)
+                    waits = event.state is EvictionState.REQUESTED and event.deployer and event.acknowledged is None
+                    if waits and life not in seen:
+                        seen.add(life)
+                        self._end(event)
+
+    def _runs(self, bound: WorkloadBound) -> None:
+        target, binding = bound.target, (bound.uid, bound.generation)
+        self._people.report(
+            target.kind, target.name, HEALTHY, "True", workload=bound.workload, binding=binding, source=self.SOURCE
+        )
+
+    def _end(self, event: EvictionDecided) -> None:
+        """Draw what becomes of an eviction, and report it."""
+        rng = Random(f"{self._seed}/{event.workload}|{event.target}|{event.generation}")  # noqa: S311 - as above
+        soon = rng.choice([0.0, 0.3, 2.0])
+        outcomes = {
+            "done": [(soon, "True")],
+            "late": [(8.0, "True")],
+            "doubled": [(soon, "True"), (soon, "True"), (soon + 3.0, "True")],
+            "failed": [(soon, "False"), (soon + 0.2, "False"), (soon + 4.0, "True")],
+            "refused": [(soon, "False")],
+            "astray": [(soon, "another"), (soon + 4.0, "True")],
+            "earlier": [(soon, "earlier"), (soon + 4.0, "True"), (soon + 5.0, "earlier")],
+        }
+        (what,) = rng.choices(list(outcomes), [6, 2, 2, 3, 1, 2, 2])
+        for delay, status in outcomes[what]:
+            reason = {"refused": REFUSED, "failed": FAILED}.get(what, "Stopped")
+            self._cluster.loop.call_later(delay, self._told, event, status, reason)
+
+    def _told(self, event: EvictionDecided, status: str, reason: str) -> None:
+        binding = (event.workload_uid, event.generation)
+        if status == "another":
+            binding, status = ("uid-of-another", event.generation), "True"
+        elif status == "earlier":
+            if event.generation == 1:
+                return
+            binding, status = (event.workload_uid, event.generation - 1), "True"
+        self._people.report(
+            event.target.kind,
+            event.target.name,
+            EVICTED,
+            status,
+            workload=event.workload,
+            binding=binding,
+            reason=reason,
+            source=self.SOURCE,
+        )
+
+
 def tolerate(key: str, seconds: float | None = None, *, effect: str = "NoExecute") -> Document:
     """A toleration of one key, for ever or for some seconds."""
     found: Document = {"key": key, "operator": "Exists", "effect": effect}
@@ -346,4 +458,4 @@ def tolerate(key: str, seconds: float | None = None, *, effect: str = "NoExecute
     return found
 
 
-__all__ = ["Deployer", "People", "Writer", "short_name", "tolerate"]
+__all__ = ["AcknowledgingDeployer", "Deployer", "People", "Writer", "short_name", "tolerate"]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tests.chaos.seeded.history import History
 from tests.chaos.seeded.kafka.cluster import Cluster, Faults
-from tests.chaos.seeded.kafka.inputs import Deployer, People, Writer
+from tests.chaos.seeded.kafka.inputs import AcknowledgingDeployer, Deployer, People, Writer
 from tests.chaos.seeded.kafka.install import installed
 from tests.chaos.seeded.kafka.loop import START_SECONDS, Process, State, StuckError, VirtualLoop
 from tests.chaos.seeded.kafka.rows import rows_of
@@ -213,9 +213,20 @@ class World:
         """The replicas of one service."""
         return [replica for replica in self.replicas if replica.service == service]
 
-    def deployer(self, *, after: float = 1.0) -> Deployer:
-        """Let somebody run what is bound to clusters."""
+    def deployer(self, *, after: float = 1.0, idle: bool = False) -> Deployer | None:
+        """Let somebody run what is bound to clusters, unless another one does."""
+        if idle:
+            return None
         return Deployer(self.cluster, self.new_process("deployer"), self.settings, self.people, after=after)
+
+    def acknowledging_deployer(
+        self, *, seed: str, after: float = 1.0, idle: bool = False
+    ) -> AcknowledgingDeployer | None:
+        """Let somebody run everything that is bound, and acknowledge evictions, unless nobody does."""
+        if idle:
+            return None
+        process = self.new_process("deployer")
+        return AcknowledgingDeployer(self.cluster, process, self.settings, self.people, seed=seed, after=after)
 
     # A run.
 
