@@ -105,6 +105,26 @@ def test_a_cancelled_eviction_is_kept_while_its_binding_exists_and_then_for_its_
     assert [floor.generation for floor in world.flow.events(GENERATION_FLOORS)] == [event.generation]
 
 
+def test_a_cancelled_eviction_of_an_earlier_binding_is_removed_after_a_restart() -> None:
+    world = world_of_one_node()
+    spec = pod_spec(tolerations=[{"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 600}])
+    for _ in range(2):
+        world.delete("Pod", "p")
+        world.run()
+        world.declare("Pod", "p", spec)
+        world.run()
+        world.taint("n1", "bad")
+        world.run()
+        world.untaint("n1", "bad")
+        world.run()
+    earlier, present = sorted(event.generation for event in world.flow.table(EVICTIONS).values())
+    world.flow.crash_process("eviction")
+    world.run()
+    world.advance(RETENTION * 2)
+    assert earlier < present
+    assert [event.generation for event in world.flow.table(EVICTIONS).values()] == [present]
+
+
 def test_what_became_old_while_eviction_was_away_is_removed_when_it_is_back() -> None:
     world = world_of_one_node()
     evicted(world, "p")

@@ -480,6 +480,9 @@ class EvictionPartition:
         known = target.tasks.get(workload)
         if known is not None and (known.generation, known.revision) >= (event.generation, event.revision):
             return
+        if known is not None and known.generation < event.generation and known.state is EvictionState.CANCELLED:
+            # A restore does not see that its binding has ended, which is why it cannot be scheduled again.
+            self.over.set(eviction_key(workload, target_key, known.generation), known.decided)
         if event.state is EvictionState.COMPLETED or event.reason == BINDING_ENDED:
             target.tasks.pop(workload, None)
             self.over.set(key, event.decided_time)
