@@ -247,6 +247,18 @@ def test_a_binding_ends_without_an_acknowledgement_when_its_pod_is_deleted() -> 
     assert task(world, bound).acknowledged is None
 
 
+def test_a_pod_that_is_being_stopped_may_be_changed_again_and_again() -> None:
+    world, bound = a_bare_pod()
+    for labels in ({"app": "a"}, {"app": "b"}):
+        world.declare("Pod", "web", pod_spec(), labels=labels)
+        world.run()
+        assert binding(world).labels == labels
+    written = [record for record in world.flow.records(BINDINGS) if record.value is not None]
+    assert len({dict(record.headers)["ce_id"] for record in written}) == len(written) == 3, "each change is an event"
+    acknowledge(world, bound)
+    assert task(world, bound).state is COMPLETED
+
+
 def test_nothing_is_left_of_acknowledgements_when_all_is_over() -> None:
     world, bound = a_bare_pod()
     acknowledge(world, bound)

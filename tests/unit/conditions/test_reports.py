@@ -317,6 +317,14 @@ def test_the_generation_of_a_binding_comes_before_the_time(
         assert decided.why == "about an earlier binding than generation 5, which was reported last"
 
 
+def test_the_status_of_another_binding_begins_anew() -> None:
+    first = accepted(decide(about(1, 0)))
+    again = accepted(decide(about(1, 5), first, report_id="r2", now=T0 + timedelta(seconds=5)))
+    assert (again.last_transition_time, again.status_since) == (T0, T0)
+    other = accepted(decide(about(2, 9), again, report_id="r3", now=T0 + timedelta(seconds=9)))
+    assert other.last_transition_time == other.status_since == T0 + timedelta(seconds=9)
+
+
 @given(st.permutations([about(g, s) for g in (1, 2, 3) for s in (1, 2)]))
 def test_in_any_order_the_last_report_about_the_last_binding_stays(reports: list[ConditionReported]) -> None:
     known: ConditionChanged | None = None

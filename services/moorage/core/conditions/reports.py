@@ -416,6 +416,9 @@ def judge(
         return wrong
     same = known is not None and known.target_uid == target_uid
     unchanged = known if known is not None and same and known.status is report.status else None
+    if unchanged is not None and report.workload_uid and unchanged.workload_uid:
+        binding = (unchanged.workload_uid, unchanged.binding_generation)
+        unchanged = unchanged if binding == (report.workload_uid, report.binding_generation) else None
     # Thousands of reports a second pass here, and all of these values come from validated events.
     values: dict[str, Any] = {
         "target": report.target,

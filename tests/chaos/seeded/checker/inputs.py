@@ -80,6 +80,8 @@ def _counted(run: Run, seen: Seen, observed: float, target: str) -> bool:
     for one in run.records(topic, key):
         if one.gone or one.data.get("reason") == "HeartbeatStopped":
             continue  # silence says nothing of reports
+        if _supersedes(one, seen):
+            return True
         heard = when(one.data, "lastHeartbeatTime")
         if heard is None or heard < observed - EPSILON:
             earlier, own = str(one.data.get("status", "")), uid is None or one.data.get("targetUid") in {"", uid}
@@ -88,6 +90,13 @@ def _counted(run: Run, seen: Seen, observed: float, target: str) -> bool:
     source = str(seen.data.get("source") or seen.source)
     beats = workload is None and not source.startswith("cli/") and seen.data.get("status") == earlier
     return beats and (own or any(graces_of(run, target, source)))
+
+
+def _supersedes(one: Seen, report: Seen) -> bool:
+    """Whether a condition is about a later binding of the same workload than a report."""
+    uid = report.data.get("workloadUid")
+    same = bool(uid) and one.data.get("workloadUid") == uid
+    return same and int(one.data.get("bindingGeneration", 0)) > int(report.data.get("bindingGeneration", 0))
 
 
 def no_edit_is_lost(run: Run) -> Iterator[Violation]:

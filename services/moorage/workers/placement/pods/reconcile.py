@@ -89,6 +89,7 @@ def _bare_steps(binder: Binder, owner: Owner, work: Work) -> Iterator[None]:
     elif last.placed:
         leaving = binder.leaving(last, work)
         if leaving is None or leaving.waits:
+            binder.begin(work)  # what follows has nothing to do with its eviction
             if work.repair:
                 binder.restore_binding(owner, last)
             binder.follow_spec(owner, last)
@@ -107,7 +108,9 @@ def _controller_steps(binder: Binder, owner: Owner, controller: WorkloadControll
         leaving = binder.leaving(one, work)
         if leaving is not None:
             if leaving.waits and work.repair:
+                binder.begin(work)
                 binder.restore_binding(owner, one)
+                leaving = binder.leaving(one, work) or leaving
             _leave(binder, owner, controller, one, leaving)
         elif work.cause is None:
             if work.repair:
