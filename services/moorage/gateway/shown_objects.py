@@ -96,9 +96,9 @@ class ShownObjects:
         """
         return ObjectsAtOnce(self._packers[kind], list(self._kept.sorted(kind, namespace)))
 
-    def ids(self, kind: str, namespace: str = "") -> list[ObjectId]:
-        """The objects of a kind in one namespace or in all, in no order."""
-        return self._kept.ids(kind, namespace)
+    def names(self, kind: str, namespace: str = "") -> dict[str, list[str]]:
+        """The names of the objects of a kind by namespace, of one namespace or of all."""
+        return self._kept.names(kind, namespace)
 
     def put(self, object_id: ObjectId, version: int, json: bytes) -> ShownObject:
         """Keep an object.

@@ -155,12 +155,12 @@ class Store:
         """The objects of a kind in one namespace or in all, sorted by namespace and name, at the present moment."""
         return self._objects.sorted(kind, namespace)
 
-    def ids(self, kind: str, namespace: str = "") -> list[ObjectId]:
-        """What names the objects of a kind in one namespace or in all, at the present moment, in no order.
+    def names(self, kind: str, namespace: str = "") -> dict[str, list[str]]:
+        """The names of the objects of a kind by namespace, of one namespace or of all, at the present moment.
 
         Names alone say much of read-only objects, and reading them takes no time.
         """
-        return self._objects.ids(kind, namespace)
+        return self._objects.names(kind, namespace)
 
     async def reached(self, version: int) -> None:
         """Return when all records up to a version have been applied."""

@@ -253,8 +253,8 @@ class Console:
         Raises:
             StatusError: 404 if there is none.
         """
-        with contextlib.suppress(ValueError):
-            parts = urlsplit(own_address(address))
+        if own_address(address) == address:
+            parts = urlsplit(address)
             scope = {"type": "http", "method": "GET", "path": unquote(parts.path), "root_path": "", "headers": []}
             for route in self._page_routes:
                 match, found = route.matches(scope)

@@ -56,11 +56,9 @@ class Follower:
     async def events(self) -> AsyncIterator[bytes]:
         """The events. They end when the user may see nothing any more, or the gateway does."""
         clock = asyncio.get_running_loop().time
-        yield b"retry: 1000\n\n"
-        kinds: tuple[str, ...] = ()
-        number = 0
-        while True:
-            began, is_first = clock(), not kinds
+        is_first = True
+        while not self._store.history.closed:
+            began = clock()
             number, version = self._store.history.count, self._store.version
             try:
                 view, content = await self._again()
@@ -68,15 +66,17 @@ class Follower:
                 yield b"event: reload\ndata: \n\n"
                 return
             kinds = tuple(content.kinds)
-            if event := self._event(view, content, version, is_sent=not (is_first and self._is_shown(kinds))):
+            event = self._event(view, content, version, is_sent=not (is_first and self._is_shown(kinds)))
+            if is_first:
+                yield b"retry: 1000\n\n"
+                is_first = False
+            if event:
                 yield event
             await asyncio.sleep(max(PAUSE, _SHARE * (clock() - began)))
-            while not self._changed(kinds, number):
+            while not self._changed(kinds, number) and not self._store.history.closed:
                 if not await self._more(kinds):
                     yield b": still here\n\n"
                     break
-            if self._store.history.closed:
-                return
 
     def _event(self, view: PageView, content: Content, version: int, *, is_sent: bool) -> bytes:
         """The parts that look different. Empty if none do."""

@@ -109,14 +109,11 @@ class ObjectMap(Generic[ValueT]):
                 for name in sorted(self._kinds.get(kind, {}).get(namespace, ())):
                     yield ObjectId(kind, namespace, name)
 
-    def ids(self, kind: str, namespace: str = "") -> list[ObjectId]:
-        """The objects of a kind in one namespace or in all, at the present moment, in no order."""
+    def names(self, kind: str, namespace: str = "") -> dict[str, list[str]]:
+        """The names of the objects of a kind by namespace, of one namespace or of all, at the present moment."""
         namespaces = self._kinds.get(kind, {})
-        return [
-            ObjectId(kind, one, name)
-            for one in ((namespace,) if namespace else namespaces)
-            for name in namespaces.get(one, ())
-        ]
+        wanted = (namespace,) if namespace else tuple(namespaces)
+        return {one: list(namespaces[one]) for one in wanted if one in namespaces}
 
     def __contains__(self, object_id: ObjectId) -> bool:
         kind, namespace, name = object_id

@@ -11,7 +11,7 @@ import yaml
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.gateway.console.fleet_index import EVICTION, TARGETS
-from moorage.gateway.console.pages import shared
+from moorage.gateway.console.pages import fleet, shared
 from moorage.gateway.console.rights import kind_named
 from moorage.gateway.console.views import ConsolePage, Content, PageView
 from moorage.gateway.errors import StatusError
@@ -72,9 +72,9 @@ async def index(view: PageView) -> Content:
     """`/console/objects`: the kinds of which there are objects that the user may list, with their numbers."""
     rows = []
     for definition in kinds.discovered():
-        ids = shared.visible_ids(view, definition.kind)
-        if ids:
-            rows.append((definition, len(ids)))
+        names = shared.visible_names(view, definition.kind)
+        if names is not None and names.total:
+            rows.append((definition, names.total))
         await asyncio.sleep(0)
     return Content("objects/index.html", context={"rows": rows})
 
@@ -82,9 +82,9 @@ async def index(view: PageView) -> Content:
 async def listed(view: PageView) -> Content:
     """`/console/objects/{plural}`: the objects of a kind."""
     definition = _kind_at(view)
-    ids = shared.visible_ids(view, definition.kind)
-    sought = view.query.get("name", "").lower()
-    page = shared.paged(view, sorted(one for one in ids or () if sought in f"{one.namespace}/{one.name}".lower()))
+    names = shared.visible_names(view, definition.kind)
+    chosen = await names.containing(view.query.get("name", "")) if names is not None else None
+    page = chosen.page(view) if chosen is not None else shared.Paged((), 0, 1, 1)
     return Content(
         "objects/list.html",
         {"rows": "objects/rows.html"},
@@ -92,7 +92,7 @@ async def listed(view: PageView) -> Content:
             "definition": definition,
             "page": page,
             "table": table(view, definition.kind, page.rows),
-            "denied": ids is None,
+            "denied": names is None,
         },
         (definition.kind,),
     )
@@ -166,19 +166,18 @@ class _RelatedObjects:
     def list(self, kind: str, namespace: str | None = None, selector: str = "") -> Sequence[Object]:
         """See `Related`."""
         view = self.view
-        ids = shared.visible_ids(view, kind, namespace or "")
-        if ids is None:
+        names = shared.visible_names(view, kind, namespace or "")
+        if names is None:
             self.denied.add(kind_named(kind).plural)
             return []
         if kind == EVICTION:  # those that are over are many, and no description tells of them
-            ids = [one for one in ids if one in view.fleet.evictions]
+            rows = fleet.visible_evictions(view) or ()
+            ids = sorted(row.object_id for row in rows if namespace in {None, row.object_id.namespace})[:MOST_RELATED]
+        else:
+            ids = names.first(MOST_RELATED)
         chosen = _selector(kind, selector)
-        found = []
-        for one in sorted(ids)[:MOST_RELATED]:
-            shown = view.store.get(one)
-            if shown is not None and chosen.selects(shown.json):
-                found.append(shown.document)
-        return found
+        shown = (view.store.get(one) for one in ids)
+        return [one.document for one in shown if one is not None and chosen.selects(one.json)]
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """See `Related`."""
@@ -195,12 +194,11 @@ async def search(view: PageView) -> Content:
     found = []
     if len(sought) >= SHORTEST:
         for definition in kinds.discovered():
-            ids = shared.visible_ids(view, definition.kind)
-            names = [one for one in ids or () if sought in one.name.lower()]
-            if names:
-                names.sort(key=lambda one: (one.name.lower() != sought, len(one.name), one.name, one.namespace))
-                found.append((definition, names[:FOUND], len(names)))
-            await asyncio.sleep(0)
+            names = shared.visible_names(view, definition.kind)
+            if names is not None:
+                chosen = await names.which(lambda _, name: sought in name.lower())
+                if chosen.total:
+                    found.append((definition, chosen.first(FOUND), chosen.total))
     found.sort(key=lambda group: (_rank(group[0]), group[0].order))
     return Content("search.html", context={"sought": sought, "found": found, "shortest": SHORTEST})
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +21,11 @@ from moorage_schemas.refs import WorkloadRef
 EVENT: Final = "Event"
 EVENTS_SHOWN: Final = 40
 PAGE_SIZE: Final = 100
+AT_ONCE: Final = 10_000
+"""Names that are looked at before others get the processor."""
+
+_SORTED_WHOLE: Final = 20
+"""All names are sorted if more than one in so many is wanted."""
 
 _ELSEWHERE: Final = "default"
 """The namespace of events about objects that have none."""
@@ -37,10 +44,69 @@ class Paged:
 
 def paged(view: PageView, rows: Sequence[Any], size: int = PAGE_SIZE) -> Paged:
     """The page of rows that the address names (`page`), the first one without it."""
-    text = view.query.get("page", "")
-    last = max(1, -(-len(rows) // size))
-    number = min(last, max(1, int(text))) if text.isascii() and text.isdecimal() and len(text) < len("1000000") else 1
+    number, last = _page_number(view, len(rows), size)
     return Paged(rows[(number - 1) * size : number * size], len(rows), number, last)
+
+
+def _page_number(view: PageView, total: int, size: int) -> tuple[int, int]:
+    """The number of the page that the address names, and that of the last page."""
+    text = view.query.get("page", "")
+    last = max(1, -(-total // size))
+    given = int(text) if text.isascii() and text.isdecimal() and len(text) < len("1000000") else 1
+    return min(last, max(1, given)), last
+
+
+class ObjectNames:
+    """Names of objects of one kind. A fleet has more objects than can be read for a page, but not more names.
+
+    Args:
+        kind: the kind.
+        by_namespace: the names.
+    """
+
+    def __init__(self, kind: str, by_namespace: Mapping[str, Sequence[str]]) -> None:
+        self.kind = kind
+        self._by_namespace = by_namespace
+        self.total = sum(len(names) for names in by_namespace.values())
+
+    async def which(self, fits: Callable[[str, str], bool]) -> ObjectNames:
+        """Those whose namespace and name fit. Others get the processor meanwhile."""
+        found: dict[str, list[str]] = {}
+        for place, names in self._by_namespace.items():
+            chosen: list[str] = []
+            for start in range(0, len(names), AT_ONCE):
+                chosen += [name for name in names[start : start + AT_ONCE] if fits(place, name)]
+                await asyncio.sleep(0)
+            if chosen:
+                found[place] = chosen
+        return ObjectNames(self.kind, found)
+
+    async def containing(self, sought: str) -> ObjectNames:
+        """Those with a text in namespace and name, whatever its case."""
+        text = sought.lower()
+        return await self.which(lambda place, name: text in f"{place}/{name}".lower()) if text else self
+
+    def first(self, count: int, start: int = 0) -> list[ObjectId]:
+        """Some of them in order, beginning with the one of that number."""
+        found: list[ObjectId] = []
+        for place in sorted(self._by_namespace):
+            names = self._by_namespace[place]
+            if start >= len(names):
+                start -= len(names)
+                continue
+            end = start + count - len(found)
+            few = end * _SORTED_WHOLE < len(names)
+            in_order = heapq.nsmallest(end, names) if few else sorted(names)
+            found += [ObjectId(self.kind, place, name) for name in in_order[start:end]]
+            start = 0
+            if len(found) == count:
+                break
+        return found
+
+    def page(self, view: PageView, size: int = PAGE_SIZE) -> Paged:
+        """The page that the address names."""
+        number, last = _page_number(view, self.total, size)
+        return Paged(self.first(size, (number - 1) * size), self.total, number, last)
 
 
 def document_of(view: PageView, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
@@ -51,30 +117,28 @@ def document_of(view: PageView, kind: str, namespace: str, name: str) -> dict[st
     return shown.document
 
 
-def visible_ids(view: PageView, kind: str, namespace: str = "") -> list[ObjectId] | None:
-    """What names the objects of a kind that the user may list, in no order. None if that is none anywhere."""
-    ids = view.store.ids(kind, namespace)
+def visible_names(view: PageView, kind: str, namespace: str = "") -> ObjectNames | None:
+    """The names of the objects of a kind that the user may list. None if that is none anywhere."""
+    names = view.store.names(kind, namespace)
     if view.rights.may("list", kind) or (namespace and view.rights.may("list", kind, namespace)):
-        return ids
+        return ObjectNames(kind, names)
     if kind == MANAGED_CLUSTER:
-        shown = [(one, view.store.get(one)) for one in ids]
-        seen = [one for one, found in shown if found and view.rights.sees_cluster(found.document["metadata"])]
+        seen = {place: [name for name in own if _is_seen(view, name)] for place, own in names.items()}
     else:
-        seen = [one for one in ids if one.namespace and view.rights.may("list", kind, one.namespace)]
-    return seen or None
+        seen = {place: own for place, own in names.items() if place and view.rights.may("list", kind, place)}
+    found = ObjectNames(kind, seen)
+    return found if found.total else None
 
 
-def objects_of(view: PageView, kind: str, ids: Iterable[ObjectId]) -> list[dict[str, Any]] | None:
-    """Those objects of a kind that the user may list, in order. None if the user may list none anywhere."""
-    everywhere = view.rights.may("list", kind)
-    found, seen = [], everywhere
-    for object_id in sorted(ids):
-        if everywhere or view.rights.sees(kind, object_id.namespace):
-            seen = True
-            shown = view.store.get(object_id)
-            if shown is not None:
-                found.append(shown.document)
-    return found if seen else None
+def _is_seen(view: PageView, cluster: str) -> bool:
+    """Whether the user may get a managed cluster."""
+    shown = view.store.get(ObjectId(MANAGED_CLUSTER, "", cluster))
+    return shown is not None and view.rights.sees_cluster(shown.document["metadata"])
+
+
+def documents(view: PageView, ids: Iterable[ObjectId]) -> list[dict[str, Any]]:
+    """The objects of these names, as far as they are there."""
+    return [shown.document for one in ids if (shown := view.store.get(one)) is not None]
 
 
 def events_about(view: PageView, kind: str, namespace: str, name: str, uid: str) -> dict[str, Any]:

@@ -72,7 +72,6 @@ async def one(view: PageView) -> Content:
         raise StatusError(404, f'{kind_named(kind).plural} "{name}" not found')
     await view.fleet.refresh()
     found = shown.document
-    bound = _bound(view, kind, name)
     return Content(
         "targets/one.html",
         {
@@ -97,7 +96,7 @@ async def one(view: PageView) -> Content:
                 for held in at(found, "status", "heldTaints") or ()
             ],
             "conditions": at(found, "status", "conditions") or [],
-            "bound": shared.paged(view, bound) if bound is not None else None,
+            "bound": await _bound(view, kind, name),
             "evictions": _evictions(view, kind, name),
             "events": shared.events_about(view, kind, "", name, str(at(found, "metadata", "uid") or "")),
         },
@@ -122,20 +121,18 @@ def _taints(view: PageView, kind: str, name: str, found: dict[str, Any]) -> list
     return rows
 
 
-def _bound(view: PageView, kind: str, name: str) -> list[tuple[str, str]] | None:
-    """Namespace and name of what is bound to a target. None if the user may list no bindings.
+async def _bound(view: PageView, kind: str, name: str) -> shared.Paged | None:
+    """Namespace and name of what is bound to a target, a page of it. None if the user may list no bindings.
 
     The names of bindings say so, which is much faster to read than the bindings.
     """
     ending = f":{target_prefix(f'{kind}/{name}')}"
-    found = [one for one in view.store.ids(BINDING) if one.name.endswith(ending)]
-    if view.rights.may("list", BINDING):
-        seen = found
-    else:
-        seen = [one for one in found if view.rights.may("list", BINDING, one.namespace)]
-        if not seen:
-            return None
-    return sorted((one.namespace, one.name.removesuffix(ending)) for one in seen)
+    names = shared.visible_names(view, BINDING)
+    if names is None:
+        return None
+    page = (await names.which(lambda _, binding: binding.endswith(ending))).page(view)
+    rows = [(one.namespace, one.name.removesuffix(ending)) for one in page.rows]
+    return shared.Paged(rows, page.total, page.number, page.last)
 
 
 def _evictions(view: PageView, kind: str, name: str) -> list[Any] | None:

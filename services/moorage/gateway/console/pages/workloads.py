@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from moorage.core.apimachinery.unstructured import at
@@ -18,7 +19,9 @@ from moorage_schemas.placement import PlacementState
 
 BINDING: Final = "Binding"
 NO_NAMESPACE: Final = "-"
-STATES: Final = tuple(state.value for state in PlacementState)
+MOST: Final = 500
+"""Bindings and evictions of a workload that its page shows."""
+PENDING: Final = PlacementState.PENDING.value
 OPEN_STATES: Final = ("Requested", "Held", "Scheduled")
 
 
@@ -42,33 +45,33 @@ async def evictions(view: PageView) -> Content:
 
 
 async def placements(view: PageView) -> Content:
-    """`/console/placements`: the decisions on workloads."""
-    state, sought = view.query.get("state", ""), view.query.get("name", "").lower()
-    if state == PlacementState.PENDING.value:
+    """`/console/placements`: the decisions on workloads, or those on workloads that wait."""
+    sought = view.query.get("name", "")
+    if view.query.get("state") == PENDING:
         await view.fleet.refresh()
         waiting = fleet.visible_waiting(view)
-        ids = None if waiting is None else [row.object_id for row in waiting]
+        names = None if waiting is None else _names_of(row.object_id for row in waiting)
     else:
-        ids = shared.visible_ids(view, PLACED)
-    found = sorted(one for one in ids or () if sought in f"{one.namespace}/{one.name}".lower())
-    if state and state != PlacementState.PENDING.value:
-        found = [one for one in found if _state(view, one) == state]
-    page = shared.paged(view, found)
-    selected = [_decision(shown.document["status"]) for one in page.rows if (shown := view.store.get(one)) is not None]
+        names = shared.visible_names(view, PLACED)
+    page = (await names.containing(sought)).page(view) if names is not None else shared.Paged((), 0, 1, 1)
     return Content(
         "placements/list.html",
         {"rows": "placements/rows.html"},
-        {"page": page, "decisions": selected, "denied": ids is None, "states": STATES},
+        {
+            "page": page,
+            "decisions": [_decision(one["status"]) for one in shared.documents(view, page.rows)],
+            "denied": names is None,
+            "states": (PENDING,),
+        },
         (PLACED,),
     )
 
 
-def _state(view: PageView, object_id: ObjectId) -> str:
-    shown = view.store.get(object_id)
-    if shown is None:
-        return ""
-    json = shown.unversioned
-    return next((state for state in STATES if f'"state":"{state}"'.encode() in json), "")
+def _names_of(ids: Iterable[ObjectId]) -> shared.ObjectNames:
+    found: dict[str, list[str]] = {}
+    for one in ids:
+        found.setdefault(one.namespace, []).append(one.name)
+    return shared.ObjectNames(PLACED, found)
 
 
 def _decision(status: dict[str, Any]) -> dict[str, Any]:
@@ -139,8 +142,8 @@ async def one(view: PageView) -> Content:
             "name": name,
             "decision": _decision(placed.document["status"]) if placed is not None and may_read else None,
             "may_read": may_read,
-            "bindings": _about(view, BINDING, namespace, own),
-            "evictions": _about(view, EVICTION, namespace, own),
+            "bindings": await _about(view, BINDING, namespace, own),
+            "evictions": await _about(view, EVICTION, namespace, own),
             "tolerations": [toleration_text(one) for one in at(found, "spec", "tolerations") or ()],
             "events": shared.events_about(view, kind, namespace, name, str(at(found, "metadata", "uid") or "")),
         },
@@ -148,12 +151,14 @@ async def one(view: PageView) -> Content:
     )
 
 
-def _about(view: PageView, kind: str, namespace: str, own: str) -> list[dict[str, Any]] | None:
-    """The bindings or evictions of a workload, the newest last. None if the user may not list them."""
+async def _about(view: PageView, kind: str, namespace: str, own: str) -> list[dict[str, Any]] | None:
+    """The latest bindings or evictions of a workload, the newest last. None if the user may not list them."""
     if not view.rights.sees(kind, namespace):
         return None
-    ids = [one for one in view.store.ids(kind, namespace) if one.name.startswith(f"{own}:")]
-    found = [shown.document["status"] for one in ids if (shown := view.store.get(one)) is not None]
+    beginning = f"{own}:"
+    names = shared.ObjectNames(kind, view.store.names(kind, namespace))
+    ids = (await names.which(lambda _, name: name.startswith(beginning))).first(MOST)
+    found = [one["status"] for one in shared.documents(view, ids)]
     return sorted(found, key=lambda status: str(status.get("boundTime") or status.get("decidedTime") or ""))
 
 

@@ -18,6 +18,9 @@ ZONE: Final = "Zone"
 GUARDS: Final = ("EvictionPause", "EvictionBudget", "PodDisruptionBudget", "Budget")
 """The kinds that say how fast work may leave, the strongest first."""
 
+MOST: Final = 200
+"""Rows of each kind on the page of budgets. The kinds' own pages have the others."""
+
 _TITLES: Final = {
     "EvictionPause": "Pauses",
     "EvictionBudget": "Eviction budgets",
@@ -28,12 +31,12 @@ _TITLES: Final = {
 
 async def zones(view: PageView) -> Content:
     """`/console/zones`: every zone with its state, its rate, and the nodes that wait."""
-    found = shared.objects_of(view, ZONE, view.store.ids(ZONE))
-    rows = [_zone(one) for one in found or ()]
+    names = shared.visible_names(view, ZONE)
+    rows = [_zone(one) for one in shared.documents(view, names.first(names.total))] if names is not None else []
     return Content(
         "zones/list.html",
         {"rows": "zones/rows.html"},
-        {"zones": shared.paged(view, rows), "denied": found is None},
+        {"zones": shared.paged(view, rows), "denied": names is None},
         (ZONE,),
     )
 
@@ -81,8 +84,9 @@ async def budgets(view: PageView) -> Content:
     """`/console/budgets`: what holds evictions, and what is counted."""
     tables = []
     for kind in GUARDS:
-        ids = shared.visible_ids(view, kind)
-        tables.append((_TITLES[kind], kind, None if ids is None else objects.table(view, kind, sorted(ids)[:500])))
+        names = shared.visible_names(view, kind)
+        rows = None if names is None else objects.table(view, kind, names.first(MOST))
+        tables.append((_TITLES[kind], kind, rows))
     return Content("budgets/list.html", {"rows": "budgets/rows.html"}, {"tables": tables}, GUARDS)
 
 
