@@ -29,6 +29,10 @@ PAGES = (
     "/console/objects",
     "/console/objects/pods",
     "/console/objects/poddisruptionbudgets/default/web",
+    "/console/deadletters",
+    "/console/deadletters/0-0",
+    "/console/pauses",
+    "/console/simulate?kind=Node&name=n04",
     "/console/login",
 )
 

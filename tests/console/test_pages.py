@@ -33,6 +33,10 @@ PAGES_OF_A_FLEET = (
     "/console/objects/pods",
     "/console/objects/poddisruptionbudgets/default/web",
     "/console/objects/evictionpauses/-/migration",
+    "/console/deadletters",
+    "/console/deadletters/0-0",
+    "/console/pauses",
+    "/console/simulate?kind=Node&name=n04",
 )
 
 

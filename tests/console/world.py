@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 from tests.component.gateway.double import NOW, Fixture, node_ref, pod_ref
+from tests.component.gateway.test_dead_letters import letter
 from tests.support.waiting import until
 
 from moorage.gateway.console.application import Console
@@ -217,6 +218,7 @@ def some_fleet(world: ConsoleWorld) -> None:
     world.evicting("web-1", "n01", "Requested", due=-5)
     world.evicting("web-2", "n02", "Held", held_by=("PodDisruptionBudget/default/web",), due=-1)
     world.evicting("web-5", "n05", "Scheduled", due=250)
+    world.letters.add(0, letter(name="n04"))
     world.pod("batch-1")
     world.placed("batch-1", reason="Unschedulable", message="0/37 nodes are available: 37 Insufficient cpu.")
     world.zone("eu/eu-1")

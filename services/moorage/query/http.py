@@ -1,4 +1,4 @@
-"""`GET /v1/explain`: answers with an explanation as JSON, or with a `Status` like the gateway."""
+"""`GET /v1/explain` and `POST /v1/simulate`: answers as JSON, or with a `Status` like the gateway."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ from moorage.gateway.authentication.peers import Peers
 from moorage.gateway.authentication.refusals import InvalidCredentialsError
 from moorage.gateway.errors import Cause, StatusError, bad_request, not_found, unavailable
 from moorage.gateway.http.hosts import check_host, hosts_of
-from moorage.gateway.http.request_attributes import EXPLAIN_PATH
+from moorage.gateway.http.messages import bodies
+from moorage.gateway.http.request_attributes import EXPLAIN_PATH, SIMULATE_PATH
 from moorage.query.metrics import REQUESTS, SECONDS
+from moorage.query.simulations import BusyError, Simulator
 from moorage.query.worker import Answer, NotReadyError, QueryWorker
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.settings import Settings
 from moorage.simulation.explain.explanation import NotFoundError
 from moorage.simulation.explain.question import Question, QuestionError
+from moorage.simulation.question import SimulationError
+from moorage.simulation.question import parse as question_of_simulation
 
 _log = structlog.get_logger(__name__)
 
@@ -45,23 +49,31 @@ class Endpoint:
         self._hosts = hosts_of(settings)
         self._peers = _peers(settings)
         self._worker: QueryWorker | None = None
+        self._simulator: Simulator | None = None
 
     def make(self, settings: Settings) -> QueryWorker:
         """Return the worker that answers. See `MemberMaker`."""
         self._worker = QueryWorker(settings)
+        self._simulator = Simulator(settings)
         return self._worker
 
     @property
     def routes(self) -> list[Route]:
         """The routes to serve."""
-        return [Route(EXPLAIN_PATH, self._serve, methods=["GET"])]
+        return [
+            Route(EXPLAIN_PATH, self._serve, methods=["GET"]),
+            Route(SIMULATE_PATH, self._serve, methods=["POST"]),
+        ]
 
     async def _serve(self, request: Request) -> Response:
         began = time.monotonic()
         try:
             check_host(request, self._hosts)
             self._check_peer(request)
-            response = _json(200, _document(await self._answer(request.query_params)))
+            if request.url.path == SIMULATE_PATH:
+                response = _json(200, await self._simulate(await bodies.read_body(request)))
+            else:
+                response = _json(200, _document(await self._answer(request.query_params)))
         except StatusError as error:
             response = _json(error.code, error.document())
             if error.retry_after:
@@ -86,6 +98,20 @@ class Endpoint:
         except InvalidCredentialsError as error:
             _log.warning("query.refused", why=str(error))
             raise StatusError(401, "Unauthorized", reason="Unauthorized") from None
+
+    async def _simulate(self, body: bytes) -> dict[str, Any]:
+        try:
+            question = question_of_simulation(bodies.parse_json(body))
+        except SimulationError as error:
+            raise bad_request(str(error)) from None
+        if self._simulator is None:
+            raise unavailable("the query worker is not ready: it is starting")
+        try:
+            return await self._simulator.answer(question)
+        except SimulationError as error:
+            raise StatusError(422, f"the change would be refused: {error}", reason="Invalid") from None
+        except BusyError as error:
+            raise unavailable(f"nothing can be simulated now: {error}") from None
 
     async def _answer(self, given: Mapping[str, str]) -> Answer:
         try:

@@ -14,9 +14,10 @@ from tests.component.cli.fake_gateway import FakeGateway, Object, Run, said, sta
 from moorage.cli.api import client
 from moorage.cli.api.kinds import all_kinds, find
 from moorage.cli.commands.edit import merge_change
-from moorage.cli.commands.pause import parse_scope, pause_name
+from moorage.cli.commands.pause import parse_scope
 from moorage.cli.errors import CliError
 from moorage.cli.render.tables import columns, row
+from moorage.core.disruption.pause_names import pause_name
 from moorage.kinds.kind import ServedKind
 
 OWN = "/apis/moorage.io/v1alpha1"

@@ -34,8 +34,7 @@ ELSEWHERE = {
     ("clusterview.open-cluster-management.io", "managedclustersets"),
     ("register.open-cluster-management.io", "managedclusters/accept"),
     ("moorage.io", "conditionreports"),
-    ("moorage.io", "deadletters"),
-    ("moorage.io", "deadletters/replay"),
+    ("moorage.io", "simulations"),
     ("moorage.io", "decisions"),
     ("moorage.io", "explanations"),
 }

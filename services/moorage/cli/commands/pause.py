@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -16,13 +14,13 @@ from moorage.cli.api.endpoints import connect
 from moorage.cli.errors import CliError, ServerError, UsageError
 from moorage.cli.render import output
 from moorage.core.apimachinery.unstructured import at
+from moorage.core.disruption.pause_names import normal_scope, pause_name
 from moorage.core.disruption.zone_names import zone_of_object
 
 _PAUSES = kinds.find("evictionpauses")
 _FLEET = "fleet"
 _FIELDS = {"zone": "zones", "namespace": "namespaces", "workload": "workloads", "target": "targets"}
 _SCOPES = "fleet, zone=REGION/ZONE, namespace=NAME, workload=KIND/NAMESPACE/NAME or target=KIND/NAME"
-_NAME_MAX = 60
 
 _What = Annotated[
     str, typer.Argument(metavar="evictions", show_default=False, autocompletion=completion.words("evictions"))
@@ -100,7 +98,7 @@ def resume(
     wanted = parse_scope(scope or [])
     with connect(ctx) as client:
         before = client.list(_PAUSES, None).get("items") or []
-        chosen = before if every else [one for one in before if _scope_of(one) == _normal(wanted)]
+        chosen = before if every else [one for one in before if _scope_of(one) == normal_scope(wanted)]
         for found in chosen:
             name = str(at(found, "metadata", "name"))
             try:
@@ -136,16 +134,6 @@ def parse_scope(texts: Iterable[str]) -> JsonObject:
     return {field: sorted(values) for field, values in sorted(found.items())}
 
 
-def pause_name(scope: JsonObject) -> str:
-    """Return the name of the pause of a scope. Each scope has its own name."""
-    if not scope:
-        return "all"
-    plain = "-".join(f"{field}-{value}" for field, values in scope.items() for value in values)
-    slug = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:_NAME_MAX].rstrip("-")
-    # The hash tells scopes apart that have the same slug.
-    return f"{slug}-{hashlib.sha256(repr(_normal(scope)).encode()).hexdigest()[:8]}"
-
-
 def words(scope: JsonObject) -> str:
     """Return a scope in words: `the whole fleet`, `zone eu/eu-1`."""
     parts = []
@@ -179,20 +167,11 @@ def _value(part: str, value: str, text: str) -> str:
 
 def _same(client: Client, wanted: JsonObject) -> list[JsonObject]:
     """Return the pauses that have exactly this scope."""
-    return [one for one in client.list(_PAUSES, None).get("items") or [] if _scope_of(one) == _normal(wanted)]
+    return [one for one in client.list(_PAUSES, None).get("items") or [] if _scope_of(one) == normal_scope(wanted)]
 
 
 def _scope_of(found: JsonObject) -> Any:
-    return _normal(at(found, "spec", "scope") or {})
-
-
-def _normal(scope: JsonObject) -> Any:
-    """Return a scope in a form that can be compared: sorted, and without empty parts."""
-    return sorted(
-        (field, sorted(values) if isinstance(values, list) else repr(values))
-        for field, values in scope.items()
-        if values is not None and values != []
-    )
+    return normal_scope(at(found, "spec", "scope") or {})
 
 
 def _check(what: str) -> None:

@@ -12,6 +12,7 @@ from moorage.gateway.tables import READ
 from moorage.query import chain_index
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
+from moorage.simulation import question
 from moorage.simulation.explain import grounds
 from moorage.webhooks import deliveries
 from moorage_schemas.topics import (
@@ -95,10 +96,13 @@ def _webhooks() -> Participant:
 def _query() -> Participant:
     return Participant(
         name=services.QUERY,
-        summary="Keeps the tables that explanations are made from, and answers over HTTP; writes nothing.",
+        summary="Keeps the tables that explanations are made from, simulates, and answers over HTTP; writes nothing.",
         consumes=(),
         reads=_in_order({*grounds.TOPICS, *chain_index.TOPICS, CONDITION_REPORTS}),
         sends=(),
+        # A simulation begins where the services are.
+        looks_up=tuple(service.name for service in service_classes()),
+        looks_into=question.topics_read(Settings()),
         writes_in_transactions=False,
     )
 

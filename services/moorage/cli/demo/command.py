@@ -21,7 +21,7 @@ from moorage.cli.api import endpoints, kinds, manifests, runfile, targets
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.topics import BEGINNING, Seen, TopicReader
 from moorage.cli.commands.apply import apply_all
-from moorage.cli.commands.pause import parse_scope, pause_name
+from moorage.cli.commands.pause import parse_scope
 from moorage.cli.commands.up import secured
 from moorage.cli.contract import kafka_roles
 from moorage.cli.demo.acts import Hold, Outage
@@ -35,6 +35,7 @@ from moorage.cli.local.secure_kafka import SecureKafka
 from moorage.cli.local.stack import Stack
 from moorage.core.apimachinery.unstructured import at
 from moorage.core.conditions.heartbeats import BY_HAND
+from moorage.core.disruption.pause_names import pause_name
 from moorage.core.taints.dialects.kubernetes import NOT_READY
 from moorage.core.taints.eviction_verdict import EvictAt, verdict
 from moorage.core.taints.kubectl_syntax import parse_taints

@@ -36,6 +36,9 @@ REPORTS: Final = "conditionreports"
 EXPLANATIONS: Final = "explanations"
 """What one gets by asking for the reasons of decisions."""
 
+SIMULATIONS: Final = "simulations"
+"""What one creates by asking what a change would do."""
+
 DECISIONS: Final = "decisions"
 """What one watches to follow bindings and evictions as events."""
 

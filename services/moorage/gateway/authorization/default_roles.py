@@ -19,6 +19,7 @@ from moorage.core.authorization.attributes import (
     MASTERS,
     OWN_GROUP,
     REPORTS,
+    SIMULATIONS,
     UNAUTHENTICATED,
 )
 from moorage.core.authorization.bindings import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP
@@ -330,6 +331,7 @@ _OWN_ROLES: Final = (
         _rule(("create",), (REPORTS, f"{REPORTS}/any"), OWN_GROUP),
         _rule(_READ, ("deadletters",), OWN_GROUP),
         _rule(("create",), ("deadletters/replay",), OWN_GROUP),
+        _rule(("create",), (SIMULATIONS,), OWN_GROUP),
         _rule(_CHANGE, ("machinesets", "machinesets/scale"), "machine.openshift.io"),
         labels=(_OPERATE,),
     ),

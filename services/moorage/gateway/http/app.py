@@ -47,7 +47,7 @@ from moorage.gateway.http.messages.negotiation import AnswerForm, form_of_errors
 from moorage.gateway.http.messages.warnings import warn, warnings_of
 from moorage.gateway.http.refused_requests import RefusedRequests
 from moorage.gateway.http.reports import Intake
-from moorage.gateway.http.request_attributes import CONDITIONS_PATH, DECISIONS_PATH, EXPLAIN_PATH
+from moorage.gateway.http.request_attributes import CONDITIONS_PATH, DECISIONS_PATH, EXPLAIN_PATH, SIMULATE_PATH
 from moorage.gateway.http.resources import ResourcesApi
 from moorage.gateway.http.subresources.pods import bindings_path, is_binding
 from moorage.gateway.metrics import Metrics
@@ -246,6 +246,7 @@ def _routes(
         route(CONDITIONS_PATH, "conditions", intake.handle, _METHODS),
         route(DECISIONS_PATH, "decisions", decisions.handle, _METHODS),
         route(EXPLAIN_PATH, "explain", endpoints.explain, _METHODS),
+        route(SIMULATE_PATH, "simulate", endpoints.simulate, _METHODS),
         route("/openapi/v2", "openapi", openapi.version_2, _READING),
         route("/openapi/v3", "openapi", openapi.index, _READING),
         route("/openapi/v3/{path:path}", "openapi", openapi.version_3, _READING),
@@ -282,6 +283,7 @@ class _Endpoints:
         self._gateway = gateway
         self._access = access
         self.explain = gateway.explanations.handle
+        self.simulate = gateway.explanations.simulate
         self._checks = {
             "healthz": {"ping": _always},
             "livez": {"ping": _always},

@@ -1,7 +1,11 @@
-"""`GET /v1/explain`: forwarded to the query worker, because the gateway may not import what explanations need."""
+"""`GET /v1/explain` and `POST /v1/simulate`: forwarded to the query worker.
+
+The gateway may not import what explanations and simulations need.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import httpx
@@ -13,11 +17,15 @@ from moorage.gateway.authentication.peers import Peers
 from moorage.gateway.errors import unavailable
 from moorage.gateway.http import paths
 from moorage.gateway.http.access import user_of
-from moorage.gateway.http.request_attributes import EXPLAIN_PATH
+from moorage.gateway.http.messages import bodies
+from moorage.gateway.http.request_attributes import EXPLAIN_PATH, SIMULATE_PATH
 
 _CONNECT_SECONDS: Final = 2.0
 _ANSWER_SECONDS: Final = 20.0
 """Longer than the query worker ever takes."""
+
+_SIMULATION_SECONDS: Final = 150.0
+"""Longer than a simulation takes that waits for the one before it."""
 
 _AT_ONCE: Final = 32
 """The number of requests that are forwarded at the same time. Others wait."""
@@ -54,18 +62,48 @@ class Explanations:
         """
         if request.method not in {"GET", "HEAD"}:
             raise paths.not_allowed()
+        return await self._asked(request, "GET", EXPLAIN_PATH, query=request.query_params.multi_items())
+
+    async def simulate(self, request: Request) -> Response:
+        """Return the query worker's answer to what a change would do.
+
+        Raises:
+            StatusError: as `handle`.
+        """
+        if request.method != "POST":
+            raise paths.not_allowed()
+        body = await bodies.read_body(request)
+        return await self._asked(request, "POST", SIMULATE_PATH, body=body, seconds=_SIMULATION_SECONDS)
+
+    async def _asked(
+        self,
+        request: Request,
+        method: str,
+        path: str,
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        body: bytes = b"",
+        seconds: float = _ANSWER_SECONDS,
+    ) -> Response:
+        """The query worker's answer to one request."""
         if not self._server:
             raise unavailable("the gateway has no query worker: MOORAGE_QUERY_SERVER is not set")
         http = self._http = self._http or httpx.AsyncClient(
             base_url=self._server,
-            timeout=httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=_AT_ONCE, keepalive_expiry=_IDLE_SECONDS),
             transport=self._transport,
             trust_env=False,
         )
         headers = {"authorization": f"Bearer {self._peers.sign(user_of(request))}"} if self._peers is not None else {}
+        if body:
+            headers["content-type"] = "application/json"
         asked = http.build_request(
-            "GET", EXPLAIN_PATH, params=list(request.query_params.multi_items()), headers=headers
+            method,
+            path,
+            params=list(query),
+            headers=headers,
+            content=body or None,
+            timeout=httpx.Timeout(seconds, connect=_CONNECT_SECONDS),
         )
         try:
             answer = await http.send(asked, stream=True)

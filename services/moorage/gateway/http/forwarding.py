@@ -22,7 +22,7 @@ from moorage.gateway.errors import StatusError
 from moorage.gateway.http.access import Access
 from moorage.gateway.http.hosts import check_host
 from moorage.gateway.http.messages import answers, bodies
-from moorage.gateway.http.request_attributes import CONDITIONS_PATH
+from moorage.gateway.http.request_attributes import CONDITIONS_PATH, SIMULATE_PATH
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store, within
 from moorage.gateway.writer import READ_BACK_WITHIN
@@ -44,8 +44,8 @@ PATIENCE: Final = 10.0
 _AGAIN: Final = 0.1  # seconds between two looks for such a gateway
 _PROBE: Final = "/livez"
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_EVERYWHERE: Final = (CONDITIONS_PATH, "/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
-"""How the paths begin of what every gateway answers: reports, and reviews, which write nothing."""
+_EVERYWHERE: Final = (CONDITIONS_PATH, SIMULATE_PATH, "/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
+"""How the paths begin of what every gateway answers: reports, and simulations and reviews, which write nothing."""
 
 _CONNECT_SECONDS: Final = 2.0
 _ANSWER_SECONDS: Final = 30.0

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from moorage.core.authorization.attributes import DECISIONS, EXPLANATIONS, OWN_GROUP, REPORTS, Attributes
+from moorage.core.authorization.attributes import (
+    DECISIONS,
+    EXPLANATIONS,
+    OWN_GROUP,
+    REPORTS,
+    SIMULATIONS,
+    Attributes,
+)
 from moorage.gateway.http.messages.options import is_true
 from moorage.gateway.http.messages.selectors import named_by_field_selector
 from moorage.kinds.kind import called
@@ -16,6 +23,7 @@ from moorage.kinds.kind import called
 CONDITIONS_PATH: Final = "/v1/conditions"
 EXPLAIN_PATH: Final = "/v1/explain"
 DECISIONS_PATH: Final = "/v1/decisions"
+SIMULATE_PATH: Final = "/v1/simulate"
 LIVE_PATH: Final = "/console/live"
 """Where the console's pages follow what changes. It is no path of the API."""
 
@@ -79,6 +87,8 @@ def _own(method: str, path: str, query: Mapping[str, str]) -> Attributes | None:
         kind = called(query.get("kind", ""))
         namespace = query.get("namespace", "default") if kind is not None and kind.namespaced else ""
         return Attributes(verb, OWN_GROUP, "v1alpha1", EXPLANATIONS, "", namespace, query.get("name", ""))
+    if path == SIMULATE_PATH:
+        return Attributes(verb, OWN_GROUP, "v1alpha1", SIMULATIONS)
     if path == DECISIONS_PATH:
         watched = "watch" if verb == "get" else verb
         return Attributes(watched, OWN_GROUP, "v1alpha1", DECISIONS, "", query.get("namespace", ""))

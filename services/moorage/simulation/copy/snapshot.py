@@ -160,7 +160,7 @@ class Snapshot:
         history = frozenset(topic.short for topic in whole)
         chosen = list(dict.fromkeys([*(COMPACTED if topics is None else topics), *whole]))
         if topics is None:
-            chosen = list(dict.fromkeys([*chosen, *_of_services(services)]))
+            chosen = list(dict.fromkeys([*chosen, *topics_of(services)]))
         return await _Loading(settings, services, chosen, history, progress).run()
 
     def records(self, topic: Topic) -> list[Kept]:
@@ -192,7 +192,8 @@ class Snapshot:
         return self.positions.get((service, topic.short, partition), whole)
 
 
-def _of_services(services: Iterable[Service[Any] | type[Service[Any]]]) -> Iterable[Topic]:
+def topics_of(services: Iterable[Service[Any] | type[Service[Any]]]) -> Iterable[Topic]:
+    """Yield the topics that services read."""
     for one in services:
         yield from (*one.sources, *one.changelogs, *one.follows, *one.globals)
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from moorage.gateway.console.pages import fleet, objects, targets, workloads, zones
+from moorage.gateway.console.pages import (
+    fleet,
+    letters,
+    objects,
+    pauses,
+    simulate,
+    target_actions,
+    targets,
+    workloads,
+    zones,
+)
 from moorage.gateway.console.views import Action, ConsolePage
 
 PAGES: Final[tuple[ConsolePage, ...]] = (
@@ -13,6 +23,9 @@ PAGES: Final[tuple[ConsolePage, ...]] = (
     *workloads.PAGES,
     *zones.PAGES,
     *objects.PAGES,
+    *letters.PAGES,
+    *pauses.PAGES,
+    *simulate.PAGES,
 )
 
-ACTIONS: Final[tuple[Action, ...]] = ()
+ACTIONS: Final[tuple[Action, ...]] = (*letters.ACTIONS, *pauses.ACTIONS, *simulate.ACTIONS, *target_actions.ACTIONS)

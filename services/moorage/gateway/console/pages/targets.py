@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.gateway.console.fleet_index import EVICTION, NODE, STATES, TARGETS, TargetRow, readiness, zone_of
-from moorage.gateway.console.pages import fleet, shared
+from moorage.gateway.console.pages import fleet, shared, target_actions
 from moorage.gateway.console.rights import kind_named
 from moorage.gateway.console.views import ConsolePage, Content, PageView
 from moorage.gateway.errors import StatusError
@@ -15,6 +15,7 @@ from moorage.kinds.node import node_status
 from moorage.kinds.printing.columns import taint_text
 from moorage.kinds.status.names import about_target, target_prefix
 from moorage.kinds.status.records import ObjectId
+from moorage_schemas.taint import TaintOrigin
 
 BINDING: Final = "Binding"
 TAINT: Final = "Taint"
@@ -77,6 +78,7 @@ async def one(view: PageView) -> Content:
         {
             "summary": "targets/summary.html",
             "taints": "targets/taints.html",
+            "cordon": "targets/cordon.html",
             "conditions": "targets/conditions.html",
             "evictions": "targets/evictions.html",
             "workloads": "targets/workloads.html",
@@ -99,6 +101,7 @@ async def one(view: PageView) -> Content:
             "bound": await _bound(view, kind, name),
             "evictions": _evictions(view, kind, name),
             "events": shared.events_about(view, kind, "", name, str(at(found, "metadata", "uid") or "")),
+            **target_actions.offered(view, kind, name, found),
         },
         (kind, BINDING, EVICTION, TAINT, shared.EVENT),
     )
@@ -113,6 +116,10 @@ def _taints(view: PageView, kind: str, name: str, found: dict[str, Any]) -> list
         rows.append(
             {
                 "taint": taint_text(taint),
+                "key": str(taint.get("key") or ""),
+                "effect": str(taint.get("effect") or ""),
+                # What a state or a policy demands comes back at once.
+                "can_be_removed": not known.get("origins") or TaintOrigin.EXPLICIT in known["origins"],
                 "added": taint.get("timeAdded") or known.get("timeAdded") or "",
                 "origins": list(known.get("origins") or ()),
                 "why": known.get("reason") or "",

@@ -19,7 +19,7 @@ from moorage.gateway.errors import no_such_path
 from moorage.gateway.http.discovery import cluster_views, definitions, issuer, reviews
 from moorage.gateway.http.messages import answers
 from moorage.gateway.http.messages.negotiation import JSON, PROTOBUF, YAML, AnswerForm, accepted, clauses
-from moorage.gateway.http.request_attributes import CONDITIONS_PATH, DECISIONS_PATH, EXPLAIN_PATH
+from moorage.gateway.http.request_attributes import CONDITIONS_PATH, DECISIONS_PATH, EXPLAIN_PATH, SIMULATE_PATH
 from moorage.gateway.http.subresources.pods import BINDING, BINDINGS, EVICTION, ORDERS
 from moorage.gateway.served_kinds import served
 from moorage.kinds.dead_letter import REPLAY
@@ -143,7 +143,7 @@ def root_paths(*, issues_tokens: bool) -> Document:
     ]
     configuration, keys = ((issuer.CONFIGURATION,), (issuer.KEYS,)) if issues_tokens else ((), ())
     other = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", *keys, "/readyz")
-    own = (CONDITIONS_PATH, DECISIONS_PATH, EXPLAIN_PATH)
+    own = (CONDITIONS_PATH, DECISIONS_PATH, EXPLAIN_PATH, SIMULATE_PATH)
     return {"paths": [*configuration, "/api", "/api/v1", "/apis", *sorted(groups), *other, *own, "/version"]}
 
 

@@ -1,0 +1,113 @@
+"""Pauses: which evictions are held until somebody resumes them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from moorage.core.apimachinery.unstructured import at
+from moorage.core.disruption.pause_names import normal_scope, pause_name
+from moorage.gateway.console.changes import ApiWrite, object_path, send
+from moorage.gateway.console.pages import shared
+from moorage.gateway.console.rights import kind_named
+from moorage.gateway.console.views import Action, ConsolePage, Content, Done, Form, PageView, required
+from moorage.gateway.errors import StatusError
+from moorage.kinds.families.guards import scope_text
+
+PAUSE: Final = "EvictionPause"
+FLEET: Final = "fleet"
+SCOPES: Final = {
+    "zone": ("zones", "REGION/ZONE", 2),
+    "namespace": ("namespaces", "NAME", 1),
+    "target": ("targets", "Kind/name", 2),
+    "workload": ("workloads", "Kind/namespace/name", 3),
+}
+"""What may be paused beside the whole fleet: the field of a scope, the form of a value, and the number of its parts."""
+
+_PAUSES: Final = "/console/pauses"
+_EXISTS: Final = 409
+
+
+async def listed(view: PageView) -> Content:
+    """`/console/pauses`: the pauses, and a form for another one."""
+    documents = shared.objects_of(view, PAUSE, view.store.ids(PAUSE))
+    return Content(
+        "pauses/list.html",
+        {"rows": "pauses/rows.html"},
+        {
+            "pauses": None if documents is None else [_row(view, one) for one in documents],
+            "may_pause": view.rights.may("create", PAUSE),
+            "scopes": [
+                (FLEET, "the whole fleet"),
+                *((word, f"one {word}: {form}") for word, (_, form, _n) in SCOPES.items()),
+            ],
+        },
+        (PAUSE,),
+    )
+
+
+def _row(view: PageView, document: dict[str, Any]) -> dict[str, Any]:
+    name = str(at(document, "metadata", "name"))
+    return {
+        "name": name,
+        "scope": scope_words(document),
+        "reason": str(at(document, "spec", "reason") or ""),
+        "held": at(document, "status", "held") or 0,
+        "created": str(at(document, "metadata", "creationTimestamp") or ""),
+        "may_resume": view.rights.may("delete", PAUSE, "", name),
+    }
+
+
+async def pause(view: PageView, form: Form) -> Done:
+    """Pause the evictions of a scope."""
+    scope = scope_of(required(form, "scope"), form.get("value", "").strip())
+    name, reason = pause_name(scope), form.get("reason", "").strip()
+    spec = {"scope": scope, **({"reason": reason} if reason else {})}
+    found = kind_named(PAUSE)
+    body = {"apiVersion": found.api_versions[0], "kind": PAUSE, "metadata": {"name": name}, "spec": spec}
+    try:
+        await send(view, ApiWrite("POST", object_path(PAUSE, "", ""), body))
+    except StatusError as error:
+        if error.code != _EXISTS:
+            raise
+        present = shared.document_of(view, PAUSE, "", name)
+        if present is None or normal_scope(at(present, "spec", "scope") or {}) != normal_scope(scope):
+            raise
+        return Done(f"Evictions of {scope_words(body)} are paused already ({name}).", form.get("back") or _PAUSES)
+    return Done(
+        f"Evictions of {scope_words(body)} are paused ({name}). Deadlines keep running.", form.get("back") or _PAUSES
+    )
+
+
+def scope_words(document: dict[str, Any]) -> str:
+    """What a pause holds, in words: `zones=eu/eu-1`, or `the whole fleet`."""
+    return scope_text(document) if normal_scope(at(document, "spec", "scope") or {}) else "the whole fleet"
+
+
+def scope_of(word: str, value: str) -> dict[str, list[str]]:
+    """The scope that a form names.
+
+    Raises:
+        StatusError: 400 if it names none.
+    """
+    if word == FLEET:
+        return {}
+    if word not in SCOPES:
+        raise StatusError(400, f"scope: invalid value {word[:63]!r}: must be {FLEET}, {', '.join(SCOPES)}")
+    field, shape, count = SCOPES[word]
+    parts = value.split("/")
+    if len(parts) != count or not all(parts):
+        raise StatusError(400, f"value: invalid value {value[:253]!r}: must be {shape}")
+    return {field: [value]}
+
+
+async def resume(view: PageView, form: Form) -> Done:
+    """End a pause."""
+    name = required(form, "name")
+    present = shared.document_of(view, PAUSE, "", name)
+    await send(view, ApiWrite("DELETE", object_path(PAUSE, "", name)))
+    what = scope_words(present) if present is not None else name
+    return Done(f"Evictions of {what} are resumed.", form.get("back") or _PAUSES)
+
+
+PAGES: Final = (ConsolePage(_PAUSES, listed),)
+ACTIONS: Final = (Action("/console/actions/pause", pause), Action("/console/actions/resume", resume))

@@ -1,0 +1,78 @@
+"""What one can do with a target: taint and untaint, cordon and uncordon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from moorage.core.apimachinery.unstructured import at
+from moorage.core.taints.dialects.table import DIALECTS
+from moorage.gateway.console import changes
+from moorage.gateway.console.fleet_index import TARGETS
+from moorage.gateway.console.rendering import target_url
+from moorage.gateway.console.views import Action, Done, Form, PageView, required
+from moorage.gateway.errors import StatusError
+
+_TARGET: Final = "/console/actions/targets/{kind}/{name}"
+
+
+def offered(view: PageView, kind: str, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page of a target offers."""
+    return {
+        "may_change": view.rights.may("patch", kind, "", name),
+        "can_be_cordoned": changes.can_be_cordoned(kind),
+        "is_cordoned": changes.is_cordoned(kind, document),
+        "effects": [str(effect) for effect in DIALECTS[kind].effects],
+        "may_simulate": view.rights.may_create("simulations"),
+        "may_pause": view.rights.may("create", "EvictionPause"),
+    }
+
+
+async def taint(view: PageView, form: Form) -> Done:
+    """Add a taint."""
+    kind, name = await _target(view)
+    key, value, effect = required(form, "key"), form.get("value", "").strip(), required(form, "effect")
+    spec = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+    await changes.change_target(view, kind, name, lambda found: changes.tainted(kind, found, spec))
+    return Done(f"{name} is tainted with {spec}.", target_url(kind, name))
+
+
+async def untaint(view: PageView, form: Form) -> Done:
+    """Remove a taint."""
+    kind, name = await _target(view)
+    spec = f"{required(form, 'key')}:{required(form, 'effect')}"
+    await changes.change_target(view, kind, name, lambda found: changes.tainted(kind, found, f"{spec}-"))
+    present = at(changes.target_of(view, kind, name), "spec", "taints") or ()
+    if any(f"{one.get('key')}:{one.get('effect')}" == spec for one in present):
+        return Done(
+            f"{spec} stays on {name} for now: its state or a policy wants it, or that is not decided yet.",
+            target_url(kind, name),
+        )
+    return Done(f"{spec} is removed from {name}.", target_url(kind, name))
+
+
+async def cordon(view: PageView, form: Form) -> Done:
+    """Cordon or uncordon a target."""
+    kind, name = await _target(view)
+    word = required(form, "do")
+    if word not in {"cordon", "uncordon"}:
+        raise StatusError(400, f"do: invalid value {word[:63]!r}: must be cordon or uncordon")
+    wants = word == "cordon"
+    await changes.change_target(view, kind, name, lambda found: changes.cordoned(kind, found, cordon=wants))
+    return Done(f"{name} is {word}ed.", target_url(kind, name))
+
+
+async def _target(view: PageView) -> tuple[str, str]:
+    kind, name = view.param("kind"), view.param("name")
+    if kind not in TARGETS:
+        raise StatusError(404, f"kind: invalid value {kind[:63]!r}: must be one of {', '.join(TARGETS)}")
+    if not view.rights.may("patch", kind, "", name):
+        await changes.send(view, changes.nothing(kind, name))  # the API refuses it, and the audit has that
+    return kind, name
+
+
+ACTIONS: Final = (
+    Action(f"{_TARGET}/taint", taint),
+    Action(f"{_TARGET}/untaint", untaint),
+    Action(f"{_TARGET}/cordon", cordon),
+)
