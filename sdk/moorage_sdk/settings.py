@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from moorage_sdk.errors import SdkError, TransportError
+from moorage_sdk.tokens import ClientCredentials, TokenFile
 
 _WITH_PASSWORD = {"PLAIN": SASLPlaintext, "SCRAM-SHA-256": SASLScram256, "SCRAM-SHA-512": SASLScram512}
 
@@ -78,6 +79,24 @@ class Connection(BaseSettings):
     kafka_oauth_token_file: str = ""
     """A file with the token of `OAUTHBEARER`. New connections use what is in it then."""
 
+    kafka_oauth_token_endpoint: str = Field(
+        default="", pattern=r"^(https://\S+|http://(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?(/\S*)?)?$"
+    )
+    """Instead of that file: the address at which tokens are got by the grant `client_credentials`. `http` is accepted
+    for loopback alone."""
+
+    kafka_oauth_client_id: str = ""
+    """The client's name there."""
+
+    kafka_oauth_client_secret_file: str = ""
+    """A file with its secret. It is read for each token."""
+
+    kafka_oauth_scope: str = ""
+    """The scope of the tokens. Empty means the server's default."""
+
+    kafka_oauth_ca_file: str = ""
+    """A PEM file with the certificates that sign that server's. Empty means those that the system trusts."""
+
     report_key_file: str = ""
     """A PEM file with the private key (Ed25519, or ECDSA with P-256) that signs the reports that are written to Kafka.
     Its public key is in a `ProbeGrant` of the source."""
@@ -95,6 +114,8 @@ class Connection(BaseSettings):
         "kafka_cert_file",
         "kafka_key_file",
         "kafka_oauth_token_file",
+        "kafka_oauth_client_secret_file",
+        "kafka_oauth_ca_file",
         "report_key_file",
     )
     @classmethod
@@ -134,8 +155,24 @@ class Connection(BaseSettings):
                 raise ValueError("kafka_password_file: exactly one of it and kafka_password")
         if self.kafka_sasl_mechanism == "PLAIN" and self.kafka_security_protocol != "SASL_SSL":
             raise ValueError("kafka_sasl_mechanism: PLAIN only with the security protocol SASL_SSL")
-        if self.kafka_sasl_mechanism == "OAUTHBEARER" and not self.kafka_oauth_token_file:
-            raise ValueError("kafka_oauth_token_file: required with the mechanism OAUTHBEARER")
+        return self
+
+    @model_validator(mode="after")
+    def _has_one_origin_of_tokens(self) -> Connection:
+        is_oauth = self.kafka_sasl_mechanism == "OAUTHBEARER"
+        if is_oauth and bool(self.kafka_oauth_token_file) is bool(self.kafka_oauth_token_endpoint):
+            raise ValueError(
+                "kafka_oauth_token_file: with the mechanism OAUTHBEARER exactly one of it and "
+                "kafka_oauth_token_endpoint"
+            )
+        client = (self.kafka_oauth_client_id, self.kafka_oauth_client_secret_file)
+        if self.kafka_oauth_token_endpoint and not all(client):
+            raise ValueError(
+                "kafka_oauth_client_id: required with kafka_oauth_token_endpoint, and so is "
+                "kafka_oauth_client_secret_file"
+            )
+        if any(client) and not self.kafka_oauth_token_endpoint:
+            raise ValueError("kafka_oauth_client_id: only with kafka_oauth_token_endpoint")
         return self
 
     @property
@@ -190,18 +227,17 @@ class Connection(BaseSettings):
 
     def kafka_tokens(self) -> AbstractTokenProvider | None:
         """The source of tokens for Kafka. None unless the mechanism is OAUTHBEARER."""
-        return _TokenFile(self.kafka_oauth_token_file) if self.kafka_sasl_mechanism == "OAUTHBEARER" else None
-
-
-class _TokenFile(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka publishes no types
-    """Gives the token in a file to each new connection."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    async def token(self) -> str:
-        """The token as of now."""
-        return _content("kafka_oauth_token_file", self._path)
+        if self.kafka_sasl_mechanism != "OAUTHBEARER":
+            return None
+        if self.kafka_oauth_token_file:
+            return TokenFile(self.kafka_oauth_token_file)
+        return ClientCredentials(
+            self.kafka_oauth_token_endpoint,
+            client_id=self.kafka_oauth_client_id,
+            secret_file=self.kafka_oauth_client_secret_file,
+            scope=self.kafka_oauth_scope,
+            ca_file=self.kafka_oauth_ca_file,
+        )
 
 
 def _content(field: str, path: str) -> str:

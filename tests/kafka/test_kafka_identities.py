@@ -44,7 +44,7 @@ from moorage.runtime.kafka.topics_admin import ensure_topics, try_on
 from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.settings import Settings
 from moorage.workers import timer
-from moorage_schemas.condition import ConditionReported
+from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta
 from moorage_schemas.refs import TargetRef
 from moorage_schemas.topics import (
@@ -59,7 +59,7 @@ from moorage_schemas.topics import (
     TOPICS,
     Topic,
 )
-from moorage_sdk.errors import Refusal
+from moorage_sdk.errors import Refusal, TransportError
 from moorage_sdk.outbox import Report
 from moorage_sdk.senders import KafkaSender
 from moorage_sdk.settings import Connection
@@ -378,6 +378,77 @@ async def test_a_token_is_got_by_client_credentials(kafka: SecureBroker, tmp_pat
         with pytest.raises(NotAuthenticatedError, match=r"gave no token to moorage-probe: status 401 invalid_client"):
             async with _writing(other):
                 pass
+    finally:
+        await server.stop()
+
+
+def _as_connection(settings: Settings, **more: Any) -> Connection:
+    """The same connection for a program that is built with the SDK."""
+    names = Connection.model_fields.keys() & type(settings).model_fields.keys()
+    given = {name: getattr(settings, name) for name in names if name.startswith("kafka_")}
+    given |= {"bootstrap_servers": settings.bootstrap_servers, "topic_prefix": settings.topic_prefix}
+    return Connection(transport="kafka", **{**given, **more})
+
+
+async def _says(connection: Connection, identity: str) -> None:
+    """Send a report as a probe does."""
+    event = ConditionReported(
+        target=TargetRef.parse("Node/n1"), type="Fan", status=ConditionStatus.TRUE, observed_time=datetime.now(UTC)
+    )
+    sender = KafkaSender(connection, "probe/fan")
+    try:
+        await sender.start()
+        report = Report(event, Meta(id=identity, source="probe/fan", type=CONDITION_REPORTS.event_type))
+        assert await sender.send([report]) == []
+    finally:
+        await sender.stop()
+
+
+async def test_programs_of_the_sdk_show_who_they_are_in_each_way(
+    kafka: SecureBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    token, secret, password = tmp_path / "token", tmp_path / "secret", tmp_path / "password"
+    token.write_text(kafka.issuer.token("moorage-probe"))
+    secret.write_text("secret")
+    password.write_text("plain")
+    asked: list[str] = []
+
+    async def give(request: Request) -> JSONResponse:
+        asked.append((await request.body()).decode())
+        if request.headers.get("authorization") != "Basic " + b64encode(b"moorage-probe:secret").decode():
+            return JSONResponse({"error": "invalid_client"}, status_code=401)
+        return JSONResponse({"access_token": kafka.issuer.token("moorage-probe"), "expires_in": 300})
+
+    server = HttpServer(Starlette(routes=[Route("/token", give, methods=["POST"])]), host="127.0.0.1", port=0)
+    await server.start()
+    client = {
+        "kafka_oauth_token_endpoint": f"http://127.0.0.1:{server.port}/token",
+        "kafka_oauth_client_id": "moorage-probe",
+        "kafka_oauth_client_secret_file": str(secret),
+        "kafka_oauth_scope": "kafka",
+    }
+    try:
+        ways = {
+            "scram": _as_connection(kafka.settings("probe")),
+            "certificate": _as_connection(kafka.by_certificate(*kafka.authority.sign("moorage-probe"))),
+            "plain": _as_connection(
+                kafka.over_tls("PLAIN", kafka_username="moorage-probe", kafka_password_file=str(password))
+            ),
+            "token": _as_connection(kafka.over_tls("OAUTHBEARER", kafka_oauth_token_file=str(token))),
+            "client": _as_connection(kafka.over_tls("OAUTHBEARER", **client)),
+        }
+        for name, connection in ways.items():
+            await _says(connection, name)
+        assert asked == ["grant_type=client_credentials&scope=kafka"], "one token for all connections"
+
+        # A wrong secret, and an authority that did not sign the broker's certificate, are told and tried again.
+        secret.write_text("wrong")
+        with pytest.raises(TransportError, match="Kafka does not answer"):
+            await _says(ways["client"], "never")
+        assert "gave no token to moorage-probe: 401 invalid_client" in caplog.text
+        other = ways["token"].model_copy(update={"kafka_ca_file": str(_other_authority(tmp_path))})
+        with pytest.raises(TransportError, match="Kafka does not answer"):
+            await _says(other, "never")
     finally:
         await server.stop()
 
