@@ -113,16 +113,30 @@ def test_every_container_is_watched_bounded_and_comes_back(compose: dict[str, An
 def test_what_others_reach_asks_who_they_are(compose: dict[str, Any]) -> None:
     """The files are those that `moorage identities` makes in the volume, with names that others can be sent to."""
     maker = compose["services"][IDENTITIES]
-    assert maker["command"] == ["identities", "--name", GATEWAY]
+    assert maker["entrypoint"] == ["sh", "-ec"]
+    (script,) = maker["command"]
+    make, copy = script.splitlines()
+    assert make == f"moorage identities --name {GATEWAY}"
     state = re.search(r"MOORAGE_STATE_DIR=(\S+)", DOCKERFILE)
     assert state is not None
     made = GatewayIdentities.in_state(Path(state[1]))
-    assert maker["volumes"] == [f"identities:{made.folder}"]
-    assert str(made.folder) in DOCKERFILE, "the volume belongs to the user of the image"
-    gateway, query, ingest = (compose["services"][name] for name in (GATEWAY, QUERY, INGEST))
-    for one in (gateway, query, ingest):
-        assert one["volumes"] == [f"identities:{made.folder}:ro"]
-        assert one["environment"]["MOORAGE_SERVICE_ACCOUNT_SIGNING_KEY_FILE"] == str(made.signing_key)
+    shared = made.folder.parent / "signing-key"
+    key = shared / made.signing_key.name
+    assert copy == f"install -m 0600 {made.signing_key.relative_to(state[1])} {key.relative_to(state[1])}"
+    assert f"WORKDIR {state[1]}" in DOCKERFILE
+    assert maker["volumes"] == [f"identities:{made.folder}", f"signing-key:{shared}"]
+    for folder in (made.folder, shared):
+        assert str(folder) in DOCKERFILE, "the volume belongs to the user of the image"
+    gateway = compose["services"][GATEWAY]
+    assert gateway["volumes"] == [f"identities:{made.folder}:ro"]
+    assert gateway["environment"]["MOORAGE_SERVICE_ACCOUNT_SIGNING_KEY_FILE"] == str(made.signing_key)
+    # These need the key alone, and see neither the administrator's token nor the key of the certificate.
+    for name in (QUERY, INGEST):
+        one = compose["services"][name]
+        assert one["volumes"] == [f"signing-key:{shared}:ro"]
+        assert one["environment"]["MOORAGE_SERVICE_ACCOUNT_SIGNING_KEY_FILE"] == str(key)
+    users = {name for name, one in compose["services"].items() if "identities:" in str(one.get("volumes", ()))}
+    assert users == {IDENTITIES, GATEWAY}
     said = gateway["environment"]
     assert said["MOORAGE_TOKEN_AUTH_FILE"] == str(made.tokens)
     assert said["MOORAGE_TOKEN_FILE"] == str(made.admin_token)
