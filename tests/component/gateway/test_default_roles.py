@@ -243,3 +243,16 @@ async def test_what_moorages_roles_permit(role: str, allowed: set[str], refused:
         owner = next((kind.group for kind in discovered() if kind.plural == plural), "moorage.io")
         asked = Attributes(verb, owner, "", plural, subresource, "shop")
         assert authorizer.authorize(user, asked).allowed is (line in allowed), line
+
+
+async def test_the_rules_of_an_aggregated_role_are_owned_by_its_controller() -> None:
+    gateway = await aggregated()
+    async with gateway.running():
+        await gateway.ok("PATCH", f"{RBAC}/clusterroles/view", {"rules": []})
+        await gateway.settled()
+    found = (await gateway.ok("GET", f"{RBAC}/clusterroles/view"))["metadata"]["managedFields"]
+    (entry,) = (one for one in found if one["manager"] == "clusterrole-aggregation-controller")
+    assert (entry["operation"], entry["apiVersion"]) == ("Apply", "rbac.authorization.k8s.io/v1")
+    assert entry["fieldsV1"] == {"f:rules": {}}
+    others = [one for one in found if one is not entry]
+    assert all("f:rules" not in one["fieldsV1"] for one in others), "they are taken over"

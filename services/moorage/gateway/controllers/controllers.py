@@ -16,6 +16,7 @@ from moorage.gateway.controllers.rollouts import RolloutKeeper
 from moorage.gateway.controllers.set_roles import SetRoleKeeper
 from moorage.gateway.store import Store
 from moorage.gateway.writer import Writer
+from moorage.runtime.clock import Clock
 from moorage.runtime.tasks import restarted
 
 
@@ -25,17 +26,18 @@ class Controllers:
     Args:
         store: the present objects. The controllers are told of its changes.
         writer: changes objects in the same way as people's writes.
+        clock: the source of the time.
         recorder: writes events. None if nobody wants any.
     """
 
-    def __init__(self, store: Store, writer: Writer, recorder: EventRecorder | None = None) -> None:
+    def __init__(self, store: Store, writer: Writer, clock: Clock, recorder: EventRecorder | None = None) -> None:
         sweeper = Sweeper(writer)
         followers = (
             MachineKeeper(store, writer),
             NamespaceKeeper(store, writer),
             GarbageCollector(store, writer),
             RolloutKeeper(store, writer),
-            RoleAggregator(store, writer),
+            RoleAggregator(store, writer, clock),
             SetRoleKeeper(store, writer),
             *((recorder,) if recorder is not None else ()),
         )

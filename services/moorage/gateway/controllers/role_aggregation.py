@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from moorage.core.authorization.aggregation import aggregated_rules, is_aggregated
 from moorage.core.authorization.rules import rules_of
+from moorage.gateway.admission import field_owners
 from moorage.gateway.controllers.keeper import Keeper
 from moorage.gateway.store import Store
 from moorage.gateway.writer import Caller, Writer
@@ -13,8 +14,13 @@ from moorage.kinds import cluster_role
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.status.aggregation import AggregationIndex
 from moorage.kinds.status.records import ObjectId
+from moorage.runtime.clock import Clock
 
 _CALLER: Final = Caller("moorage/cluster-roles")
+_MANAGER: Final = "clusterrole-aggregation-controller"
+"""Who owns the rules, as in Kubernetes, whose controller of that name applies them by server-side apply and takes them
+over from others."""
+
 _KIND: Final = ServedKind(cluster_role.KIND, cluster_role.KIND.versions[0])
 
 Document = dict[str, Any]
@@ -26,11 +32,13 @@ class RoleAggregator(Keeper):
     Args:
         store: the present objects.
         writer: changes roles in the same way as people's writes.
+        clock: the source of the time.
     """
 
     what = "cluster roles"
 
-    def __init__(self, store: Store, writer: Writer) -> None:
+    def __init__(self, store: Store, writer: Writer, clock: Clock) -> None:
+        self._clock = clock
         self._index = store.tables.index(AggregationIndex)
         super().__init__(store, writer, self._index.unsettled)
 
@@ -51,10 +59,17 @@ class RoleAggregator(Keeper):
         except ValueError as error:
             return str(error)
         if wanted != list(rules_of(declared.object.get("rules"))):
-            documents = [rule.document() for rule in wanted]
+            role = ObjectId.of(name)
+            config: Document = {
+                "apiVersion": _KIND.api_version,
+                "kind": _KIND.kind,
+                "metadata": {"name": role.name},
+                "rules": [rule.document() for rule in wanted],
+            }
 
             def change(present: Document) -> Document:
-                return {**present, "rules": documents}
+                now = self._clock.now()
+                return field_owners.management(_KIND).applied(present, config, _MANAGER, now, force=True)
 
-            await self._writer.change(_KIND, ObjectId.of(name), change, "update", _CALLER)
+            await self._writer.change(_KIND, role, change, "update", _CALLER)
         return ""

@@ -263,7 +263,7 @@ def _controllers(gateway: Gateway, writer: Writer) -> Controllers:
     if gateway.records_events:
         ttl = timedelta(seconds=settings.event_ttl)
         recorder = EventRecorder(gateway.store, gateway.log, gateway.clock, ttl=ttl, kept=settings.events_kept)
-    return Controllers(gateway.store, writer, recorder)
+    return Controllers(gateway.store, writer, gateway.clock, recorder)
 
 
 class _Endpoints:

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from moorage.core.apimachinery.schema import Field, Form, ListType, Schema
+from moorage.core.authorization.cluster_sets import VIEW_GROUP
 from moorage.kinds import kind as kinds
 from moorage.kinds.kind import Kind
 from moorage.kinds.openapi import data
@@ -128,6 +129,12 @@ def is_custom(name: str) -> bool:
     return not name.startswith(_OWN) and name not in data.native()["definitions"]
 
 
+_VIEWED: Final = {
+    (VIEW_GROUP, "ManagedCluster"): "cluster.open-cluster-management.io/v1/ManagedCluster",
+    (VIEW_GROUP, "ManagedClusterSet"): "cluster.open-cluster-management.io/v1beta2/ManagedClusterSet",
+}
+"""The kinds of which another group shows everybody his own objects, with the kinds whose structure they have."""
+
 _DEFINITIONS: Final[dict[str, Schema]] = {}
 """Definitions that are built."""
 
@@ -170,7 +177,7 @@ def _schema_of(group: str, version: str, kind: str, served: Kind[Any] | None) ->
     for one in (version, *_newer(version, served)):
         if (name := data.native()["kinds"].get(f"{path}{one}/{kind}")) is not None:
             return definition(name)
-        if (said := data.custom()["kinds"].get(f"{path}{one}/{kind}")) is not None:
+        if (said := data.custom()["kinds"].get(_VIEWED.get((group, kind), f"{path}{one}/{kind}"))) is not None:
             return _custom(said, f"{_reversed(group)}.{version}.{kind}")
     if (name := data.native()["kinds"].get(f"{_META_GROUP}/v1/{kind}")) is not None:
         return definition(name)

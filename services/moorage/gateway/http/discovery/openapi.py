@@ -12,7 +12,6 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moorage.core.authorization.cluster_sets import VIEW_GROUP
 from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.http.discovery import definitions, groups
 from moorage.gateway.served_kinds import served
@@ -98,8 +97,8 @@ def _documents(_: tuple[ServedKind, ...]) -> Documents:
     """The documents of what is served. They are made anew if that changes."""
     versions_of = {"": ["v1"]}
     for group in groups.api_groups()["groups"]:
-        if group["name"] in {definitions.GROUP, VIEW_GROUP}:
-            continue  # what is only read, to find other kinds or one's own objects of them, has no structure here
+        if group["name"] == definitions.GROUP:
+            continue  # what is only read, to find other kinds, has no structure here
         versions_of[group["name"]] = [one["version"] for one in group["versions"] if one["version"]]
     lists = [groups.resources(group, version) for group, versions in versions_of.items() for version in versions]
     return Documents(lists, str(groups.server_version()["gitVersion"]))

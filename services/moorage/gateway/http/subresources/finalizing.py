@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from moorage.core.apimachinery.field_errors import invalid
 from moorage.gateway import errors
+from moorage.gateway.admission import field_owners
 from moorage.gateway.http import paths
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.messages import answers, bodies, decoding
@@ -17,7 +18,6 @@ from moorage.gateway.http.messages.decoding import Expected
 from moorage.gateway.http.messages.options import write_options
 from moorage.gateway.http.messages.warnings import warn
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.verbs import field_owners
 from moorage.gateway.http.verbs.writing import caller, manager
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.namespace import FINALIZE, FINALIZERS, NamespaceKind

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.core.apimachinery.patching.errors import PatchError
+from moorage.gateway.admission import field_owners
 from moorage.gateway.admission.status_reports import is_reported
 from moorage.gateway.errors import StatusError, bad_request
 from moorage.gateway.http import paths
@@ -22,7 +23,7 @@ from moorage.gateway.http.messages.warnings import warn
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.subresources import finalizing, scale, tokens, written_status
 from moorage.gateway.http.subresources.pods import ORDERS, PodOrders
-from moorage.gateway.http.verbs import field_owners, patches
+from moorage.gateway.http.verbs import patches
 from moorage.gateway.http.verbs.patches import SentPatch
 from moorage.gateway.http.verbs.writing import caller, manager
 from moorage.gateway.shown_objects import ShownObject

@@ -17,6 +17,7 @@ from moorage.core.apimachinery.patching import json_patch, merge_patch, strategi
 from moorage.core.apimachinery.patching.errors import PatchError
 from moorage.core.apimachinery.schema import Schema
 from moorage.gateway import errors
+from moorage.gateway.admission import field_owners
 from moorage.gateway.errors import Cause, StatusError, bad_request
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.messages import bodies, decoding
@@ -25,7 +26,6 @@ from moorage.gateway.http.messages.negotiation import media_type
 from moorage.gateway.http.messages.options import write_options
 from moorage.gateway.http.messages.warnings import told, warn
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.verbs import field_owners
 from moorage.gateway.http.verbs.writing import caller, manager, written
 from moorage.kinds.openapi import registry, strict
 from moorage.kinds.openapi.built_in import DecodeError, json_type, repeated

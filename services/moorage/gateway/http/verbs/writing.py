@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from moorage.core.apimachinery.patching.managed_fields import manager_of
 from moorage.core.authorization.attributes import User
+from moorage.gateway.admission import field_owners
 from moorage.gateway.admission.feature_gates import finalizer_warnings, owner_warnings, warnings
 from moorage.gateway.errors import StatusError, conflict
 from moorage.gateway.http.access import user_of
@@ -21,7 +22,6 @@ from moorage.gateway.http.messages.options import write_options
 from moorage.gateway.http.messages.representations import Representation
 from moorage.gateway.http.messages.warnings import told, warn
 from moorage.gateway.http.paths import ResourcePath
-from moorage.gateway.http.verbs import field_owners
 from moorage.gateway.shown_objects import ShownObject
 from moorage.gateway.writer import Caller
 from moorage.kinds.kind import ServedKind
