@@ -107,7 +107,7 @@ bench: $(READY) ## every benchmark; each prints one line of JSON last, and RECOR
 	@for b in bench/matching.py bench/permissions.py bench/stage.py bench/latency.py bench/lateness.py bench/heartbeats.py bench/restore.py \
 		bench/evictions.py bench/placement.py bench/ocm.py bench/ocm_change.py bench/ocm_fleet.py bench/simulate.py \
 		bench/timers.py bench/cli.py bench/steps.py \
-		bench/explain.py bench/failover.py bench/scale.py bench/gateway.py; do \
+		bench/explain.py bench/failover.py bench/scale.py bench/gateway.py bench/console.py; do \
 		echo "== $$b"; BENCH_RECORD=$(RECORD) $(BIN)/python $$b; done
 	@test -z "$(RECORD)" || $(BIN)/python -m bench.page
 

@@ -119,6 +119,18 @@ _ALL: Final = (
         on_kafka=False,
     ),
     Benchmark(
+        "console",
+        "the console's first page in a browser, with 5,000 nodes and 50,000 pods",
+        "",
+        "ms until the page is loaded",
+        ("nodes", "pods", "rounds"),
+        {"nodes": 5_000, "pods": 50_000},
+        _single("load_ms"),
+        goal=1000,
+        higher=False,
+        on_kafka=False,
+    ),
+    Benchmark(
         "stage",
         "records through condition-ingest",
         "a loop that passes the records on with aiokafka in transactions, at its best batch size",

@@ -266,7 +266,7 @@ def hostile_fleet() -> ConsoleWorld:
         "lastTimestamp": HOSTILE,
         "source": {"component": HOSTILE},
     }
-    world.event(event)
+    world.shown(event)
     return world
 
 

@@ -174,10 +174,11 @@ class ConsoleWorld(Fixture):
         )
         self.log.append(ZONES_TOPIC, name, "fleet", event)
 
-    def event(self, document: dict[str, Any]) -> None:
-        """Write an Event, as the leading gateway does."""
+    def shown(self, document: dict[str, Any]) -> None:
+        """Write an object into the object log, as the leading gateway does. It was derived from nothing."""
         metadata = document["metadata"]
-        self.log._log(f"Event/{metadata['namespace']}/{metadata['name']}", value_of(json_of(document)))
+        key = f"{document['kind']}/{metadata.get('namespace', '')}/{metadata['name']}"
+        self.log._log(key, value_of(json_of(document)))
 
     @contextlib.asynccontextmanager
     async def served(self, port: int = 0) -> AsyncIterator[str]:
@@ -230,7 +231,7 @@ def some_fleet(world: ConsoleWorld) -> None:
         "TaintManagerEviction": "Marking for deletion Pod default/web-1",
     }
     for number, (reason, message) in enumerate(told.items()):
-        world.event(
+        world.shown(
             {
                 "apiVersion": "v1",
                 "kind": "Event",
