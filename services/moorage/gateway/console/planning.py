@@ -105,7 +105,10 @@ def _drained(view: PageView, kind: str, name: str, document: Mapping[str, Any]) 
     """Cordon a node, and evict its pods, as `kubectl drain --ignore-daemonsets --force` does."""
     ending = f":{target_prefix(f'{kind}/{name}')}"
     writes, skipped = [changes.cordoned(kind, document, cordon=True)], []
-    for binding in sorted(one for one in view.store.ids(_BINDING) if one.name.endswith(ending)):
+    names = view.store.names(_BINDING).items()
+    for binding in sorted(
+        ObjectId(_BINDING, place, one) for place, own in names for one in own if one.endswith(ending)
+    ):
         own = binding.name.removesuffix(ending)
         pod = view.store.get(ObjectId(POD, binding.namespace, own))
         if pod is None or not view.rights.may("get", POD, binding.namespace, own):

@@ -29,7 +29,8 @@ _EXISTS: Final = 409
 
 async def listed(view: PageView) -> Content:
     """`/console/pauses`: the pauses, and a form for another one."""
-    documents = shared.objects_of(view, PAUSE, view.store.ids(PAUSE))
+    names = shared.visible_names(view, PAUSE)
+    documents = None if names is None else shared.documents(view, names.first(names.total))
     return Content(
         "pauses/list.html",
         {"rows": "pauses/rows.html"},
