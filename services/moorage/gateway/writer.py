@@ -34,7 +34,7 @@ from moorage.kinds.namespace import KIND as NAMESPACE_KIND
 from moorage.kinds.pod import KIND as POD_KIND
 from moorage.kinds.status.dedicated import DedicatedIndex
 from moorage.kinds.status.namespaces import NamespaceIndex
-from moorage.kinds.status.pods import evicted_uid
+from moorage.kinds.status.pods import evicted_uid, is_stopping
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.clock import Clock
 from moorage_schemas.condition import ConditionReported
@@ -430,7 +430,8 @@ class Writer:
 
     async def _end(self, object_id: ObjectId, shown: ShownObject, caller: Caller, *, dry_run: bool) -> Deleted:
         """Have a pod ended that a controller makes. The controller makes another one."""
-        if not deletion.is_marked(shown.document):
+        # One that was evicted is shown as marked, too, but its controller does not delete it before it is gone.
+        if not deletion.is_marked(shown.document) or is_stopping(object_id, self._store.tables):
             await self._order(object_id, "delete", caller, dry_run=dry_run)
             shown = self._store.get(object_id) or shown
         return Deleted(shown.document, gone=False)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node_ref, pod, pod_ref
 
 from moorage.core.scheduling.nodes.workloads import template_hash
 from moorage_schemas.condition import ConditionStatus
-from moorage_schemas.keys import binding_key
+from moorage_schemas.eviction import EvictionDecided
+from moorage_schemas.keys import binding_key, eviction_key
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
-from moorage_schemas.topics import BINDINGS, PLACEMENTS
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS
 
 PODS = "/api/v1/namespaces/default/pods"
 APPS = "/apis/apps/v1/namespaces/default"
@@ -120,6 +123,56 @@ async def test_a_report_from_before_the_pod_was_bound_is_not_about_it(accepted: 
     gateway = await one_pod()
     gateway.reported(P1, N1, ConditionStatus.TRUE, at=accepted)
     assert (await shown(gateway))[0] == ("Running" if counts else "Pending")
+
+
+def evicted(gateway: Fixture, *, uid: str = "u", deployer: str = "deployer/mine", **fields: Any) -> None:
+    """Write that the pod's eviction is requested."""
+    given = {"workload": P1, "owner": P1, "target": N1, "generation": 1, "revision": 1, "decided_time": later(9)}
+    event = EvictionDecided.model_validate(
+        {**given, "workload_uid": uid, "state": "Requested", "deployer": deployer, **fields}
+    )
+    gateway.log.append(EVICTIONS, eviction_key(P1, N1, 1), N1.key, event)
+
+
+async def test_a_pod_that_its_deployer_is_stopping_is_terminating() -> None:
+    gateway = await one_pod()
+    gateway.reported(P1, N1, ConditionStatus.TRUE)
+    evicted(gateway)
+    found = await gateway.ok("GET", f"{PODS}/p1")
+    assert found["metadata"]["deletionTimestamp"] == "2026-01-01T12:00:09Z"
+    assert found["status"]["phase"] == "Running"
+    said = {"source": "deployer/mine", "time": later(10)}
+    evicted(gateway, revision=2, acknowledged=said)
+    assert "deletionTimestamp" in (await gateway.ok("GET", f"{PODS}/p1"))["metadata"], "until its binding has ended"
+
+
+@pytest.mark.parametrize("fields", [{"uid": "another"}, {"deployer": ""}, {"state": "Scheduled"}])
+async def test_only_a_pod_that_waits_for_its_deployer_is_terminating(fields: dict[str, str]) -> None:
+    gateway = await one_pod()
+    evicted(gateway, **fields)
+    assert "deletionTimestamp" not in (await gateway.ok("GET", f"{PODS}/p1"))["metadata"]
+
+
+async def test_a_bare_pod_that_is_terminating_can_be_deleted() -> None:
+    gateway = await one_pod()
+    evicted(gateway)
+    await gateway.ok("DELETE", f"{PODS}/p1")
+    last = gateway.declared[-1]
+    assert (last.key, last.event) == (P1.key, None)
+
+
+async def test_a_controllers_pod_that_is_terminating_can_be_deleted() -> None:
+    gateway = Fixture()
+    made = await gateway.ok("POST", f"{APPS}/deployments", deployment())
+    owner = WorkloadRef(kind="Deployment", namespace="default", name="web")
+    place(gateway, P1, made["metadata"]["uid"], owner=owner)
+    gateway.bound(P1, N1, owner=owner)
+    evicted(gateway, owner=owner)
+    assert "deletionTimestamp" in (await gateway.ok("GET", f"{PODS}/p1"))["metadata"]
+    await gateway.ok("DELETE", f"{PODS}/p1")
+    ordered = gateway.declared[-1].event
+    assert isinstance(ordered, ResourceDeclared)
+    assert [order.pod for order in ordered.pods] == [P1.key]
 
 
 async def test_a_report_about_another_node_is_not_about_it() -> None:

@@ -230,6 +230,8 @@ class Fleet:
             target=target,
             generation=1,
             revision=self._count,
+            workload_uid="u",
+            deployer="deployer/mine" if self._count % 2 else "",
             state=self._random.choice(list(EvictionState)),
             held_by=tuple(self._random.sample(keys, self._random.randint(0, 2))),
             decided_time=NOW,

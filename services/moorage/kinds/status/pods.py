@@ -14,6 +14,7 @@ from moorage.kinds.status.dedicated import DedicatedIndex
 from moorage.kinds.status.records import Document, ObjectId, Records
 from moorage.kinds.status.rollouts import keeper_of, plain_template
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
+from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import PodMetadata, ResourceDeclared
@@ -38,9 +39,26 @@ def shown(object_id: ObjectId, records: Records) -> Document | None:
     node = (pod.get("spec") or {}).get("nodeName") if pod is not None else None
     if pod is None or not node:
         return pod
+    pod = _terminating(pod, reported.stopped_by(records, object_id.key, f"{TargetKind.NODE.value}/{node}"))
     if not at(pod, "status", "conditions"):
         return pod  # it is being deleted, and its binding has ended
     return with_reports(pod, reported.reports(records, object_id.key, f"{TargetKind.NODE.value}/{node}"))
+
+
+def is_stopping(object_id: ObjectId, records: Records) -> bool:
+    """Whether the deployer of a pod has been asked to stop it, and the pod stays bound until it has."""
+    placed = records.placements.get(object_id.key)
+    if placed is None or placed.target is None:
+        return False
+    return reported.stopped_by(records, object_id.key, placed.target.key) is not None
+
+
+def _terminating(pod: Document, eviction: EvictionDecided | None) -> Document:
+    """The pod, marked as one that is being deleted if its deployer is stopping it, as in Kubernetes."""
+    if eviction is None or pod["metadata"].get("deletionTimestamp"):
+        return pod
+    mark = {"deletionTimestamp": format_time(eviction.decided_time.replace(microsecond=0))}
+    return {**pod, "metadata": {**pod["metadata"], **mark, "deletionGracePeriodSeconds": 0}}
 
 
 def evicted_uid(object_id: ObjectId, records: Records) -> str:

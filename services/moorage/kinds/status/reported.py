@@ -13,17 +13,21 @@ from typing import Any
 from moorage.kinds.status.index import Index
 from moorage.kinds.status.records import ObjectId, Records
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
-from moorage_schemas.keys import BindingKey, binding_key, workload_condition_key
+from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import BindingKey, binding_key, eviction_key, workload_condition_key
 
 
 class ReportIndex(Index):
     """Which objects show what deployers report. What counts of the reports depends on the binding."""
 
-    topics = ("workload-conditions", "bindings")
+    topics = ("workload-conditions", "bindings", "evictions")
 
     def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
         """See `Index`."""
         workload = BindingKey.parse(key).workload
+        if topic == "evictions":
+            is_shown = any(one is not None and _stops(one) for one in (before, after))
+            return (ObjectId.of(workload),) if is_shown else ()
         if topic == "bindings" and workload not in records.workload_conditions:
             return ()
         shown, placed = ObjectId.of(workload), records.placements.get(workload)
@@ -58,6 +62,20 @@ def health_report(records: Records, workload: str, target: str) -> WorkloadCondi
     """The condition `Healthy` of a workload on a target since it was bound there. None if nobody has reported it."""
     condition = records.workload_conditions.one(workload, workload_condition_key(workload, target, HEALTHY))
     return condition if condition is not None and _counts(records, workload, target, condition) else None
+
+
+def stopped_by(records: Records, workload: str, target: str) -> EvictionDecided | None:
+    """The eviction because of which a workload is being stopped, while its binding waits for its deployer."""
+    bound = records.bindings.get(binding_key(workload, target))
+    if bound is None:
+        return None
+    eviction = records.evictions.get(eviction_key(workload, target, bound.generation))
+    same = eviction is not None and eviction.workload_uid == bound.uid
+    return eviction if eviction is not None and same and _stops(eviction) else None
+
+
+def _stops(eviction: EvictionDecided) -> bool:
+    return eviction.state is EvictionState.REQUESTED and bool(eviction.deployer)
 
 
 def _counts(records: Records, workload: str, target: str, condition: WorkloadConditionChanged) -> bool:
