@@ -29,6 +29,9 @@ OSLO_UNTIL = f"cluster/oslo until {local_clock(LATER)}"
 BINDING = WorkloadRef(kind="ResourceBinding", namespace="shop", name="web-deployment")
 
 
+SAID = {"source": "deployer/mine", "message": "the disk hangs", "time": NOW}
+
+
 def decided(state: EvictionState, **more: Any) -> EvictionDecided:
     said = {"workload": POD, "owner": POD, "target": NODE, "generation": 1, "revision": 1, "decided_time": NOW}
     return EvictionDecided.model_validate({**said, "state": state, **more})
@@ -116,6 +119,18 @@ CASES: list[tuple[Model, str]] = [
     (
         decided(EvictionState.REQUESTED, target=OSLO, workload=BINDING, purge_mode="Gracefully"),
         "resourcebinding/web-deployment (shop) off cluster/oslo: Requested, Gracefully",
+    ),
+    (
+        decided(EvictionState.REQUESTED, deployer="deployer/mine", reason="UntoleratedTaint"),
+        "pod/p (shop) off node/n1: Requested, waits for deployer/mine  (UntoleratedTaint)",
+    ),
+    (
+        decided(EvictionState.REQUESTED, deployer="deployer/mine", escalated={**SAID, "reason": "Failed"}),
+        "pod/p (shop) off node/n1: Requested, escalated by deployer/mine  (Failed, the disk hangs)",
+    ),
+    (
+        decided(EvictionState.COMPLETED, acknowledged=SAID, escalated={**SAID, "reason": "Failed"}),
+        "pod/p (shop) off node/n1: Completed, acknowledged by deployer/mine",
     ),
     (
         decided(EvictionState.SCHEDULED, deadline=LATER),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.waiting import until
@@ -20,7 +21,8 @@ from moorage.cli.local import services
 from moorage.cli.local.supervisor import ChildSpec, Supervisor
 from moorage.cli.render.durations import parse_duration, parse_instant, to_the_second
 from moorage.core.apimachinery.durations import age, human
-from moorage.kinds.printing.sections import toleration_text
+from moorage.kinds.eviction import acknowledged
+from moorage.kinds.printing.sections import toleration_text, why_evicted
 from moorage.simulation.explain.wording import words
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionReported, ConditionStatus
@@ -239,3 +241,34 @@ async def test_stopping_ends_the_waiting_for_a_restart(tmp_path: Path) -> None:
         await supervisor.stop()
     assert supervisor.children[0].pid == 0
     assert any("timer            | error: there is no service 'nonsense'" in line for line in said)
+
+
+WAITS = {"state": "Requested", "message": "untolerated taint bad:NoExecute", "deployer": "deployer/mine"}
+SAID = {"source": "deployer/mine", "time": "2026-01-01T12:00:00Z"}
+FAILED = {**SAID, "reason": "Failed", "message": "the disk hangs"}
+
+
+@pytest.mark.parametrize(
+    ("status", "column", "why"),
+    [
+        ({}, "<none>", ""),
+        ({"state": "Scheduled", "message": "m"}, "<none>", "m"),
+        ({"state": "Requested", "message": "m"}, "<none>", "m"),
+        (WAITS, "Waiting", "untolerated taint bad:NoExecute; waits for deployer/mine"),
+        (
+            {**WAITS, "escalated": FAILED},
+            "Failed",
+            "untolerated taint bad:NoExecute; deployer/mine: Failed: the disk hangs",
+        ),
+        (
+            {**WAITS, "escalated": {**FAILED, "reason": "Refused", "message": ""}},
+            "Refused",
+            "untolerated taint bad:NoExecute; deployer/mine: Refused",
+        ),
+        ({**WAITS, "escalated": FAILED, "acknowledged": SAID}, "Done", "untolerated taint bad:NoExecute"),
+        ({"state": "Completed", "message": "m", "escalated": FAILED, "acknowledged": SAID}, "Done", "m"),
+        ({"state": "Completed", "message": "m", "deployer": "deployer/mine"}, "<none>", "m"),
+    ],
+)
+def test_an_eviction_shows_what_its_deployer_has_said(status: dict[str, Any], column: str, why: str) -> None:
+    assert (acknowledged({"status": status}), why_evicted(status)) == (column, why)

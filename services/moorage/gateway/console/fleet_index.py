@@ -18,7 +18,7 @@ from moorage.gateway.store import Store
 from moorage.kinds.families.targets import UNREPORTED
 from moorage.kinds.node import zone_name
 from moorage.kinds.printing.columns import condition_status, taint_text
-from moorage.kinds.printing.sections import OPEN
+from moorage.kinds.printing.sections import OPEN, why_evicted
 from moorage.kinds.status.records import ObjectId
 from moorage_schemas.placement import PlacementState
 from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE
@@ -265,7 +265,7 @@ def _eviction_row(object_id: ObjectId, document: Mapping[str, Any] | None) -> Ev
         workload=_workload(workload),
         target=(str(target["kind"]), str(target["name"])),
         held_by=tuple(map(str, status.get("heldBy") or ())),
-        why=str(status.get("message") or status.get("reason") or ""),
+        why=why_evicted(status),
     )
 
 

@@ -116,14 +116,18 @@ def evictions(found: Sequence[Object], now: datetime) -> Section:
                 str(status["state"]),
                 f"{due} ({until(due, now)})" if due and waits else due,
                 ",".join(status.get("heldBy") or []) if status["state"] == "Held" else "",
-                _why(status),
+                why_evicted(status),
             ]
         )
     return Rows("Evictions", ["WORKLOAD", "TARGET", "STATE", "DEADLINE", "HELD BY", "REASON"], rows)
 
 
-def _why(status: Mapping[str, Any]) -> str:
-    """Why an eviction is as it is, and what its deployer has said of it."""
+def why_evicted(status: Mapping[str, Any]) -> str:
+    """Why an eviction is as it is, and what its deployer has said of it or has still to say.
+
+    Args:
+        status: the status of the eviction.
+    """
     why = str(status.get("message") or status.get("reason") or "")
     if status.get("state") != "Requested" or status.get("acknowledged") or not status.get("deployer"):
         return why
