@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -30,82 +30,6 @@ _GROUP: Final = "Group"
 _ACCOUNT: Final = "ServiceAccount"
 
 Document = dict[str, Any]
-
-
-@app.command("add-cluster-role-to-user")
-def add_cluster_role_to_user(ctx: typer.Context, role_name: _Role, names: _Whom) -> None:
-    """Let users have a ClusterRole everywhere."""
-    _Change(ctx, role_name).add(_USER, names)
-
-
-@app.command("add-cluster-role-to-group")
-def add_cluster_role_to_group(ctx: typer.Context, role_name: _Role, names: _Whom) -> None:
-    """Let groups have a ClusterRole everywhere."""
-    _Change(ctx, role_name).add(_GROUP, names)
-
-
-@app.command("remove-cluster-role-from-user")
-def remove_cluster_role_from_user(ctx: typer.Context, role_name: _Role, names: _Whom) -> None:
-    """Take a ClusterRole that they have everywhere from users."""
-    _Change(ctx, role_name).remove(_USER, names)
-
-
-@app.command("remove-cluster-role-from-group")
-def remove_cluster_role_from_group(ctx: typer.Context, role_name: _Role, names: _Whom) -> None:
-    """Take a ClusterRole that they have everywhere from groups."""
-    _Change(ctx, role_name).remove(_GROUP, names)
-
-
-@app.command("add-role-to-user")
-def add_role_to_user(
-    ctx: typer.Context,
-    role_name: _Role,
-    names: _Whom,
-    *,
-    namespace: options.Namespace = "default",
-    role_namespace: _RoleNamespace = "",
-) -> None:
-    """Let users have a role in a namespace."""
-    _Change(ctx, role_name, namespace, is_role=bool(role_namespace)).add(_USER, names)
-
-
-@app.command("add-role-to-group")
-def add_role_to_group(
-    ctx: typer.Context,
-    role_name: _Role,
-    names: _Whom,
-    *,
-    namespace: options.Namespace = "default",
-    role_namespace: _RoleNamespace = "",
-) -> None:
-    """Let groups have a role in a namespace."""
-    _Change(ctx, role_name, namespace, is_role=bool(role_namespace)).add(_GROUP, names)
-
-
-@app.command("remove-role-from-user")
-def remove_role_from_user(
-    ctx: typer.Context,
-    role_name: _Role,
-    names: _Whom,
-    *,
-    namespace: options.Namespace = "default",
-    role_namespace: _RoleNamespace = "",
-) -> None:
-    """Take a role that they have in a namespace from users."""
-    _Change(ctx, role_name, namespace, is_role=bool(role_namespace)).remove(_USER, names)
-
-
-@app.command("remove-role-from-group")
-def remove_role_from_group(
-    ctx: typer.Context,
-    role_name: _Role,
-    names: _Whom,
-    *,
-    namespace: options.Namespace = "default",
-    role_namespace: _RoleNamespace = "",
-) -> None:
-    """Take a role that they have in a namespace from groups."""
-    _Change(ctx, role_name, namespace, is_role=bool(role_namespace)).remove(_GROUP, names)
 
 
 class _Change:
@@ -202,3 +126,42 @@ def _subjects(kind: str, names: Sequence[str], namespace: str) -> list[Document]
 
 def _is(one: Document, other: Document) -> bool:
     return all(one.get(field, "") == other.get(field, "") for field in ("kind", "name", "namespace"))
+
+
+_Act = Callable[[_Change, str, Sequence[str]], None]
+
+
+def _everywhere(act: _Act, subject: str) -> Callable[..., None]:
+    """Make a command about a ClusterRole that somebody has everywhere."""
+
+    def command(ctx: typer.Context, role_name: _Role, names: _Whom) -> None:
+        act(_Change(ctx, role_name), subject, names)
+
+    return command
+
+
+def _in_a_namespace(act: _Act, subject: str) -> Callable[..., None]:
+    """Make a command about a role that somebody has in a namespace."""
+
+    def command(
+        ctx: typer.Context,
+        role_name: _Role,
+        names: _Whom,
+        *,
+        namespace: options.Namespace = "default",
+        role_namespace: _RoleNamespace = "",
+    ) -> None:
+        act(_Change(ctx, role_name, namespace, is_role=bool(role_namespace)), subject, names)
+
+    return command
+
+
+for _where, _make, _has, _had in (
+    ("cluster-role", _everywhere, "a ClusterRole everywhere", "a ClusterRole that they have everywhere"),
+    ("role", _in_a_namespace, "a role in a namespace", "a role that they have in a namespace"),
+):
+    for _subject_kind, _one, _many in ((_USER, "user", "users"), (_GROUP, "group", "groups")):
+        app.command(f"add-{_where}-to-{_one}", help=f"Let {_many} have {_has}.")(_make(_Change.add, _subject_kind))
+        app.command(f"remove-{_where}-from-{_one}", help=f"Take {_had} from {_many}.")(
+            _make(_Change.remove, _subject_kind)
+        )
