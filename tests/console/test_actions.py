@@ -44,6 +44,7 @@ OPERATE = (
     {"verbs": ["patch"], "apiGroups": [""], "resources": ["nodes"]},
     {"verbs": ["create", "delete"], "apiGroups": ["moorage.io"], "resources": ["evictionpauses"]},
     {"verbs": ["create"], "apiGroups": ["moorage.io"], "resources": ["deadletters/replay"]},
+    {"verbs": ["patch"], "apiGroups": ["moorage.io"], "resources": ["webhooks"]},
 )
 NODE = "/console/actions/targets/Node/n04"
 
@@ -188,6 +189,26 @@ async def test_letters_are_sent_again(tmp_path: Path) -> None:
     assert "choose at least one letter" in nothing.text
 
 
+async def test_a_webhook_sends_again_what_it_has_not_taken(tmp_path: Path) -> None:
+    world = await world_of(tmp_path)
+    spec = {"url": "https://hooks.example.com", "secretFile": "w1"}
+    root = {"authorization": "Bearer root"}
+    await world.ok(
+        "POST", "/apis/moorage.io/v1alpha1/webhooks", {"metadata": {"name": "w1"}, "spec": spec}, headers=root
+    )
+    await csrf_of(world, "ops")
+    html = (await world.page("/console/deadletters/1-0")).text
+    form = dict(re.findall(r'type="hidden" name="(webhook|since)" value="([^"]*)"', html))
+    answer = await act(world, "ops", "/console/actions/webhooks/replay", **form)
+    assert "w1: what was given up since 2026-01-01T12:00:00" in await told(world, answer)
+    shown = world.store.get(ObjectId("Webhook", "", "w1"))
+    assert shown is not None
+    assert shown.document["spec"]["replay"]["since"] == form["since"]
+    assert shown.document["spec"]["url"] == spec["url"]
+    wrong = await act(world, "ops", "/console/actions/webhooks/replay", webhook="w1", since="yesterday")
+    assert wrong.status_code == 400
+
+
 async def test_each_action_is_refused_without_the_right(tmp_path: Path) -> None:
     world = await world_of(tmp_path)
     await act(world, "ops", "/console/actions/pause", scope="fleet")
@@ -198,6 +219,7 @@ async def test_each_action_is_refused_without_the_right(tmp_path: Path) -> None:
         "/console/actions/pause": {"scope": "namespace", "value": "shop"},
         "/console/actions/resume": {"name": "all"},
         "/console/actions/deadletters/replay": {"name": "0-0"},
+        "/console/actions/webhooks/replay": {"webhook": "w1", "since": "2026-01-01T12:00:00Z"},
         "/console/actions/simulate/apply": {"kind": "Node", "name": "n04", "what": "cordon"},
     }
     routes = [re.compile(re.sub(r"\{\w+\}", "[^/]+", action.path)) for action in ACTIONS]

@@ -155,6 +155,7 @@ async def test_each_does_its_work_and_is_refused_that_of_others(topic_prefix: st
                     if (answer.status_code != 403) is not (role in allowed):
                         wrong.append((what, role, answer.status_code, answer.text[:200]))
             assert wrong == []
+            await what_would_be(clients["operator"])
             await the_way_of_one_event(clients)
 
 
@@ -168,6 +169,14 @@ def has_to_leave(event: Any) -> bool:
         raise event
     value = event.get("value") or {}
     return value.get("state") in {"Requested", "Completed"} and value["workload"]["name"] == "job"
+
+
+async def what_would_be(operator: httpx.AsyncClient) -> None:
+    """The query worker simulates with what its user may in Kafka: the pod has to leave a node that fails."""
+    asked = {"failing": ["Node/n1"], "status": "False", "seconds": 60}
+    answer = await operator.post("/v1/simulate", json=asked, timeout=120)
+    assert answer.status_code == 200, answer.text
+    assert [one["target"] for one in answer.json()["leaving"]] == ["Node/n1"]
 
 
 async def the_way_of_one_event(clients: dict[str, httpx.AsyncClient]) -> None:

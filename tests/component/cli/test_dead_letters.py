@@ -153,3 +153,17 @@ def test_a_replay_without_letters_or_with_both_is_refused(fleet: Fixture) -> Non
     code, _, error = run("replay", "--reason", "Forbidden")
     assert (code, error) == (0, "No dead letters found.\n")
     assert fleet.log.reported == []
+
+
+def test_what_others_write_does_nothing_to_a_terminal(fleet: Fixture) -> None:
+    text = "\x1b]0;owned\x07 \x1b[2J\x9b31m"
+    fleet.letters.add(0, letter(message=f"{text}\nsecond line", key=text, headers={"ce_source": text}))
+    for words in (("list", "-o", "wide"), ("describe", "0-0")):
+        code, out, _ = run(*words)
+        assert code == 0
+        assert "^[]0;owned" in out
+        assert not any(one in out for one in "\x1b\x07\x9b")
+    listed = said(invoke("get", "deadletters", "-o", "wide"))[1]
+    assert len(listed.splitlines()) == 2
+    assert "^[[2J" in listed
+    assert "second line" not in listed

@@ -104,7 +104,7 @@ def written(section: Section) -> Iterator[str]:
 
 def pair(name: str, value: Any) -> str:
     """Return `Name:           value`."""
-    return f"{name + ': ':<16}{value if value not in (None, '') else NONE}"
+    return f"{name + ': ':<16}{output.escaped(str(value)) if value not in (None, '') else NONE}"
 
 
 def many(name: str, values: Sequence[str]) -> Iterator[str]:
@@ -112,7 +112,7 @@ def many(name: str, values: Sequence[str]) -> Iterator[str]:
     first, *rest = values or [NONE]
     yield pair(name, first)
     for value in rest:
-        yield " " * 16 + value
+        yield " " * 16 + output.escaped(value)
 
 
 def table(name: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, indent: str = "  ") -> Iterator[str]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from moorage.cli.render import colors
 from moorage.cli.render.durations import to_the_second
+
+_LINES: Final = re.compile(r"[\n\r\f]")
 
 
 class Format(StrEnum):
@@ -77,6 +80,25 @@ def without_owners(value: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
+def escaped(text: str) -> str:
+    """A text that others have written, without what a terminal takes for commands. As in kubectl, ESC becomes `^[`."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in "\n\t" else _escape(one) for one in text)
+
+
+def cell(text: str) -> str:
+    """A text for a cell of a table: escaped, and only its first line, as in kubectl."""
+    if text.isprintable():
+        return text
+    first, *rest = _LINES.split(text, maxsplit=1)
+    return escaped(first) + ("..." if rest else "")
+
+
+def _escape(one: str) -> str:
+    return "^[" if one == "\x1b" else repr(one)[1:-1]
+
+
 def widths(rows: Sequence[Sequence[str]]) -> list[int]:
     """The width of each column."""
     return [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
@@ -98,6 +120,6 @@ def columns(row: Sequence[str], wide: Sequence[int], head: Sequence[str] = ()) -
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table as kubectl writes it, with times to the second."""
-    every = [[to_the_second(cell) for cell in row] for row in rows]
+    every = [[cell(to_the_second(one)) for one in row] for row in rows]
     wide = widths([head, *every])
     return "".join(f"{line}\n" for line in (columns(head, wide), *(columns(row, wide, head) for row in every)))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from moorage.cli.render import output
 from moorage.cli.render.durations import to_the_second
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.printing.columns import Object, TableColumn
@@ -31,4 +32,4 @@ def nothing(namespace: str | None, kinds: Sequence[ServedKind]) -> str:
 def row(found: Object, columns: Sequence[TableColumn]) -> list[str]:
     """Return the cells of one object, with times to the second."""
     now = datetime.now(UTC)
-    return [to_the_second(column.cell(found, now)) for column in columns]
+    return [output.cell(to_the_second(column.cell(found, now))) for column in columns]

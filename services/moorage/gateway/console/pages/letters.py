@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from moorage.core.apimachinery.durations import human
-from moorage.gateway.console.changes import object_path
+from moorage.gateway.console.changes import MERGE, ApiWrite, object_path, send
 from moorage.gateway.console.own_api import ApiAnswer
-from moorage.gateway.console.views import Action, ConsolePage, Content, Done, Form, PageView
+from moorage.gateway.console.views import Action, ConsolePage, Content, Done, Form, PageView, required
 from moorage.gateway.dead_letters import LetterName
 from moorage.gateway.errors import StatusError
 from moorage.kinds.dead_letter import KIND, REPLAY
 from moorage_schemas.dead_letter import RefusalReason
-from moorage_schemas.times import format_time
+from moorage_schemas.times import format_time, parse_time
 from moorage_schemas.topics import CONDITION_REPORTS
 
 LETTER: Final = KIND.kind
@@ -21,6 +21,7 @@ SHOWN: Final = 50
 """Letters on a page."""
 
 _ROOT: Final = "/console/deadletters"
+_WEBHOOK: Final = "Webhook"
 _REPLAY: Final = "/console/actions/deadletters/replay"
 _SINCE: Final = {"1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
 _FIELDS: Final = ("reason", "service", "topic", "source", "key")
@@ -105,13 +106,27 @@ async def one(view: PageView) -> Content:
     view.rights.check("get", LETTER, "", name)
     answer = await view.api.call("GET", object_path(LETTER, "", name))
     answer.check()
+    letter = _row(answer.document)
     return Content(
         "letters/one.html",
         context={
-            "letter": _row(answer.document),
+            "letter": letter,
+            "may_replay_webhook": bool(letter["webhook"]) and view.rights.may("patch", _WEBHOOK, "", letter["webhook"]),
             "may_replay": view.rights.may("create", LETTER, "", name, REPLAY),
         },
     )
+
+
+async def replay_webhook(view: PageView, form: Form) -> Done:
+    """Have a webhook send again what it has not taken since a time, as `moorage webhooks replay` does."""
+    name, since = required(form, "webhook"), required(form, "since")
+    try:
+        begin = format_time(parse_time(since))
+    except ValueError as error:
+        raise StatusError(400, f"since: invalid value {since[:63]!r}: {error}") from None
+    times = {"since": begin, "until": format_time(view.now)}
+    await send(view, ApiWrite("PATCH", object_path(_WEBHOOK, "", name), {"spec": {"replay": times}}, MERGE))
+    return Done(f"{name}: what was given up since {since} will be sent again.", form.get("back") or _ROOT)
 
 
 async def replay(view: PageView, form: Form) -> Done:
@@ -160,4 +175,4 @@ def _joined(failures: list[str]) -> str:
 
 
 PAGES: Final = (ConsolePage(_ROOT, listed), ConsolePage(f"{_ROOT}/{{name}}", one))
-ACTIONS: Final = (Action(_REPLAY, replay),)
+ACTIONS: Final = (Action(_REPLAY, replay), Action("/console/actions/webhooks/replay", replay_webhook))
