@@ -40,7 +40,7 @@ class ReplicationControllerKind(ControllerKind["ReplicationController"]):
 
     def created(self, document: dict[str, Any], gates: FeatureGates) -> dict[str, Any]:
         """See `Kind`. What it selects stays, also if the labels of its template change later."""
-        from moorage.core.admission.field_defaults import selecting_by_template
+        from moorage.core.admission.controller_field_defaults import selecting_by_template
 
         return selecting_by_template(super().created(document, gates))
 
