@@ -83,6 +83,15 @@ def test_what_a_grant_covers(asked: ReportClaim, field: str) -> None:
         assert found.value in {asked.source, asked.target.key, asked.condition, asked.workload}
 
 
+@pytest.mark.parametrize(
+    ("conditions", "covered"), [(["Healthy"], False), (["Healthy", "Evicted"], True), (["*"], True)]
+)
+def test_who_acknowledges_evictions_needs_a_grant_that_covers_it(conditions: list[str], *, covered: bool) -> None:
+    spec = DISK | {"workloads": True, "conditions": conditions}
+    found = grants(spec).check(claim(condition="Evicted", workload="Pod/shop/web"))
+    assert (found is None) is covered
+
+
 def test_a_reserved_condition_of_a_workload_is_none() -> None:
     spec = DISK | {"workloads": True, "conditions": ["*"]}
     assert grants(spec).check(claim(condition="Ready", workload="Pod/shop/web")) is None
