@@ -27,7 +27,7 @@ class Picture:
 
 
 PICTURES = (
-    Picture("console-fleet.png", "/", height=760),
+    Picture("console-fleet.png", "/", height=775),
     Picture("console-workload.png", "/console/workloads/Pod/default/web-1", "dark", height=600),
     Picture("console-target.png", "/console/targets/Node/n05", height=640),
 )
