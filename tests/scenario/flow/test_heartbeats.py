@@ -457,6 +457,23 @@ def test_a_source_keeps_its_deadline_when_another_takes_its_recorded_condition(*
     assert held(flow, "n1", "DiskPressure").last_transition_time == START + timedelta(seconds=80)
 
 
+def test_a_condition_that_is_taken_over_after_a_restart_leaves_its_former_source_the_deadline_that_it_had() -> None:
+    flow = make_flow()
+    World(flow).node("n1")
+    for condition in ("Ready", "DiskPressure"):
+        say(flow, "n1", "probe/a", condition)
+        flow.advance(0.001)
+    lose_both(flow)
+    flow.run()
+    say(flow, "n1", "cli/c", "Ready")
+    flow.run()
+    (timer,) = flow.table(TIMERS).values()
+    assert timer.deadline is not None
+    assert timer.deadline <= flow.now + GRACE, "it cannot have been heard after now"
+    lose_both(flow)
+    assert flow.reconcile("condition-ingest") == []
+
+
 # In any order of events, a condition is Unknown exactly if its source has been silent for its grace period. After a
 # restart it may become Unknown later, by at most half of that period.
 

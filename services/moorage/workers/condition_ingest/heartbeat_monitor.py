@@ -78,13 +78,17 @@ class HeartbeatMonitor:
         grace = self._period(step.state, target, lost.source)
         if grace is None or watch.deadline is None:
             return
+        # What a former process has heard, it heard before this one began. A deadline after the grace period would be
+        # mended after the next restart.
+        before = step.state.hears_since or step.now
+        last = lost.latest if lost.heard else min(lost.latest, before)
         # Its last report, or the last one that was recorded, may have been about a condition that is no longer its own.
         # Then neither this state nor, after a restart, the records of its other conditions imply when it was last
         # heard. So the timer keeps the deadline.
         covered = recorded_until(kept, lost.target_uid, lost.source, self.coarseness(step.state, target, lost.source))
-        if covered is not None and lost.latest <= said.heard <= covered:
+        if covered is not None and last <= said.heard <= covered:
             return
-        if (deadline := max(lost.latest, said.heard) + grace) > watch.deadline:
+        if (deadline := max(last, said.heard) + grace) > watch.deadline:
             _set(step, watch, target, lost.source, deadline)
 
     def coarseness(self, state: ConditionIngestPartition, target: TargetRef, source: str, key: str = "") -> timedelta:
