@@ -521,7 +521,10 @@ async def compaction_keeps_the_last_of_each_key_and_every_offset(rig: Rig) -> No
         return found
 
     wanted = [(2, b"a", b"a2"), (6, b"b", None), (8, b"z", b"last")]
-    assert await read() == [(0, b"a", b"a1"), (1, b"b", b"b1"), *wanted]
+    written = [(0, b"a", b"a1"), (1, b"b", b"b1"), *wanted]
+    found = await read()  # a broker's cleaner may have come already
+    assert found == sorted(found)
+    assert set(wanted) <= set(found) <= set(written)
     await rig.compacted(topic)
     await _until(lambda: _is(read(), wanted), 90.0)
     asking = await rig.consumer()
