@@ -15,24 +15,11 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from tests.component.gateway.test_access import allow
 from tests.console.test_sessions import TOKENS, log_in
-from tests.console.world import BROWSER, ConsoleWorld, some_fleet
+from tests.console.world import BROWSER, ConsoleWorld, KeptFront, some_fleet
 from tests.support.identities import written
 
 from moorage.gateway.console import live
-from moorage.gateway.console.application import Console
-from moorage.gateway.http.app import ServedApi
 from moorage.runtime.settings import Settings
-
-
-class Kept:
-    """Makes a console, and keeps it, so that a test gets the bytes that would be sent."""
-
-    def __init__(self) -> None:
-        self.console: Any = None
-
-    def __call__(self, app: Any, api: ServedApi) -> Any:
-        self.console = Console(app, api)
-        return self.console
 
 
 class Following:
@@ -57,12 +44,12 @@ class Following:
 
 
 @pytest.fixture
-def kept() -> Kept:
-    return Kept()
+def kept() -> KeptFront:
+    return KeptFront()
 
 
 @contextlib.asynccontextmanager
-async def following(kept: Kept, query: str, last: str = "", cookie: str = "") -> AsyncIterator[Following]:
+async def following(kept: KeptFront, query: str, last: str = "", cookie: str = "") -> AsyncIterator[Following]:
     """Follow a page."""
     headers = [(b"host", b"localhost"), *([(b"last-event-id", last.encode())] if last else [])]
     headers += [(b"cookie", cookie.encode())] if cookie else []
@@ -93,14 +80,14 @@ def parts(event: str) -> list[str]:
     return re.findall(r'<div id="part-(\w+)" class="part" hx-swap-oob="outerMorph">', event)
 
 
-def world_of(kept: Kept, **settings: Any) -> ConsoleWorld:
+def world_of(kept: KeptFront, **settings: Any) -> ConsoleWorld:
     world = ConsoleWorld(front=kept, settings=Settings(**settings))
     world.app.middleware_stack = world.app.build_middleware_stack()  # otherwise the first request makes it
     some_fleet(world)
     return world
 
 
-async def test_only_parts_that_look_different_are_sent(kept: Kept) -> None:
+async def test_only_parts_that_look_different_are_sent(kept: KeptFront) -> None:
     world = world_of(kept)
     async with following(kept, f"page=/&since={world.store.version}") as page:
         world.evicting("web-3", "n03", "Requested")
@@ -112,7 +99,7 @@ async def test_only_parts_that_look_different_are_sent(kept: Kept) -> None:
         assert parts(await page.next()) == ["totals", "zones"]
 
 
-async def test_changes_that_come_together_are_one_event(kept: Kept) -> None:
+async def test_changes_that_come_together_are_one_event(kept: KeptFront) -> None:
     world = world_of(kept)
     async with following(kept, f"page=/&since={world.store.version}") as page:
         for number in range(10, 30):
@@ -122,7 +109,7 @@ async def test_changes_that_come_together_are_one_event(kept: Kept) -> None:
         assert await page.is_quiet()
 
 
-async def test_what_the_page_does_not_show_sends_nothing(kept: Kept) -> None:
+async def test_what_the_page_does_not_show_sends_nothing(kept: KeptFront) -> None:
     world = world_of(kept)
     async with following(kept, f"page=/console/targets/Node/n04&since={world.store.version}") as page:
         world.condition("n07", "False")
@@ -130,20 +117,20 @@ async def test_what_the_page_does_not_show_sends_nothing(kept: Kept) -> None:
         assert await page.is_quiet()
 
 
-async def test_a_page_that_shows_the_present_gets_nothing_first(kept: Kept) -> None:
+async def test_a_page_that_shows_the_present_gets_nothing_first(kept: KeptFront) -> None:
     world = world_of(kept)
     async with following(kept, f"page=/&since={world.store.version}") as page:
         assert await page.is_quiet()
 
 
 @pytest.mark.parametrize("since", ["", "&since=1", "&since=999999", "&since=x"])
-async def test_a_page_that_shows_something_else_gets_everything_first(kept: Kept, since: str) -> None:
+async def test_a_page_that_shows_something_else_gets_everything_first(kept: KeptFront, since: str) -> None:
     world_of(kept)
     async with following(kept, f"page=/{since}") as page:
         assert parts(await page.next()) == ["totals", "zones", "taints", "evicting", "waiting"]
 
 
-async def test_a_page_goes_on_after_the_last_event_that_it_has(kept: Kept) -> None:
+async def test_a_page_goes_on_after_the_last_event_that_it_has(kept: KeptFront) -> None:
     world = world_of(kept)
     loaded = world.store.version
     world.condition("n03", "False")
@@ -153,7 +140,7 @@ async def test_a_page_goes_on_after_the_last_event_that_it_has(kept: Kept) -> No
         assert "totals" in parts(await page.next())
 
 
-async def test_the_query_of_a_page_counts(kept: Kept) -> None:
+async def test_the_query_of_a_page_counts(kept: KeptFront) -> None:
     world = world_of(kept)
     query = "page=%2Fconsole%2Ftargets%3Fstate%3DNotReady"
     async with following(kept, f"{query}&since={world.store.version}") as page:
@@ -168,7 +155,7 @@ async def test_what_is_no_page_cannot_be_followed(page: str) -> None:
     assert answer.status_code == 404
 
 
-async def test_a_page_ends_with_the_gateway(kept: Kept) -> None:
+async def test_a_page_ends_with_the_gateway(kept: KeptFront) -> None:
     world = world_of(kept)
     async with following(kept, f"page=/&since={world.store.version}") as page:
         waiting = asyncio.ensure_future(page.next())
@@ -178,7 +165,7 @@ async def test_a_page_ends_with_the_gateway(kept: Kept) -> None:
             await waiting
 
 
-async def test_a_page_follows_only_what_its_user_may_see_now(kept: Kept, tmp_path: Path) -> None:
+async def test_a_page_follows_only_what_its_user_may_see_now(kept: KeptFront, tmp_path: Path) -> None:
     world = ConsoleWorld(front=kept, settings=Settings(token_auth_file=written(tmp_path, "tokens.csv", TOKENS)))
     some_fleet(world)
     rules = [{"verbs": ["get", "list"], "apiGroups": ["", "moorage.io"], "resources": ["nodes", "evictions"]}]
@@ -196,7 +183,7 @@ async def test_a_page_follows_only_what_its_user_may_see_now(kept: Kept, tmp_pat
         assert "You may not list evictions." in event
 
 
-async def test_a_page_counts_as_a_watch_of_its_user(kept: Kept) -> None:
+async def test_a_page_counts_as_a_watch_of_its_user(kept: KeptFront) -> None:
     world = world_of(kept, max_watches_per_user=1)
     async with following(kept, "page=/"):
         answer = await world.http.get("/console/live", params={"page": "/"})
@@ -204,7 +191,7 @@ async def test_a_page_counts_as_a_watch_of_its_user(kept: Kept) -> None:
         assert answer.headers["retry-after"] == "1"
 
 
-async def test_an_open_page_is_no_request_in_flight(kept: Kept) -> None:
+async def test_an_open_page_is_no_request_in_flight(kept: KeptFront) -> None:
     world = world_of(kept, max_requests_in_flight=1)
     async with (
         world.served() as address,

@@ -13,6 +13,7 @@ from tests.component.gateway.test_dead_letters import letter
 from tests.support.waiting import until
 
 from moorage.gateway.console.application import Console
+from moorage.gateway.http.app import ServedApi
 from moorage.gateway.object_log import json_of, value_of
 from moorage.gateway.server import http_server, listen
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
@@ -28,6 +29,17 @@ from moorage_schemas.zone import ZoneChanged, ZoneState, ZoneWaiting
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 ZONES = ("eu/eu-1", "eu/eu-2", "us/us-1")
+
+
+class KeptFront:
+    """Makes a console, and keeps it, so that a test reaches its parts."""
+
+    def __init__(self) -> None:
+        self.console: Any = None
+
+    def __call__(self, app: Any, api: ServedApi) -> Any:
+        self.console = Console(app, api)
+        return self.console
 
 
 class ConsoleWorld(Fixture):

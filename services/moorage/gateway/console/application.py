@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import time
@@ -100,7 +101,7 @@ class Console:
         self._sessions = Sessions(api.access, api.gateway.settings)
         self._static = StaticFiles()
         self._pages = Pages(self._static)
-        self._fleet = FleetIndex(api.gateway.store)
+        self.fleet = FleetIndex(api.gateway.store)
         self._page_routes = [Route(page.path, self._page(page), methods=_READING) for page in pages]
         self._handlers = {page.path: page.handler for page in pages}
         self._router = Router(
@@ -117,10 +118,30 @@ class Console:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        if scope["type"] == "http" and _is_own(scope):
+        if scope["type"] == "lifespan":  # lasts as long as the gateway
+            async with self._prepared():
+                await self._app(scope, receive, send)
+        elif scope["type"] == "http" and _is_own(scope):
             await self._router(scope, receive, send)
         else:
             await self._app(scope, receive, send)
+
+    @contextlib.asynccontextmanager
+    async def _prepared(self) -> AsyncIterator[None]:
+        """Prepare in the background within the context what the first page would have to wait for."""
+        task = asyncio.create_task(self._prepare(), name="console-prepare")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _prepare(self) -> None:
+        try:
+            await self._pages.compile()
+            await self.fleet.follow()
+        except Exception:  # noqa: BLE001 - pages do the same work when somebody looks, and say what is wrong
+            _log.exception("console.preparation_failed")
 
     def _page(self, page: ConsolePage) -> Handler:
         async def shown(request: Request) -> Response:
@@ -165,7 +186,7 @@ class Console:
             session=session,
             rights=Rights(self._api.access.authorizer, session.user),
             store=self._gateway.store,
-            fleet=self._fleet,
+            fleet=self.fleet,
             api=OwnApi(self._app, request),
             now=self._gateway.clock.now(),
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -88,6 +90,12 @@ class Pages:
             breakable=_breakable,
         )
 
+    async def compile(self) -> None:
+        """Compile all templates, one at a time, and let others work in between."""
+        for name in _templates(resources.files(_PACKAGE).joinpath("templates")):
+            self._environment.get_template(name)
+            await asyncio.sleep(0)
+
     def page(self, view: PageView, content: Content, **more: Any) -> str:
         """The HTML of a whole page."""
         context = {**_of(view), **content.context, **more}
@@ -158,6 +166,15 @@ def _in_its_place(name: str, html: str) -> str:
 
 def _live_address(view: PageView) -> str:
     return address_of("/console/live", page=view.address(), since=view.store.version)
+
+
+def _templates(folder: Traversable, path: str = "") -> Iterator[str]:
+    """The names of the templates in a folder and those below."""
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _templates(entry, f"{path}{entry.name}/")
+        elif entry.name.endswith(".html"):
+            yield f"{path}{entry.name}"
 
 
 def _source(name: str) -> str | None:

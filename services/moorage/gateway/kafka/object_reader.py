@@ -87,6 +87,7 @@ class ObjectReader:
         """
         await self._reader.catch_up()
         self._store.caught_up = True
+        self._store.history.wake()  # somebody may wait for the store to be ready
         self._progress = "ready" if self._store.ready else "waiting until a gateway has written all objects"
         self._metrics.restored.set(1)
 
