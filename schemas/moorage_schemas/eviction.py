@@ -18,7 +18,7 @@ class EvictionState(StrEnum):
     An eviction goes from Scheduled to Requested to Completed. It goes from Scheduled to Cancelled if the cause
     disappears in time, and it may be Scheduled again while the same binding exists. An eviction that is due is Held
     while a budget, a pause or a rate holds it. A Held eviction may still be Cancelled. A Requested eviction of work
-    whose deployer acknowledges evictions stays Requested until the deployer has.
+    whose deployer acknowledges evictions stays Requested until the deployer has, or its node is out of service.
     """
 
     SCHEDULED = "Scheduled"
@@ -43,14 +43,14 @@ class Escalation(Model):
 
 
 class Acknowledgement(Model):
-    """A deployer's report that evicted work is gone."""
+    """A deployer's report that evicted work is gone, or what a person has said of the whole node."""
 
     message: str = ""
     time: Timestamp
-    """When the deployer observed this."""
+    """When the deployer observed this, or when the taint was there with the request."""
 
     source: str
-    """The source of the report: the deployer."""
+    """The source of the report: the deployer. `taint/node.kubernetes.io/out-of-service` if the node has this taint."""
 
 
 class EvictionDecided(Model):
@@ -88,6 +88,9 @@ class EvictionDecided(Model):
     reason: str = ""
     message: str = ""
     decided_time: Timestamp
+    requested_time: Annotated[Timestamp | None, Field(exclude_if=lambda time: time is None)] = None
+    """When it became Requested. `decidedTime` moves with each later record of the task, this does not."""
+
     report_time: Timestamp | None = None
     """When the report behind this decision was made. Used only to measure latency."""
 

@@ -146,6 +146,14 @@ async def test_a_pod_that_its_deployer_is_stopping_is_terminating() -> None:
     assert "deletionTimestamp" in (await gateway.ok("GET", f"{PODS}/p1"))["metadata"], "until its binding has ended"
 
 
+async def test_the_time_of_deletion_stays_while_an_eviction_is_escalated() -> None:
+    gateway = await one_pod()
+    evicted(gateway, requested_time=later(9))
+    said = {"reason": "Failed", "source": "deployer/mine", "time": later(20)}
+    evicted(gateway, revision=2, decided_time=later(20), requested_time=later(9), escalated=said)
+    assert (await gateway.ok("GET", f"{PODS}/p1"))["metadata"]["deletionTimestamp"] == "2026-01-01T12:00:09Z"
+
+
 @pytest.mark.parametrize("fields", [{"uid": "another"}, {"deployer": ""}, {"state": "Scheduled"}])
 async def test_only_a_pod_that_waits_for_its_deployer_is_terminating(fields: dict[str, str]) -> None:
     gateway = await one_pod()

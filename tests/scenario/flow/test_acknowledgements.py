@@ -247,6 +247,90 @@ def test_a_binding_ends_without_an_acknowledgement_when_its_pod_is_deleted() -> 
     assert task(world, bound).acknowledged is None
 
 
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+
+
+def test_a_node_that_is_out_of_service_needs_no_acknowledgement() -> None:
+    """As Kubernetes deletes pods from such a node without its kubelet."""
+    world, bound = a_bare_pod()
+    requested = task(world, bound).decided_time
+    acknowledge(world, bound, "False", FAILED, "the node does not answer")
+    world.report("n1", "Ready", "Unknown")
+    world.run()
+    assert binding(world) == bound
+    world.taint("n1", OUT_OF_SERVICE)
+    world.run()
+    found = task(world, bound)
+    assert found.state is COMPLETED
+    assert found.acknowledged is not None
+    assert (found.acknowledged.source, found.acknowledged.time) == (f"taint/{OUT_OF_SERVICE}", world.flow.now)
+    assert found.escalated is not None, "what has happened stays known"
+    assert found.requested_time == requested < found.decided_time
+    assert world.flow.table(BINDINGS) == {}
+    assert world.pods()["web"].state is PlacementState.EVICTED
+
+
+def test_an_eviction_from_a_node_that_is_out_of_service_already_waits_for_nobody() -> None:
+    world = NodeWorld("n1", WITNESS)
+    world.taint(WITNESS, "keep-out", "NoSchedule")
+    patient = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "tolerationSeconds": 300}
+    world.declare("Pod", "web", pod_spec(tolerations=[patient]))
+    world.run()
+    bound = binding(world)
+    runs(world, bound)
+    world.report("n1", "Ready", "False")
+    world.run()
+    assert task(world, bound).state is EvictionState.SCHEDULED
+    world.taint("n1", OUT_OF_SERVICE)
+    world.run()
+    found = task(world, bound)
+    assert (found.state, found.deployer) == (COMPLETED, "deployer")
+    assert found.acknowledged is not None
+    assert found.requested_time == world.flow.now
+
+
+@pytest.mark.parametrize("status", ["True", ""])
+def test_a_node_that_is_ready_is_not_out_of_service_whatever_its_taints_say(status: str) -> None:
+    world, bound = a_bare_pod()
+    if status:
+        world.report("n1", "Ready", status)
+    world.taint("n1", OUT_OF_SERVICE)
+    world.run()
+    world.advance(3600)
+    assert (task(world, bound).state, task(world, bound).acknowledged) == (REQUESTED, None)
+    world.report("n1", "Ready", "False")
+    world.run()
+    assert task(world, bound).state is COMPLETED
+
+
+def test_that_a_node_is_out_of_service_is_known_after_a_restart() -> None:
+    world, bound = a_bare_pod()
+    world.report("n1", "Ready", "False")
+    world.run()
+    world.flow.stop("eviction")
+    world.taint("n1", OUT_OF_SERVICE, "NoSchedule")
+    world.run()
+    assert task(world, bound).state is REQUESTED
+    world.flow.start("eviction")
+    world.run()
+    assert task(world, bound).state is COMPLETED
+
+
+def test_the_time_of_a_request_stays_while_its_eviction_is_escalated() -> None:
+    world, bound = a_bare_pod()
+    requested = task(world, bound).requested_time
+    assert requested == task(world, bound).decided_time
+    acknowledge(world, bound, "False", FAILED, "the disk hangs")
+    world.flow.stop("eviction")
+    world.flow.start("eviction")
+    world.run()
+    acknowledge(world, bound, "False", REFUSED)
+    assert task(world, bound).decided_time > requested
+    assert task(world, bound).requested_time == requested
+    acknowledge(world, bound)
+    assert (task(world, bound).state, task(world, bound).requested_time) == (COMPLETED, requested)
+
+
 def test_a_pod_that_is_being_stopped_may_be_changed_again_and_again() -> None:
     world, bound = a_bare_pod()
     for labels in ({"app": "a"}, {"app": "b"}):

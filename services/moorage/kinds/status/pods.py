@@ -57,7 +57,8 @@ def _terminating(pod: Document, eviction: EvictionDecided | None) -> Document:
     """The pod, marked as one that is being deleted if its deployer is stopping it, as in Kubernetes."""
     if eviction is None or pod["metadata"].get("deletionTimestamp"):
         return pod
-    mark = {"deletionTimestamp": format_time(eviction.decided_time.replace(microsecond=0))}
+    requested = eviction.requested_time or eviction.decided_time  # earlier versions have written only this
+    mark = {"deletionTimestamp": format_time(requested.replace(microsecond=0))}
     return {**pod, "metadata": {**pod["metadata"], **mark, "deletionGracePeriodSeconds": 0}}
 
 

@@ -32,7 +32,8 @@ it is Held for `UpstreamLag`.
 A deployer that names its binding in its reports acknowledges evictions. The eviction of such a binding says so when it
 is requested, and then the binding stays until the deployer has acknowledged. An acknowledgement counts for exactly one
 binding, and only while its eviction is requested; until then it is kept. So it does not matter which of the topics is
-read first.
+read first. On a node that is not ready and has the taint `node.kubernetes.io/out-of-service`, evictions are
+acknowledged at once, because somebody has said that nothing runs there.
 
 A deadline is computed only when the taints or the tolerations change. The time of a decision is that of its cause (the
 CloudEvents time of the record, `firedTime` of a timer), so that the same topics give the same bytes. A decision that
@@ -51,6 +52,7 @@ from typing import Any, ClassVar, Final
 
 from moorage.core.apimachinery.durations import LONGEST_DURATION
 from moorage.core.disruption.budgets import LEAVE_LASTS, Subject
+from moorage.core.taints.dialects.kubernetes import OUT_OF_SERVICE
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict
 from moorage.runtime.configuration import Configuration, Derived, configuration_of
 from moorage.runtime.portions import CHECKS, RECORDS, PendingChecks
@@ -99,6 +101,9 @@ from moorage_schemas.topics import (
     ZONE_GRANTS,
     Topic,
 )
+
+_OUT_OF_SERVICE: Final = f"taint/{OUT_OF_SERVICE}"
+"""The source of acknowledgements that a taint stands for."""
 
 _GRACE: Final = timedelta(seconds=10)
 """How long after a deadline the reconciler waits for the timer, or after an eviction request for the governor."""
@@ -336,6 +341,7 @@ class Eviction(Service[EvictionPartition]):
                 view = TargetView(
                     state, key, look.cause, look.time or now, reported=look.reported, emits=emits, verdicts=verdicts
                 )
+                self._acknowledge(view, workload)  # the taints may say that nothing runs on the target any more
             else:
                 step = (task.generation, task.revision) if task is not None else (0, 0)
                 cause = Meta(
@@ -405,12 +411,19 @@ class Eviction(Service[EvictionPartition]):
 
     @staticmethod
     def _acknowledge(look: TargetView, workload: str) -> None:
-        """Write what the deployer has reported of a requested eviction, unless it is known already."""
+        """Write what the deployer has reported of a requested eviction, unless it is known already.
+
+        Nobody has to report from a node that is out of service: who says that it is also says that the work is gone.
+        """
         target = look.state.targets[look.target]
         task, report = target.tasks.get(workload), target.reports.get(workload)
-        if task is None or report is None or task.state is not EvictionState.REQUESTED:
+        if task is None or task.state is not EvictionState.REQUESTED or task.acknowledged is not None:
             return
-        if task.acknowledged is not None or not report.is_about(task):
+        if target.is_out_of_service and task.deployer:
+            by = Acknowledgement(message="the node is out of service", time=look.time, source=_OUT_OF_SERVICE)
+            look.acknowledge(workload, task, acknowledged=by)
+            return
+        if report is None or not report.is_about(task):
             return
         said: dict[str, Any] = {"message": report.message, "time": report.time, "source": report.source}
         if report.is_gone:

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from moorage.core.disruption.guard_index import Guards
 from moorage.core.taints.dialects.karmada import KARMADA
-from moorage.core.taints.dialects.kubernetes import KUBERNETES, EffectRules
+from moorage.core.taints.dialects.kubernetes import KUBERNETES, EffectRules, is_out_of_service
 from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.runtime.configuration import Derived
 from moorage.runtime.pools import Pool
@@ -162,6 +162,8 @@ class Task:
 
     escalated: Escalation | None = None
     acknowledged: Acknowledgement | None = None
+    requested: datetime | None = None
+    """When it was requested."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -222,6 +224,9 @@ class BoundTarget:
     taints: tuple[Taint, ...] = ()
     settles_at: datetime | None = None
     """When its taints will change by time alone."""
+
+    is_out_of_service: bool = False
+    """Whether it is a node that is not ready and that somebody says is out of service: nothing runs there any more."""
 
     zone: str = ""
     bindings: dict[str, Binding] = field(default_factory=dict)
@@ -369,7 +374,7 @@ class EvictionPartition:
         if event is None:
             if (target := self.targets.get(key)) is not None:
                 target.uid, target.generation, target.taints, target.zone = "", 0, (), ""
-                target.settles_at = None
+                target.settles_at, target.is_out_of_service = None, False
                 self._tidy(key, target)
             return
         target = self.targets.setdefault(key, BoundTarget())
@@ -382,6 +387,9 @@ class EvictionPartition:
         dialect = WITH_CLUSTERS.get(event.target.kind.value)  # the switch may be turned on later
         evicting = dialect.evicting if dialect is not None else frozenset()
         target.taints = tuple(record.as_taint() for record in event.taints if record.effect in evicting)
+        target.is_out_of_service = event.target.kind is TargetKind.NODE and is_out_of_service(
+            record.key for record in event.taints
+        )
 
     def apply_binding(self, key: str, event: WorkloadBound | None) -> None:
         """Fold in a binding."""
@@ -507,6 +515,7 @@ class EvictionPartition:
             task.reason, task.message = intern(event.reason), intern(event.message)
             task.deployer = intern(event.deployer)
             task.escalated, task.acknowledged = event.escalated, event.acknowledged
+            task.requested = event.requested_time or event.decided_time  # earlier versions have written only this
 
     def close(self, target_key: str, workload: str, task: Task) -> None:
         """Note that a cancelled task is over, because its binding is gone."""

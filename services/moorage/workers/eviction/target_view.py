@@ -83,6 +83,9 @@ class TargetView:
         """Write a task's next state. What is known of its deployer stays known unless it is given."""
         target = self.state.targets[self.target]
         task, binding = target.tasks.get(workload), target.bindings.get(workload)
+        requested = task.requested if task is not None else None
+        if to is EvictionState.REQUESTED and requested is None:
+            requested = self.time
         about = task or target.bindings[workload]
         ref = workload_ref(workload)
         event = trusted(
@@ -103,6 +106,7 @@ class TargetView:
             reason=reason,
             message=message,
             decided_time=self.time,
+            requested_time=requested,
             report_time=self.reported,
             deployer=deployer or (task.deployer if task is not None else ""),
             escalated=escalated or (task.escalated if task is not None else None),

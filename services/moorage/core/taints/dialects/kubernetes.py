@@ -5,7 +5,7 @@ See docs/domain.md, "Node taints".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -13,6 +13,8 @@ from moorage_schemas.taint import Taint, TaintEffect
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
+"""Put on a node by somebody who knows that it is shut down and that nothing runs on it."""
 MEMORY_PRESSURE: Final = "node.kubernetes.io/memory-pressure"
 DISK_PRESSURE: Final = "node.kubernetes.io/disk-pressure"
 PID_PRESSURE: Final = "node.kubernetes.io/pid-pressure"
@@ -88,6 +90,19 @@ class ConditionTaint:
     def taints(self) -> tuple[Taint, ...]:
         """The taints of this row, without `timeAdded`."""
         return tuple(Taint(key=self.key, effect=effect) for effect in self.effects)
+
+
+def is_out_of_service(keys: Iterable[str]) -> bool:
+    """Whether somebody has said that nothing runs on a node any more, and the node is not ready, as far as is known.
+
+    As in Kubernetes' garbage collection of pods, the effect of the taint does not matter, and on a node that is ready
+    the taint says nothing: what runs there is stopped like anything else.
+
+    Args:
+        keys: the keys of the node's taints.
+    """
+    there = set(keys)
+    return OUT_OF_SERVICE in there and not there.isdisjoint((NOT_READY, UNREACHABLE))
 
 
 _BOTH: Final = (TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value)
