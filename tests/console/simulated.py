@@ -22,13 +22,13 @@ NODES = ("n1", "n2", "n3")
 
 
 class SimulatedWorld(ConsoleWorld):
-    """A console with three nodes, on which two pods run, and what answers its simulations."""
+    """A console with three nodes, on which pods of a Deployment run, and what answers its simulations."""
 
-    def __init__(self, *, settings: Settings | None = None) -> None:
+    def __init__(self, *, settings: Settings | None = None, replicas: int = 2) -> None:
         self.asked: list[Any] = []
         self._decides = lifted(partitions=3)
         self._fleet = NodeWorld(*NODES, settings=self._decides)
-        self._fleet.declare("Deployment", "web", {"replicas": 2, "template": TEMPLATE})
+        self._fleet.declare("Deployment", "web", {"replicas": replicas, "template": TEMPLATE})
         for name in NODES:
             self._fleet.report(name, status="True")
         self._fleet.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,10 +11,55 @@ from typing import Literal
 import pytest
 from playwright.async_api import Browser, expect
 from tests.architecture.files import ROOT
+from tests.component.gateway.letters import START
+from tests.component.gateway.test_dead_letters import letter
+from tests.console.simulated import SimulatedWorld
 from tests.console.world import ConsoleWorld, some_fleet
 from tests.support.browsers import opened
 
+from moorage_schemas.dead_letter import RefusalReason
+
 IMAGES = ROOT / "docs" / "images"
+SIMULATION = "/console/simulate?kind=Node&name=n1&what=taint&key=maintenance&effect=NoExecute&for=10m"
+
+
+def usual() -> ConsoleWorld:
+    """A small fleet with one of everything."""
+    world = ConsoleWorld()
+    some_fleet(world)
+    return world
+
+
+def refusing() -> ConsoleWorld:
+    """A fleet of which reports were refused for different reasons."""
+    world = ConsoleWorld()
+    minute, after = 60_000, "must not be more than 30 s after the present, 2026-01-01T11:52:00Z"
+    refused = (
+        (-41, "UnknownTarget", "n40", "target: invalid value 'Node/n40': must be a declared target; declare it first"),
+        (-8, "FutureTime", "n07", f"observedTime: invalid value '2026-01-01T12:52:00Z': {after}"),
+        (
+            -3,
+            "Forbidden",
+            "n12",
+            "type: invalid value 'Ready': must be covered by a ProbeGrant, for the source and target of this report",
+        ),
+    )
+    for number, (minutes, reason, name, message) in enumerate(refused, 1):
+        one = letter(
+            RefusalReason(reason),
+            identity=f"r{number}",
+            name=name,
+            seconds=60 * minutes,
+            message=message,
+            offset=number,
+        )
+        world.letters.add(number % 3, one, START + minutes * minute)
+    return world
+
+
+def asking() -> ConsoleWorld:
+    """A fleet that simulates."""
+    return SimulatedWorld(replicas=9)
 
 
 @dataclass(frozen=True)
@@ -24,12 +70,17 @@ class Picture:
     path: str
     scheme: Literal["light", "dark"] = "light"
     height: int = 700
+    world: Callable[[], ConsoleWorld] = usual
+    is_live: bool = True
+    """Whether the page follows what changes."""
 
 
 PICTURES = (
     Picture("console-fleet.png", "/", height=775),
     Picture("console-workload.png", "/console/workloads/Pod/default/web-1", "dark", height=600),
     Picture("console-target.png", "/console/targets/Node/n05", height=640),
+    Picture("console-simulation.png", SIMULATION, height=890, world=asking, is_live=False),
+    Picture("console-deadletters.png", "/console/deadletters", height=540, world=refusing, is_live=False),
 )
 
 
@@ -44,12 +95,11 @@ def test_the_docs_show_every_picture_and_no_other() -> None:
 async def test_pictures_are_taken(
     browser: Browser, picture: Picture, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    world = ConsoleWorld()
-    some_fleet(world)
+    world = picture.world()
     size = {"width": 1280, "height": picture.height}
     async with world.served() as address, opened(browser, color_scheme=picture.scheme, viewport=size) as tab:
         await tab.page.goto(address + picture.path)
-        await expect(tab.page.locator("#connection")).to_have_text("Live")
+        await expect(tab.page.locator("#connection")).to_have_text("Live" if picture.is_live else "")
         path = (IMAGES if request.config.getoption("--pictures") else tmp_path) / picture.name
         path.parent.mkdir(exist_ok=True)
         await tab.page.screenshot(path=path, animations="disabled", caret="hide")
