@@ -122,6 +122,14 @@ async def test_why_a_replica_is_where_it_is(live: Live) -> None:
         return any("not-ready" in one["what"] and one["when"] for one in found["until"])
 
     await until(waits)
+    told = await both(live, "node", other)
+    assert told["status"] == "NotReady"
+    (condition,) = told["conditions"]
+    behind = next(one for one in told["chains"] if condition["event"] in {step.get("id") for step in one["steps"]})
+    assert [one["topic"] for one in behind["steps"]][:2] == ["condition-reports", "conditions"]
+    assert [one["workload"]["name"] for one in told["evictions"] if one["state"] == "Scheduled"] == [second]
+    assert {one["key"] for one in told["taints"]} == {"node.kubernetes.io/not-ready"}
+    assert (await both(live, f"node/{where}"))["taints"][0]["origins"][0]["origin"] == "explicit"
     told = await both(live, "pod", second, "--node", other)
     assert [one["name"] for one in told["targets"]] == [other]
     told = await both(live, "pod", second)

@@ -80,7 +80,7 @@ COMMANDS: dict[str, Entry] = {
     "explain": Entry(
         f"{_COMMANDS}.explain",
         "explain",
-        "Explain why a workload is where it is, or is not placed, and until when.",
+        "Explain why a workload is where it is or is not placed, or why a target has its taints.",
         _LOOK,
     ),
     "simulate": Entry(f"{_COMMANDS}.simulate", "simulate", "Show what a change would do, without making it.", _LOOK),

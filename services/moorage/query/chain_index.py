@@ -5,6 +5,9 @@ A chain has records that are not the last of their keys, and records in topics o
 may be still to come. Heartbeats make most records. A report that changes nothing has no effects. The timer that watches
 its source is set again and again in one chain, as long as the source reports, so only the last records of one key in
 one chain are kept. Therefore the index grows only with the tables and with the records of an hour.
+
+A taint may have begun some records of its target's taints ago, in a chain of which no table has a record any more. So
+the last records of each target's taints are kept whatever their chains are.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import numpy.typing as npt
 
 from moorage.query.tables import QueryTables
 from moorage.runtime.service import GlobalView, Input
-from moorage.simulation.explain.history import OF_FLEET, OF_TARGETS, WHOLE, Places
+from moorage.simulation.explain.history import BY_KEY, OF_FLEET, OF_TARGETS, WHOLE, Places
 from moorage_schemas.topics import Topic
 
 TOPICS: Final = (*WHOLE, *OF_FLEET, *OF_TARGETS)
@@ -29,6 +32,9 @@ YOUNG_SECONDS: Final = 3600.0
 
 _OF_ONE_KEY: Final = 64
 """How many old records of one key in one chain are kept, the last ones. An explanation needs fewer."""
+
+_EARLIER: Final = 16
+"""How many records of a key are kept of the topics that are searched by keys, the last ones."""
 
 _MASK: Final = (1 << 64) - 1
 _NEVER: Final = (1 << 63) - 1  # no offset
@@ -65,10 +71,16 @@ class _Places:
         offsets: list[int] = _numbers(self._offsets)[found].tolist()
         return offsets
 
-    def sweep(self, live: Hashes, *, ages: bool) -> None:
-        """Keep young records, and the last records of each key in wanted chains."""
+    def find_key(self, key: int) -> list[int]:
+        offsets: list[int] = _numbers(self._offsets)[_numbers(self._keys) == np.uint64(key)].tolist()
+        return offsets
+
+    def sweep(self, live: Hashes, *, ages: bool, by_key: bool) -> None:
+        """Keep young records, and the last records of each key in wanted chains, or in any."""
         chains, keys, offsets = map(_numbers, (self._chains, self._keys, self._offsets))
         keep = (offsets >= self._marks[0]) | (np.isin(chains, live) & _last_of_each(chains ^ keys, _OF_ONE_KEY))
+        if by_key:
+            keep |= _last_of_each(keys, _EARLIER)
         if ages and offsets.size and self._marks[0] != _NEVER:
             self._marks = (self._marks[1], int(offsets[-1]) + 1)
         kept = [array("Q", column[keep].tobytes()) for column in (chains, keys, offsets)]
@@ -104,7 +116,7 @@ class ChainIndex(GlobalView):
         if correlation is None:
             return  # it may be in structured mode, which Moorage never writes
         young = record.timestamp >= self._young
-        if young or self._tables.has_chain(correlation.decode(errors="replace")):
+        if young or topic in BY_KEY or self._tables.has_chain(correlation.decode(errors="replace")):
             self._add((topic.short, record.partition), correlation, record.key or b"", record.offset, young=young)
 
     def _add(self, place: tuple[str, int], correlation: bytes, key: bytes, offset: int, *, young: bool) -> None:
@@ -129,6 +141,17 @@ class ChainIndex(GlobalView):
                     found[topic, partition] = offsets
         return found
 
+    def find_key(self, topic: Topic, partition: int, key: str) -> list[int]:
+        """Return the ascending offsets of the last records of a key. Some may belong to keys with the same hash.
+
+        Args:
+            topic: one of `BY_KEY`.
+            partition: the partition of the key.
+            key: the key.
+        """
+        known = self._places.get((topic.short, partition))
+        return known.find_key(hash(key.encode()) & _MASK) if known is not None else []
+
     def sweep(self, *, ages: bool = True) -> Iterator[None]:
         """Drop records that will not be asked for, one partition at each step.
 
@@ -136,8 +159,9 @@ class ChainIndex(GlobalView):
             ages: whether young records become old. Call it with True once every half of `YOUNG_SECONDS`.
         """
         live = _hashes(correlation.encode() for correlation in self._tables.correlations())
-        for place in list(self._places.values()):
-            place.sweep(live, ages=ages)
+        by_key = {topic.short for topic in BY_KEY}
+        for (short, _), place in list(self._places.items()):
+            place.sweep(live, ages=ages, by_key=short in by_key)
             yield
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from contextlib import asynccontextmanager
 from typing import Final
 
-from moorage.query.chain_index import ChainIndex, rounds_of
+from moorage.query.chain_index import ChainIndex, rounds_of, spans_of
 from moorage.runtime.settings import Settings
 from moorage.simulation.explain.chain import EventRecord
 from moorage.simulation.explain.history import Places, TopicScan, Window
@@ -56,6 +56,19 @@ class IndexedHistory:
         """See `OlderRecords`."""
         async with self._reading() as scan:
             return await scan.reports(windows, wanted)
+
+    async def of_key(self, topic: Topic, partition: int, key: str) -> Sequence[EventRecord]:
+        """See `OlderRecords`. While the index is incomplete, the whole partition is searched."""
+        if not await self._freshen((topic,)):
+            async with self._reading() as scan:
+                return await scan.of_key(topic, partition, key)
+        found: list[EventRecord] = []
+        spans = spans_of(self._index.find_key(topic, partition, key), _GAP)
+        if spans:
+            async with self._reading() as scan:
+                for span in spans:
+                    found += await scan.of_key(topic, partition, key, span)
+        return found
 
     async def close(self) -> None:
         """Disconnect."""

@@ -18,13 +18,13 @@ from moorage.core.apimachinery.packing import Packer
 from moorage.runtime import codec, metrics
 from moorage.runtime.service import GlobalView, Input, Malformed
 from moorage.runtime.settings import Settings
-from moorage.simulation.explain.grounds import TOPICS
+from moorage.simulation.explain.grounds import TOPICS, target_in
 from moorage.workers.placement.service import PlacementService
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import WorkloadPlaced
-from moorage_schemas.topics import PLACEMENTS, Topic
+from moorage_schemas.topics import CONDITIONS, EVICTIONS, PLACEMENTS, Topic
 
 NAME: Final = "query"
 
@@ -161,6 +161,9 @@ class QueryTables(GlobalView):
         self._made: dict[str, set[str]] = {}
         """The workloads of each owner, without workloads that are their own owner."""
 
+        self._about: dict[str, dict[str, set[str]]] = {topic.short: {} for topic in (CONDITIONS, EVICTIONS)}
+        """The keys about each target, by topic."""
+
         self._gone: deque[Stored] = deque()
 
     # From the log.
@@ -209,6 +212,8 @@ class QueryTables(GlobalView):
             self._chains[meta.correlation] = {chain, stored}
         if topic is PLACEMENTS and (owner := _owner(record.value)) not in {"", key}:
             self._made.setdefault(owner, set()).add(key)
+        if target := target_in(topic, key):
+            self._about[topic.short].setdefault(target, set()).add(key)
         if record.value is None:
             self._gone.append(stored)
             while len(self._gone) > _TOMBSTONES:
@@ -232,6 +237,8 @@ class QueryTables(GlobalView):
             del self._chains[meta.correlation]
         if topic is PLACEMENTS and (owner := record.owner) not in {"", key}:
             _discard(self._made, owner, key)
+        if target := target_in(topic, key):
+            _discard(self._about[topic.short], target, key)
 
     # Questions.
 
@@ -274,6 +281,11 @@ class QueryTables(GlobalView):
         """Return placement's view of everything."""
         return self._service, self._view
 
+    def about(self, topic: Topic, target: str) -> Iterable[Stored]:
+        """Return the last records of the keys about a target, in any order."""
+        records = self._last[topic.short]
+        return [records[key] for key in self._about[topic.short].get(target, ())]
+
     def sizes(self) -> dict[str, int]:
         """Return the number of records of each topic."""
         return {short: len(records) for short, records in self._last.items()}
@@ -300,6 +312,10 @@ class TablesNow:
     def last(self, topic: Topic, key: str) -> Stored | None:
         """See `Grounds`."""
         return self._tables.last(topic, key)
+
+    def about(self, topic: Topic, target: str) -> Iterable[Stored]:
+        """See `Grounds`."""
+        return self._tables.about(topic, target)
 
     def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
         """See `Grounds`."""

@@ -31,7 +31,7 @@ from moorage.runtime.settings import Settings
 from moorage.runtime.tasks import restarted
 from moorage.simulation.explain.answer import answer
 from moorage.simulation.explain.document import Document, document_of
-from moorage.simulation.explain.explanation import Explanation
+from moorage.simulation.explain.explanation import Summary
 from moorage.simulation.explain.grounds import TOPICS
 from moorage.simulation.explain.history import complete
 from moorage.simulation.explain.question import Question
@@ -173,7 +173,7 @@ class QueryWorker(TaskMember):
             raise NotReadyError(f"what is committed was not read within {_FRESH_SECONDS:g} s") from None
         # Nothing is awaited, and therefore nothing read, while an explanation is made.
         told = answer(reading.tables.as_of(self._clock.now()), asked)
-        if isinstance(told, Explanation):
+        if not isinstance(told, Summary):
             steps = [step.record for chain in told.chains for step in chain.steps if step.record is not None]
             present = ChainsNow(reading.tables, {record.meta.correlation for record in steps})
             await complete(told, present, reading.history, self._settings.partitions)

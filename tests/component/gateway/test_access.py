@@ -11,7 +11,7 @@ from tests.support.identities import written
 from tests.support.waiting import until
 
 from moorage.core.authorization.attributes import Attributes
-from moorage.gateway.http.request_attributes import attributes_of
+from moorage.gateway.http.request_attributes import attributes_of, seen_by
 from moorage.runtime.settings import Settings
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.topics import AUDIT
@@ -70,6 +70,38 @@ NAMED = {"fieldSelector": "a=b,metadata.name==p", "watch": "1"}
 )
 def test_what_a_request_asks(method: str, path: str, query: dict[str, str], asked: str) -> None:
     assert attributes_of(method, path, query) == of(asked)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "asked"),
+    [
+        ("/v1/explain", "Node", "get v1 nodes - x"),
+        ("/v1/explain", "node", "get v1 nodes - x"),
+        ("/v1/explain", "Cluster", "get cluster.karmada.io/v1alpha1 clusters - x"),
+        ("/v1/explain", "ManagedCluster", "get cluster.open-cluster-management.io/v1 managedclusters - x"),
+        ("/v1/explain", "Pod", ""),
+        ("/v1/explain", "none", ""),
+        ("/v1/decisions", "Node", ""),
+    ],
+)
+def test_who_asks_about_a_target_must_be_allowed_to_see_it(path: str, kind: str, asked: str) -> None:
+    assert seen_by(path, {"kind": kind, "name": "x"}) == (of(asked) if asked else None)
+
+
+async def test_an_explanation_of_a_target_needs_both_rights(tmp_path: Path) -> None:
+    gateway = await gateway_of(tmp_path)
+    path = "/v1/explain?kind=Node&name=n1"
+    explains = {"verbs": ["get"], "apiGroups": ["moorage.io"], "resources": ["explanations"]}
+    sees = {"verbs": ["get"], "apiGroups": [""], "resources": ["nodes"], "resourceNames": ["n1"]}
+    await allow(gateway, "sees", [{"kind": "User", "name": "ann"}], sees)
+    await allow(gateway, "explains", [{"kind": "User", "name": "bob"}], explains)
+    told = 'explanations.moorage.io "n1" is forbidden: User "ann" cannot get resource "explanations" in API group'
+    assert (await call(gateway, "a", "GET", path)).json()["message"].startswith(told)
+    told = 'nodes "n1" is forbidden: User "bob" cannot get resource "nodes" in API group "" at the cluster scope'
+    assert (await call(gateway, "b", "GET", path)).json()["message"] == told
+    await allow(gateway, "both", [{"kind": "User", "name": "bob"}], sees)
+    assert (await call(gateway, "b", "GET", path)).status_code == 503, "it is passed on: there is no query worker"
+    assert (await call(gateway, "b", "GET", "/v1/explain?kind=Node&name=n2")).status_code == 403
 
 
 @pytest.mark.parametrize(

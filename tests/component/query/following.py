@@ -20,7 +20,7 @@ from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.simulation.explain.answer import answer
 from moorage.simulation.explain.chain import EventRecord
 from moorage.simulation.explain.document import document_of
-from moorage.simulation.explain.explanation import Explanation
+from moorage.simulation.explain.explanation import Summary
 from moorage.simulation.explain.grounds import TOPICS, SnapshotGrounds
 from moorage.simulation.explain.history import Places, Window, complete
 from moorage.simulation.explain.question import Question
@@ -55,6 +55,9 @@ class Scanned:
             if belongs(record, wanted)
         ]
 
+    async def of_key(self, topic: Topic, partition: int, key: str) -> list[EventRecord]:
+        return [kept(record) for record in self._flow.topics.partition(topic, partition) if record.name == key]
+
     async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> list[EventRecord]:
         found: list[EventRecord] = []
         for window in windows:
@@ -71,6 +74,12 @@ class Indexed(Scanned):
         super().__init__(flow)
         self._index = index
         self.read = 0
+
+    async def of_key(self, topic: Topic, partition: int, key: str) -> list[EventRecord]:
+        offsets = set(self._index.find_key(topic, partition, key))
+        there = [one for one in self._flow.topics.partition(topic, partition) if one.offset in offsets]
+        self.read += len(there)
+        return [kept(record) for record in there if record.name == key]
 
     async def of_chains(self, places: Places, wanted: frozenset[bytes]) -> list[EventRecord]:
         found: list[EventRecord] = []
@@ -109,7 +118,7 @@ class Following:
     async def explained(self, asked: Question) -> str:
         """The explanation from the tables, as the command prints it."""
         told = answer(self.tables.as_of(self.flow.now), asked)
-        if isinstance(told, Explanation):
+        if not isinstance(told, Summary):
             steps = [step.record for chain in told.chains for step in chain.steps if step.record is not None]
             present = ChainsNow(self.tables, {record.meta.correlation for record in steps})
             await complete(told, present, self.older, self.flow.partitions)
@@ -119,7 +128,7 @@ class Following:
         """The explanation from a copy, as the command prints it."""
         grounds = SnapshotGrounds(copy_of(self.flow), self.settings)
         told = answer(grounds, asked)
-        if isinstance(told, Explanation):
+        if not isinstance(told, Summary):
             await complete(told, grounds.records, Scanned(self.flow), self.flow.partitions)
         return json.dumps(document_of(told), indent=2)
 

@@ -68,7 +68,7 @@ async def test_the_gateway_passes_question_and_answer_on() -> None:
     ("given", "field", "message"),
     [
         ({}, "kind", f"kind: invalid value '': must be one of {', '.join(EXPLAINED)}"),
-        ({"kind": "Node", "name": "n1"}, "kind", "kind: invalid value 'Node': must be one of Placement, "),
+        ({"kind": "Zone", "name": "n1"}, "kind", "kind: invalid value 'Zone': must be one of Placement, "),
         ({"kind": "Pod"}, "name", "name: invalid value '': must be a name"),
         ({"kind": "Pod", "name": "a/b"}, "name", "name: invalid value 'a/b': must be a name"),
         ({"kind": "Pod", "name": "p", "namespace": ""}, "namespace", "namespace: invalid value '': must be a name"),

@@ -54,6 +54,8 @@ async def test_pods_through_the_life_of_a_fleet() -> None:
         names = [*world.pods(), "gone"]
         questions = [one for name in names for one in about("Pod", name, node="n1", cluster="c")]
         await agree(following, *questions, *about("Deployment", "web"), *about("DaemonSet", "agent", node="n2"))
+        nodes = ("n1", "n2", "n3", "gone")
+        await agree(following, *(Question("Node", "", name, every=every) for name in nodes for every in (False, True)))
 
     patient = [{"key": "slow", "operator": "Exists", "tolerationSeconds": 60}]
     world.declare("Deployment", "web", {"replicas": 3, "template": {**TEMPLATE, "spec": pod_spec(tolerations=patient)}})

@@ -15,6 +15,7 @@ from aiokafka.errors import KafkaConnectionError
 from tests.component.query.edge import Edge
 from tests.component.query.following import Following
 from tests.component.simulation.explained import copy
+from tests.component.simulation.test_explain_history import Older
 from tests.component.simulation.test_explain_managed import SelectingWorld
 from tests.support.worlds.karmada import ONE, KarmadaWorld
 from tests.support.worlds.nodes import NodeWorld, pod_spec
@@ -27,6 +28,7 @@ from moorage.cli.app import app
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
 from moorage.simulation.explain import from_topics as reading
+from moorage.simulation.explain.history import complete
 
 Explain = Callable[..., Result]
 
@@ -55,11 +57,11 @@ def from_topics(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Explain]:
                 raise flow
             return copy(flow)
 
-        async def nothing_more(*_: Any) -> None:
-            """Load nothing, because all records are in the copy."""
+        async def from_the_copy(told: Any, present: Any, _: Any, partitions: int) -> None:
+            await complete(told, present, Older(copy(flow).all()), partitions)
 
         monkeypatch.setattr(Snapshot, "load", load)
-        monkeypatch.setattr(reading, "complete", nothing_more)
+        monkeypatch.setattr(reading, "complete", from_the_copy)
         return lambda *words: invoke(*words, "--from-topics")
 
     return on
@@ -122,6 +124,37 @@ def test_one_node_closely(nodes: Explain) -> None:
     assert [line.split()[0] for line in done.stdout.splitlines() if "x " in line] == [
         *("NodeAffinity", "NodeResourcesFit", "PodTopologySpread", "TaintToleration")
     ]
+
+
+@pytest.mark.parametrize(
+    "words", [("node", "n2"), ("node/n2",), ("nodes", "n2"), ("no/n2",), ("Node", "n2", "-n", "x")]
+)
+def test_a_node_by_every_way_to_name_it(nodes: Explain, words: tuple[str, ...]) -> None:
+    done = nodes(*words)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("Target:         Node n2\nState:          Unreported\n")
+    (taint,) = [line.split() for line in done.stdout.splitlines() if line.startswith("  k:NoSchedule")]
+    assert (taint[1], taint[-3:]) == ("explicit", ["declared", "by", "tester"])
+    assert "Events behind the taint k:NoSchedule of node n2, the first one first:" in done.stdout
+
+
+def test_a_node_as_json_and_yaml(nodes: Explain) -> None:
+    document = json.loads(nodes("node", "n2", "-o", "json").stdout)
+    assert (document["target"], document["status"], document["cordoned"]) == ("Node/n2", "Unreported", False)
+    (taint,) = document["taints"]
+    (origin,) = taint["origins"]
+    assert (taint["taint"], origin["origin"], origin["known"]) == ("k:NoSchedule", "explicit", True)
+    (steps,) = [chain["steps"] for chain in document["chains"]]
+    assert [step["topic"] for step in steps] == ["resources", "taints"]
+    assert steps[-1]["id"] == origin["event"]
+    assert yaml.safe_load(nodes("node/n2", "-o", "yaml").stdout) == document
+
+
+@pytest.mark.parametrize("words", [("node",), ("nodes.spec.taints",)])
+def test_a_kind_alone_is_its_structure(nodes: Explain, words: tuple[str, ...]) -> None:
+    done = nodes(*words)
+    assert done.exit_code == 0, done.output
+    assert "KIND:       Node" in done.stdout
 
 
 def test_as_json_and_yaml(nodes: Explain) -> None:
@@ -218,10 +251,13 @@ def test_a_placement(against: Callable[[Any], Explain]) -> None:
         (("pod", "p", "q"), 2, "error: explain needs one object"),
         (("pod", "a/b/c"), 2, "error: name: invalid value 'a/b/c': must be NAME or NAMESPACE/NAME"),
         (
-            ("node", "n1"),
+            ("zone", "z1"),
             2,
-            "error: kind: invalid value 'node': must be one of placement, placementdecision, resourcebinding",
+            "error: kind: invalid value 'zone': must be one of placement, placementdecision, resourcebinding",
         ),
+        (("node", "gone"), 1, 'Error from server (NotFound): nodes "gone" not found\n'),
+        (("node", "default/n1"), 2, "error: name: invalid value 'default/n1': must be NAME, because a Node has no"),
+        (("node", "n1", "--node", "n2"), 2, "error: node: invalid value 'n2': node n1 is a target itself\n"),
         (("frog", "n1"), 1, 'error: the server doesn\'t have a resource type "frog"'),
         (("pod", "p", "--node", "n1", "--cluster", "c"), 2, "error: --node and --cluster cannot be used together"),
         (("pod", "p", "--node", "n1", "--all"), 2, "error: --all cannot be used together with"),

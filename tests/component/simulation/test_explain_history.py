@@ -20,7 +20,7 @@ from moorage.simulation.explain.question import EXPLAINED, Question
 from moorage.workers.placement.karmada.resource import RESOURCE_BINDING
 from moorage.workers.placement.ocm.decision import PLACEMENT_DECISION as OCM_DECISION
 from moorage.workers.placement.ocm.spec import PLACEMENT as OCM_PLACEMENT
-from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, PLACEMENTS, partition_of
+from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, PLACEMENTS, Topic, partition_of
 
 
 class Older:
@@ -38,6 +38,9 @@ class Older:
             for one in self.records
             if one.partition in places.get(one.topic, ()) and one.meta.correlation.encode() in wanted
         ]
+
+    async def of_key(self, topic: Topic, partition: int, key: str) -> list[Kept]:
+        return [one for one in self.records if (one.topic, one.partition, one.key) == (topic, partition, key)]
 
     async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> list[Kept]:
         asked = list(windows)

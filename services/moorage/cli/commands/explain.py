@@ -1,4 +1,4 @@
-"""`moorage explain`: why a workload is where it is and not elsewhere, until when, and which events led to it."""
+"""`moorage explain`: why a workload is where it is, or a target as it is, and which events led to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moorage.cli.render import output
 from moorage.cli.render.durations import to_the_second
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.printing.columns import taint_text
-from moorage.simulation.explain.question import EXPLAINED, Question, QuestionError
+from moorage.simulation.explain.question import EXPLAINED, TARGETS, Question, QuestionError
 
 _BAD_REQUEST, _NOT_FOUND = 400, 404
 _LATER = frozenset({502, 503, 504})
@@ -39,8 +39,8 @@ def explain(
         list[str],
         typer.Argument(
             metavar="KIND [NAMESPACE/]NAME | KIND[.FIELD…]",
-            help="A pod, placement or resourcebinding; or an object that makes pods or is placed by a policy, such "
-            "as a deployment. A kind alone, or a field of it, explains its structure.",
+            help="A pod, placement or resourcebinding; an object that makes pods or is placed by a policy, such as a "
+            "deployment; or a node or cluster. A kind alone, or a field of it, explains its structure.",
             show_default=False,
             autocompletion=completion.explained,
         ),
@@ -64,7 +64,10 @@ def explain(
         ),
     ] = "",
     every: Annotated[
-        bool, typer.Option("--all", help="Show all nodes or clusters, not only the chosen and the best.")
+        bool,
+        typer.Option(
+            "--all", help="Show all nodes or clusters, not only the chosen and the best. Of a target: all evictions."
+        ),
     ] = False,
     form: Annotated[ExplainFormat, typer.Option("-o", "--output", help="table, json or yaml.")] = ExplainFormat.TABLE,
     from_topics: Annotated[
@@ -72,7 +75,10 @@ def explain(
     ] = False,
     recursive: Annotated[bool, typer.Option("--recursive", help="Of a kind: show the fields of its fields.")] = False,
 ) -> None:
-    """Explain why a workload is where it is, or is not placed, and until when.
+    """Explain why a workload is where it is or is not placed, or why a target has its taints.
+
+    Of a node or cluster, the command shows its conditions and who reported them, its taints and where each comes from,
+    the taints that wait, and the evictions from it, with the events behind them.
 
     With a kind alone or a field of it, such as `moorage explain pods.spec.tolerations`, the command shows their fields,
     as `kubectl explain` does.
@@ -134,8 +140,11 @@ def parse(words: list[str], namespace: str, *, node: str = "", cluster: str = ""
     if kind not in EXPLAINED:
         known = ", ".join(one.lower() for one in EXPLAINED)
         raise UsageError(f"kind: invalid value {kind_word!r}: must be one of {known}")
+    if kind in TARGETS and slash:
+        raise UsageError(f"name: invalid value {names[0]!r}: must be NAME, because a {kind} has no namespace")
+    where = "" if kind in TARGETS else place if slash else namespace
     try:
-        return Question(kind, place if slash else namespace, name, node, cluster, every)
+        return Question(kind, where, name, node, cluster, every)
     except QuestionError as error:
         raise UsageError(str(error)) from None
 
@@ -147,8 +156,8 @@ def _told(ctx: typer.Context, asked: Question) -> JsonObject:
         UsageError: nodes are asked for of what has clusters, or the other way round.
         CliError: there is no such thing, the gateway refuses, or neither it nor Kafka answers.
     """
-    fields = {"kind": asked.kind, "namespace": asked.namespace, "name": asked.name}
-    fields |= {name: value for name, value in (("node", asked.node), ("cluster", asked.cluster)) if value}
+    given = {"namespace": asked.namespace, "node": asked.node, "cluster": asked.cluster}
+    fields = {"kind": asked.kind, "name": asked.name} | {name: value for name, value in given.items() if value}
     fields |= {"all": "true"} if asked.every else {}
     try:
         with connect(ctx) as client:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from moorage.cli.render import explain_target
 from moorage.cli.render.describe import pair, table
 from moorage.cli.render.durations import to_the_second
 from moorage.core.apimachinery.durations import human
@@ -32,8 +33,17 @@ def lines(told: Document, *, every: bool = False, closely: bool = False) -> Iter
         every: show all pods of a controller.
         closely: tell each filter's and prioritizer's verdict on the targets that are shown, not one line for each.
     """
-    told_lines = _summary(told, every=every) if "pods" in told else _explanation(told, closely=closely)
-    yield from map(to_the_second, told_lines)
+    yield from map(to_the_second, _lines(told, every=every, closely=closely))
+
+
+def _lines(told: Document, *, every: bool, closely: bool) -> Iterator[str]:
+    if "pods" in told:
+        yield from _summary(told, every=every)
+    elif "target" in told:
+        yield from explain_target.lines(told)
+        yield from _chains(told)
+    else:
+        yield from _explanation(told, closely=closely)
 
 
 def _explanation(told: Document, *, closely: bool) -> Iterator[str]:
@@ -50,9 +60,7 @@ def _explanation(told: Document, *, closely: bool) -> Iterator[str]:
     if told["until"]:
         yield ""
         yield from _untils(told["until"], _time(told["at"]))
-    for chain in told["chains"]:
-        yield ""
-        yield from _chain(chain)
+    yield from _chains(told)
 
 
 def _summary(told: Document, *, every: bool) -> Iterator[str]:
@@ -201,6 +209,12 @@ def _until_text(one: Document, at: datetime) -> str:
     away = (_time(when) - at).total_seconds()
     left = f"in {human(away)}" if away > 0 else f"{human(-away)} ago" if away < 0 else "now"
     return f"{what.removesuffix(f', until {when}')}: {when} ({left})"
+
+
+def _chains(told: Document) -> Iterator[str]:
+    for chain in told["chains"]:
+        yield ""
+        yield from _chain(chain)
 
 
 def _chain(chain: Document) -> Iterator[str]:

@@ -15,7 +15,7 @@ from moorage.gateway.errors import StatusError, unavailable
 from moorage.gateway.http.impersonation import impersonation_of
 from moorage.gateway.http.origins import check_origin
 from moorage.gateway.http.refused_requests import RefusedRequests
-from moorage.gateway.http.request_attributes import attributes_of
+from moorage.gateway.http.request_attributes import attributes_of, seen_by
 
 OPEN: Final = ("/healthz", "/livez", "/readyz")
 """How the paths begin that are answered to everybody, so that who watches the process needs no credentials."""
@@ -50,6 +50,8 @@ class Access:
         self.check_page(request)
         user = await self.identify(request)
         self.check_permitted(request, user, attributes_of(request.method, path, request.query_params))
+        if (seen := seen_by(path, request.query_params)) is not None:
+            self.check_permitted(request, user, seen)
 
     def check_page(self, request: Request) -> None:
         """Check that no page of another site has made a browser send a request that changes something.

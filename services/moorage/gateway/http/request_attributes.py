@@ -19,6 +19,7 @@ from moorage.core.authorization.attributes import (
 from moorage.gateway.http.messages.options import is_true
 from moorage.gateway.http.messages.selectors import named_by_field_selector
 from moorage.kinds.kind import called
+from moorage_schemas.refs import TargetKind
 
 CONDITIONS_PATH: Final = "/v1/conditions"
 EXPLAIN_PATH: Final = "/v1/explain"
@@ -36,6 +37,7 @@ _VERBS: Final = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
+_TARGETS: Final = frozenset(kind.value for kind in TargetKind)
 _SPECIAL: Final = frozenset({"proxy", "watch"})
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})
 _LEAST: Final = 3  # prefix, version and resource
@@ -46,6 +48,17 @@ def attributes_of(method: str, path: str, query: Mapping[str, str]) -> Attribute
     if (own := _own(method, path, query)) is not None:
         return own
     return _of_objects(method, path, query) or Attributes(method.lower(), path=path)
+
+
+def seen_by(path: str, query: Mapping[str, str]) -> Attributes | None:
+    """What whoever sends a request must be allowed to see, beside what it asks. None for nearly all requests.
+
+    An explanation of a target shows everything that the target itself shows.
+    """
+    kind = called(query.get("kind", "")) if path == EXPLAIN_PATH else None
+    if kind is None or kind.kind not in _TARGETS:
+        return None
+    return Attributes("get", kind.group, kind.versions[0], kind.plural, "", "", query.get("name", ""))
 
 
 def _of_objects(method: str, path: str, query: Mapping[str, str]) -> Attributes | None:

@@ -9,19 +9,23 @@ from moorage.simulation.explain.karmada import binding_of, explain_binding
 from moorage.simulation.explain.ocm import explain_placement
 from moorage.simulation.explain.pods import explain_pod
 from moorage.simulation.explain.question import BINDING, PLACEMENT, PLACEMENT_DECISION, Question, QuestionError
+from moorage.simulation.explain.target_explanation import TargetExplanation
+from moorage.simulation.explain.targets import explain_target
 from moorage_schemas.resource import resource_key
 from moorage_schemas.resources.workload_kinds import POD
 
 _RESOURCES = {one.kind: f"{one.plural}.{one.group}" if one.group else one.plural for one in declared()}
 
 
-def answer(grounds: Grounds, asked: Question) -> Explanation | Summary:
+def answer(grounds: Grounds, asked: Question) -> Explanation | Summary | TargetExplanation:
     """Answer a question.
 
     Raises:
         NotFoundError: there is no such object, node or cluster.
         QuestionError: a node is named for a workload that is placed on clusters, or a cluster for one on nodes.
     """
+    if asked.is_about_target:
+        return explain_target(grounds, asked.kind, asked.name, _RESOURCES[asked.kind], every=asked.every)
     wanted = Wanted(asked.node or asked.cluster, asked.every)
     called = f"{asked.kind.lower()} {asked.name}"
     if asked.kind in {PLACEMENT, PLACEMENT_DECISION}:

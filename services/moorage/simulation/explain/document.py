@@ -7,6 +7,8 @@ from typing import Any
 from moorage.core.taints.tolerations import JudgedTaint, toleration_text
 from moorage.simulation.explain.chain import Chain, Step
 from moorage.simulation.explain.explanation import ExplainedTarget, Explanation, Summary, Until
+from moorage.simulation.explain.target_document import target_document
+from moorage.simulation.explain.target_explanation import TargetExplanation
 from moorage.simulation.explain.wording import utc_clock, words
 from moorage_schemas.base import Model
 from moorage_schemas.times import format_time
@@ -14,8 +16,10 @@ from moorage_schemas.times import format_time
 Document = dict[str, Any]
 
 
-def document_of(told: Explanation | Summary) -> Document:
+def document_of(told: Explanation | Summary | TargetExplanation) -> Document:
     """Return an explanation as a document. Times are in UTC, and in RFC 3339 where they are fields."""
+    if isinstance(told, TargetExplanation):
+        return target_document(told) | {"chains": [_chain(one) for one in told.chains]}
     return _summary(told) if isinstance(told, Summary) else _explanation(told)
 
 

@@ -9,9 +9,10 @@ from moorage.simulation.explain.explanation import Explanation, Summary
 from moorage.simulation.explain.grounds import TOPICS, SnapshotGrounds
 from moorage.simulation.explain.history import TopicScan, complete
 from moorage.simulation.explain.question import Question
+from moorage.simulation.explain.target_explanation import TargetExplanation
 
 
-async def explain_from_topics(settings: Settings, asked: Question) -> Explanation | Summary:
+async def explain_from_topics(settings: Settings, asked: Question) -> Explanation | Summary | TargetExplanation:
     """Answer a question from the present topics, with as much of the chains as still exists.
 
     Args:
@@ -29,7 +30,7 @@ async def explain_from_topics(settings: Settings, asked: Question) -> Explanatio
     snapshot = await Snapshot.load(settings, topics=TOPICS)
     grounds = SnapshotGrounds(snapshot, settings)
     told = answer(grounds, asked)
-    if isinstance(told, Explanation):
+    if not isinstance(told, Summary):
         async with TopicScan(settings) as older:
             await complete(told, grounds.records, older, snapshot.partitions)
     return told

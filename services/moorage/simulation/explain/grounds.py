@@ -14,11 +14,16 @@ from moorage.workers.placement.service import PlacementService
 from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.eviction import EvictionDecided
+from moorage_schemas.keys import ConditionKey, EvictionKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.topics import EVICTIONS, PLACEMENTS, RESOURCES, Topic
+from moorage_schemas.topics import CONDITIONS, EVICTIONS, PLACEMENTS, RESOURCES, ZONE_GRANTS, ZONES, Topic
 
-TOPICS: Final[tuple[Topic, ...]] = tuple(dict.fromkeys((PLACEMENTS, *PlacementService.globals)))
+_OF_TARGETS: Final = (CONDITIONS, ZONES, ZONE_GRANTS)
+"""The topics that only explanations of targets rest on. With grants, the chain of an incident has a record as long as
+the node has its taint, whatever has happened to its taints since."""
+
+TOPICS: Final[tuple[Topic, ...]] = tuple(dict.fromkeys((PLACEMENTS, *PlacementService.globals, *_OF_TARGETS)))
 """The topics whose last records explanations rest on."""
 
 
@@ -39,11 +44,26 @@ class Grounds(Protocol):
     def last(self, topic: Topic, key: str) -> EventRecord | None:
         """Return the last record of a key. It may be a tombstone."""
 
+    def about(self, topic: Topic, target: str) -> Iterable[EventRecord]:
+        """Return the last records of the keys about a target, in any order. Some may be tombstones.
+
+        Args:
+            topic: `conditions` or `evictions`.
+            target: the key of the target.
+        """
+
     def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
         """Return the decisions on the workloads of an owner, by workload."""
 
     def placement(self) -> tuple[PlacementService, FleetView]:
         """Return placement's view of everything."""
+
+
+def target_in(topic: Topic, key: str) -> str:
+    """Return the target that the key of a condition or an eviction names. Empty for records of other topics."""
+    if topic is CONDITIONS:
+        return ConditionKey.parse(key).target
+    return EvictionKey.parse(key).target if topic is EVICTIONS else ""
 
 
 class SnapshotGrounds:
@@ -74,6 +94,12 @@ class SnapshotGrounds:
     def last(self, topic: Topic, key: str) -> EventRecord | None:
         """See `Grounds`."""
         return self._snapshot.last(topic, key)
+
+    def about(self, topic: Topic, target: str) -> Iterable[EventRecord]:
+        """See `Grounds`."""
+        keys = dict.fromkeys(record.key for record in self._snapshot.records(topic))
+        mine = (self._snapshot.last(topic, key) for key in keys if target_in(topic, key) == target)
+        return [record for record in mine if record is not None]
 
     def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
         """See `Grounds`."""

@@ -24,6 +24,8 @@ from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Kept
 from moorage.simulation.explain.chain import Chain, Chained, EventRecord, Listed, Trail, target_of
 from moorage.simulation.explain.explanation import Explanation
+from moorage.simulation.explain.target_explanation import TargetExplanation
+from moorage.simulation.explain.targets import trace_taints
 from moorage_schemas.topics import (
     BUDGETS,
     CONDITION_REPORTS,
@@ -53,6 +55,9 @@ OF_FLEET: Final = (ZONE_MEMBERS, ZONES, EVICTION_ASKS, EVICTION_SLOTS, BUDGETS)
 
 OF_TARGETS: Final = (CONDITIONS, WORKLOAD_CONDITIONS)
 """The topics that are searched in the partitions of the targets of a chain."""
+
+BY_KEY: Final = (TAINTS,)
+"""The topics that are searched for earlier records of a key."""
 
 BEFORE: Final = timedelta(minutes=15)
 """How long before a record its report is searched for."""
@@ -103,9 +108,22 @@ class OlderRecords(Protocol):
             wanted: the correlation ids.
         """
 
+    async def of_key(self, topic: Topic, partition: int, key: str) -> Sequence[EventRecord]:
+        """Return the records of a key that still exist.
 
-async def complete(told: Explanation, present: Chained, older: OlderRecords, partitions: int) -> None:
+        Args:
+            topic: one of `BY_KEY`.
+            partition: the partition of the key.
+            key: the key.
+        """
+
+
+async def complete(
+    told: Explanation | TargetExplanation, present: Chained, older: OlderRecords, partitions: int
+) -> None:
     """Search for the missing records in the chains of an explanation.
+
+    The taints of a target may have begun with earlier records of its taints. So these are searched for first.
 
     Args:
         told: the explanation.
@@ -118,6 +136,8 @@ async def complete(told: Explanation, present: Chained, older: OlderRecords, par
         TimeoutError: Kafka does not answer.
         OSError: Kafka cannot be reached.
     """
+    if isinstance(told, TargetExplanation):
+        await _trace(told, present, older)
     if all(chain.whole for chain in told.chains):
         return
     known = [step.record for chain in told.chains for step in chain.steps if step.record is not None]
@@ -141,6 +161,15 @@ async def complete(told: Explanation, present: Chained, older: OlderRecords, par
         if not reports:
             return
         found += reports
+
+
+async def _trace(told: TargetExplanation, present: Chained, older: OlderRecords) -> None:
+    last = told.tainted
+    if last is None or not (told.taints or told.waits):
+        return
+    earlier = await older.of_key(TAINTS, last.partition, last.key)
+    trace_taints(told, earlier)
+    told.chains = tuple(Trail(present, Listed(earlier)).chains(told.behind()))
 
 
 def _missing_causes(chains: Iterable[Chain], oldest: EventRecord) -> Iterator[EventRecord]:
@@ -188,7 +217,24 @@ class TopicScan:
         tps = {self._tp(topic, partition): topic for topic, partitions in places.items() for partition in partitions}
         starts: dict[TopicPartition, int] = await consumer.beginning_offsets(list(tps)) if tps else {}
         ends: dict[TopicPartition, int] = await consumer.end_offsets(list(tps)) if tps else {}
-        return [kept async for kept in self._scan(tps, starts, ends, wanted)]
+        return [kept async for kept in self._scan(tps, starts, ends, _OfChains(wanted))]
+
+    async def of_key(
+        self, topic: Topic, partition: int, key: str, offsets: range | None = None
+    ) -> Sequence[EventRecord]:
+        """See `OlderRecords`.
+
+        Args:
+            topic: the topic.
+            partition: the partition of the key.
+            key: the key.
+            offsets: the offsets to search. None searches all.
+        """
+        consumer, tp = await self._connected(), self._tp(topic, partition)
+        if offsets is None:
+            offsets = range((await consumer.beginning_offsets([tp]))[tp], (await consumer.end_offsets([tp]))[tp])
+        span = ({tp: offsets.start}, {tp: offsets.stop})
+        return [kept async for kept in self._scan({tp: topic}, *span, _OfKey(key.encode()))]
 
     async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> list[EventRecord]:
         """See `OlderRecords`."""
@@ -200,7 +246,7 @@ class TopicScan:
             first = max(begin, await self._at(consumer, tp, window.since, end))
             last = min(end, max(await self._at(consumer, tp, window.until, end), first + _FEWEST))
             span = ({tp: max(first, last - _MOST)}, {tp: last})
-            found += [kept async for kept in self._scan({tp: CONDITION_REPORTS}, *span, wanted)]
+            found += [kept async for kept in self._scan({tp: CONDITION_REPORTS}, *span, _OfChains(wanted))]
         return found
 
     async def between(
@@ -215,7 +261,7 @@ class TopicScan:
         tps = {self._tp(topic, partition): topic for topic, partition in spans}
         starts = {self._tp(*place): span.start for place, span in spans.items()}
         ends = {self._tp(*place): span.stop for place, span in spans.items()}
-        return [kept async for kept in self._scan(tps, starts, ends, wanted)]
+        return [kept async for kept in self._scan(tps, starts, ends, _OfChains(wanted))]
 
     async def _connected(self) -> AIOKafkaConsumer:
         if self._consumer is None:
@@ -234,12 +280,12 @@ class TopicScan:
         tps: Mapping[TopicPartition, Topic],
         starts: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int],
-        wanted: frozenset[bytes],
+        wanted: _Wanted,
     ) -> AsyncIterator[EventRecord]:
-        """Yield the records of some chains between the given starts and ends of partitions."""
+        """Yield the wanted records between the given starts and ends of partitions."""
         async for tp, records in read_to(await self._connected(), starts, ends):
             for record in records:
-                kept = _picked(tps[tp], record, wanted)
+                kept = wanted.picked(tps[tp], record)
                 if kept is not None:
                     yield kept
 
@@ -253,12 +299,41 @@ class TopicScan:
         return end if place is None else int(place.offset)
 
 
-def _picked(topic: Topic, record: Any, wanted: frozenset[bytes]) -> Kept | None:
-    """Return a record if it belongs to one of the chains."""
-    ids = [value for name, value in record.headers if name in _IDS]
-    if ids and wanted.isdisjoint(ids):
-        return None  # a record without ids in its headers may be in structured mode
-    found = codec.decode(topic, record, third_party=topic is CONDITION_REPORTS)
-    if not isinstance(found, Input) or wanted.isdisjoint({found.meta.id.encode(), found.meta.correlation.encode()}):
-        return None
+@dataclass(frozen=True, slots=True)
+class _OfChains:
+    """Picks the records of some chains, by their ids."""
+
+    ids: frozenset[bytes]
+
+    def picked(self, topic: Topic, record: Any) -> Kept | None:
+        """Return a record if it belongs to one of the chains."""
+        ids = [value for name, value in record.headers if name in _IDS]
+        if ids and self.ids.isdisjoint(ids):
+            return None  # a record without ids in its headers may be in structured mode
+        found = codec.decode(topic, record, third_party=topic is CONDITION_REPORTS)
+        if not isinstance(found, Input):
+            return None
+        if self.ids.isdisjoint({found.meta.id.encode(), found.meta.correlation.encode()}):
+            return None
+        return _kept(found, record)
+
+
+@dataclass(frozen=True, slots=True)
+class _OfKey:
+    """Picks the records of a key."""
+
+    key: bytes
+
+    def picked(self, topic: Topic, record: Any) -> Kept | None:
+        """Return a record if it has the key."""
+        if record.key != self.key:
+            return None
+        found = codec.decode(topic, record)
+        return _kept(found, record) if isinstance(found, Input) else None
+
+
+_Wanted = _OfChains | _OfKey
+
+
+def _kept(found: Input, record: Any) -> Kept:
     return Kept.of(found, datetime.fromtimestamp(record.timestamp / 1000, UTC))

@@ -1,4 +1,4 @@
-"""Questions about a workload.
+"""Questions about a workload or a target.
 
 This module imports almost nothing, because the command line creates a question before it knows who will answer it.
 """
@@ -14,7 +14,10 @@ BINDING: Final = "ResourceBinding"
 PLACEMENT: Final = "Placement"
 PLACEMENT_DECISION: Final = "PlacementDecision"
 
-EXPLAINED: Final = (PLACEMENT, PLACEMENT_DECISION, BINDING, *PROPAGATED)
+TARGETS: Final = ("Node", "Cluster", "ManagedCluster")
+"""The kinds of targets: the values of `TargetKind`, which would take long to import."""
+
+EXPLAINED: Final = (PLACEMENT, PLACEMENT_DECISION, BINDING, *TARGETS, *PROPAGATED)
 """The kinds that can be explained. A PlacementDecision is explained as its placement."""
 
 
@@ -44,6 +47,8 @@ class Question:
     """One of `EXPLAINED`."""
 
     namespace: str
+    """Empty for a target, which has none."""
+
     name: str
     node: str = ""
     """The only node to show. Empty for the default choice."""
@@ -52,17 +57,31 @@ class Question:
     """The only cluster to show. Empty for the default choice."""
 
     every: bool = False
-    """Whether to show all nodes or clusters."""
+    """Whether to show all nodes or clusters; of a target all evictions, each with its chain."""
 
     def __post_init__(self) -> None:
         if self.kind not in EXPLAINED:
             raise QuestionError("kind", self.kind, f"must be one of {', '.join(EXPLAINED)}")
-        for field in ("namespace", "name"):
+        for field in ("name",) if self.is_about_target else ("namespace", "name"):
             value = getattr(self, field)
             if not value or "/" in value:
                 raise QuestionError(field, value, "must be a name")
+        if self.is_about_target:
+            self._check_target()
         if self.node and self.cluster:
             rule = "cannot be used together with node: a workload is placed on nodes or on clusters"
             raise QuestionError("cluster", self.cluster, rule)
         if self.every and (self.node or self.cluster):
             raise QuestionError("all", "true", "cannot be used together with node or cluster")
+
+    @property
+    def is_about_target(self) -> bool:
+        """Whether a target is asked about, and not a workload."""
+        return self.kind in TARGETS
+
+    def _check_target(self) -> None:
+        if self.namespace:
+            raise QuestionError("namespace", self.namespace, f"must be empty, because a {self.kind} has no namespace")
+        for field in ("node", "cluster"):
+            if value := getattr(self, field):
+                raise QuestionError(field, value, f"{self.kind.lower()} {self.name} is a target itself")
