@@ -122,14 +122,7 @@ async def test_why_a_replica_is_where_it_is(live: Live) -> None:
         return any("not-ready" in one["what"] and one["when"] for one in found["until"])
 
     await until(waits)
-    told = await both(live, "node", other)
-    assert told["status"] == "NotReady"
-    (condition,) = told["conditions"]
-    behind = next(one for one in told["chains"] if condition["event"] in {step.get("id") for step in one["steps"]})
-    assert [one["topic"] for one in behind["steps"]][:2] == ["condition-reports", "conditions"]
-    assert [one["workload"]["name"] for one in told["evictions"] if one["state"] == "Scheduled"] == [second]
-    assert {one["key"] for one in told["taints"]} == {"node.kubernetes.io/not-ready"}
-    assert (await both(live, f"node/{where}"))["taints"][0]["origins"][0]["origin"] == "explicit"
+    await explained_nodes(live, other, where, second)
     told = await both(live, "pod", second, "--node", other)
     assert [one["name"] for one in told["targets"]] == [other]
     told = await both(live, "pod", second)
@@ -137,6 +130,18 @@ async def test_why_a_replica_is_where_it_is(live: Live) -> None:
     assert behind["whole"]
     way = [one["topic"] for one in behind["steps"]]
     assert (way[:2], way[-2:]) == (["condition-reports", "conditions"], ["taints", "evictions"])
+
+
+async def explained_nodes(live: Live, failed: str, tainted: str, pod: str) -> None:
+    """A node that is not ready, from which a pod has to leave, and one that somebody has tainted."""
+    told = await both(live, "node", failed)
+    assert told["status"] == "NotReady"
+    (condition,) = told["conditions"]
+    behind = next(one for one in told["chains"] if condition["event"] in {step.get("id") for step in one["steps"]})
+    assert [one["topic"] for one in behind["steps"]][:2] == ["condition-reports", "conditions"]
+    assert [one["workload"]["name"] for one in told["evictions"] if one["state"] == "Scheduled"] == [pod]
+    assert {one["key"] for one in told["taints"]} == {"node.kubernetes.io/not-ready"}
+    assert (await both(live, f"node/{tainted}"))["taints"][0]["origins"][0]["origin"] == "explicit"
 
 
 async def refused(live: Live, pod: str) -> None:

@@ -11,6 +11,7 @@ from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.simulation.explain.chain import Chain
 from moorage.simulation.explain.document import document_of
 from moorage.simulation.explain.explanation import ExplainedTarget, Explanation
+from moorage.simulation.explain.target_explanation import TargetExplanation
 from moorage_schemas.topics import TOPICS
 
 
@@ -30,7 +31,7 @@ def copy(flow: Log) -> Snapshot:
     return Snapshot.of(records, partitions=flow.partitions, taken=flow.now)
 
 
-def said(told: Explanation, *, closely: bool = False) -> str:
+def said(told: Explanation | TargetExplanation, *, closely: bool = False) -> str:
     """The explanation as text."""
     text = "\n".join(explain.lines(document_of(told), closely=closely))
     assert not re.search(r"T\d\d:\d\d:\d\d\.", text), "a time that is not shown to the second"

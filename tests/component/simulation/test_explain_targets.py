@@ -81,9 +81,9 @@ async def test_a_target_of_which_nothing_is_known() -> None:
         ({"cluster": "c"}, "cluster: invalid value 'c': node n1 is a target itself"),
     ],
 )
-def test_what_cannot_be_asked_about_a_target(given: dict[str, str], message: str) -> None:
+def test_what_cannot_be_asked_about_a_target(given: dict[str, Any], message: str) -> None:
     with pytest.raises(QuestionError) as error:
-        Question("Node", given.pop("namespace", ""), "n1", **given)
+        Question("Node", **{"namespace": "", "name": "n1", **given})
     assert str(error.value) == message
 
 
