@@ -106,7 +106,9 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             progress=reading.progress,
             behind=reading.obstacle,
             catch_up=reading.catch_up,
-            explanations=Explanations(settings.query_server, peers=authenticator.peers),
+            explanations=Explanations(
+                settings.query_server, peers=authenticator.peers, simulation_timeout=settings.simulation_timeout
+            ),
             outcomes=outcomes,
             letters=letters,
             authenticator=authenticator,

@@ -25,9 +25,6 @@ from moorage.simulation.question import SimulationError, SimulationQuestion, ans
 
 _log = structlog.get_logger(__name__)
 
-SECONDS: Final = 60.0
-"""How long a simulation may take."""
-
 WAITING: Final = 4
 """How many wait for their turn at most."""
 
@@ -52,13 +49,12 @@ class Simulator:
     """Runs simulations.
 
     Args:
-        settings: the address of Kafka, and the settings of the services.
-        seconds: how long one may take.
+        settings: the address of Kafka, how long a simulation may take, and the settings of the services.
     """
 
-    def __init__(self, settings: Settings, seconds: float = SECONDS) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._seconds = seconds
+        self._seconds = settings.simulation_timeout
         self._turn = asyncio.Lock()
         self._waiting = 0
 
@@ -100,7 +96,9 @@ class Simulator:
                 return found
         except TimeoutError:
             _log.warning("simulation.killed", seconds=self._seconds)
-            return _Refused(f"the simulation took longer than {self._seconds:g} s", is_wrong=False)
+            return _Refused(
+                f"the simulation took longer than {self._seconds:g} s (MOORAGE_SIMULATION_TIMEOUT)", is_wrong=False
+            )
         except EOFError:
             return _Refused("the simulation has failed; the log of the query worker says more", is_wrong=False)
         finally:

@@ -171,6 +171,10 @@ class Settings(ServerSettings, KafkaSettings):
     query_server: str = Field(default="", pattern=r"^(https?://\S+)?$")
     """The query worker's address for the gateway, such as `http://127.0.0.1:8082`. Empty means that there is none."""
 
+    simulation_timeout: float = Field(default=60.0, gt=0, le=3_600)
+    """Seconds after which the query worker kills a simulation over HTTP. Gateways wait for twice as long and 30 s, so
+    set it for both."""
+
     webhook_secrets_dir: str = ""
     """The folder with the files that `spec.secretFile` of a Webhook names. Empty means `webhook-secrets` in the folder
     of the state."""

@@ -190,3 +190,17 @@ async def test_a_gateway_that_cannot_ask_says_why() -> None:
     answer = await before.call("GET", "/v1/explain", params={"kind": "Pod", "name": "p"})
     assert (answer.status_code, answer.json()["reason"]) == (503, "ServiceUnavailable")
     assert answer.json()["message"] == f"the query worker at {ADDRESS} does not answer: nobody"
+
+
+async def test_a_gateway_waits_for_a_simulation_and_for_the_one_before_it() -> None:
+    waits = []
+
+    def simulated(request: httpx.Request) -> httpx.Response:
+        waits.append(request.extensions["timeout"]["read"])
+        return httpx.Response(200, json={})
+
+    explanations = Explanations(ADDRESS, httpx.MockTransport(simulated), simulation_timeout=300)
+    gateway = Fixture(explanations=explanations)
+    question = {"failing": ["Node/n1"]}
+    (await gateway.call("POST", "/v1/simulate", question)).raise_for_status()
+    assert waits == [630]

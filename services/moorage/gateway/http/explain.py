@@ -24,8 +24,8 @@ _CONNECT_SECONDS: Final = 2.0
 _ANSWER_SECONDS: Final = 20.0
 """Longer than the query worker ever takes."""
 
-_SIMULATION_SECONDS: Final = 150.0
-"""Longer than a simulation takes that waits for the one before it."""
+_SIMULATION_SECONDS: Final = 30.0
+"""What a simulation takes beside its own time and that of the one before it, for which it waits."""
 
 _AT_ONCE: Final = 32
 """The number of requests that are forwarded at the same time. Others wait."""
@@ -44,12 +44,18 @@ class Explanations:
         server: its address. Empty if there is no query worker.
         transport: sends the requests, in tests.
         peers: shows the query worker that a gateway asks. None if it does not want to know.
+        simulation_timeout: how long a simulation may take, in seconds.
     """
 
     def __init__(
-        self, server: str = "", transport: httpx.AsyncBaseTransport | None = None, peers: Peers | None = None
+        self,
+        server: str = "",
+        transport: httpx.AsyncBaseTransport | None = None,
+        peers: Peers | None = None,
+        simulation_timeout: float = 60.0,
     ) -> None:
         self._server = server.rstrip("/")
+        self._simulation_seconds = 2 * simulation_timeout + _SIMULATION_SECONDS
         self._peers = peers
         self._transport = transport
         self._http: httpx.AsyncClient | None = None
@@ -73,7 +79,7 @@ class Explanations:
         if request.method != "POST":
             raise paths.not_allowed()
         body = await bodies.read_body(request)
-        return await self._asked(request, "POST", SIMULATE_PATH, body=body, seconds=_SIMULATION_SECONDS)
+        return await self._asked(request, "POST", SIMULATE_PATH, body=body, seconds=self._simulation_seconds)
 
     async def _asked(
         self,
