@@ -13,6 +13,7 @@ from tests.support.worlds.nodes import NodeWorld
 from tests.support.worlds.world import TEMPLATE, lifted
 
 from moorage.gateway.http.explain import Explanations
+from moorage.runtime.logs import silenced
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
 from moorage.simulation.question import SimulationError, of_copy, parse
@@ -46,7 +47,8 @@ class SimulatedWorld(ConsoleWorld):
         snapshot = copy_of(self._fleet.flow)
         try:
             # The copy's gateway has an event loop of its own.
-            told = await asyncio.to_thread(of_copy, snapshot, self._decides, parse(document))
+            with silenced():  # as in the query worker
+                told = await asyncio.to_thread(of_copy, snapshot, self._decides, parse(document))
         except SimulationError as error:
             return httpx.Response(422, json={"kind": "Status", "code": 422, "message": str(error)})
         return httpx.Response(200, json={**told, "settings": {}})

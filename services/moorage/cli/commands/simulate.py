@@ -15,7 +15,7 @@ from rich.console import Console
 
 from moorage.cli import completion
 from moorage.cli.api import endpoints, manifests, topics
-from moorage.cli.commands import simulate_request
+from moorage.cli.commands import simulate_by_gateway, simulate_request
 from moorage.cli.errors import FAILED, CliError, warn
 from moorage.cli.flags import given
 from moorage.cli.render import output, simulation
@@ -104,6 +104,7 @@ SimulateFormatOption = Annotated[
 
 
 def simulate(
+    ctx: typer.Context,
     *,
     flags: Mapping[str, str],
     files: FilesOption = None,
@@ -122,7 +123,7 @@ def simulate(
 
     Reads a copy of the state from Kafka, runs the services on it without and with the change, and shows the
     differences. The copy's services decide by the fleet's MoorageConfiguration; flags change it for both runs. To see
-    what a changed configuration would do, give it as a file.
+    what a changed configuration would do, give it as a file. Where no address of Kafka is known, the gateway is asked.
 
     For example: `moorage simulate --taint node/n1=maintenance=yes:NoExecute`, or
     `moorage simulate --outage zone=eu/a --for 30m`.
@@ -138,13 +139,34 @@ def simulate(
         overwrite=overwrite,
         namespace=namespace,
     )
-    settings = _settings(flags)
-    found, shown = _simulated(settings, flags, request, span)
-    whole = {**report.document(found), "settings": shown}
+    if (gateway := _instead_of_kafka(ctx)) is None:
+        settings = _settings(flags)
+        found, shown = _simulated(settings, flags, request, span)
+        whole = {**report.document(found), "settings": shown}
+    elif flags:
+        raise CliError("settings can be tried only with access to Kafka: set MOORAGE_BOOTSTRAP_SERVERS")
+    else:
+        timeout = endpoints.load_settings().simulation_timeout
+        whole = simulate_by_gateway.ask(gateway, request, span, timeout)
     if form in {SimulateFormat.JSON, SimulateFormat.YAML}:
         output.write(output.document(whole, output.Format(form.value)))
     else:
         output.write(simulation.text(whole, every=form is SimulateFormat.WIDE))
+
+
+def _instead_of_kafka(ctx: typer.Context) -> endpoints.Server | None:
+    """Return the gateway to ask, because no address of Kafka is known. None if one is.
+
+    Raises:
+        CliError: nothing names a gateway either.
+    """
+    try:
+        endpoints.kafka()
+    except CliError:
+        if (found := endpoints.server(ctx)).guessed:
+            raise
+        return found
+    return None
 
 
 def _manifests(files: Sequence[str], *, recursive: bool) -> list[manifests.Manifest]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -97,42 +97,66 @@ class SimulationRequest:
         Raises:
             CliError: the copy's gateway refuses one.
         """
-        said: list[str] = []
         with Client(ADDRESS, transport=HttpxTransport(edge.transport, ADDRESS)) as client:
-            for done in apply_all(client, self.items, self.namespace, workers=1):
-                if done.error:
-                    raise CliError(done.error.removeprefix("error: "))
-                kind = done.manifest.kind
-                name = done.manifest.name or str((done.object.get("metadata") or {}).get("name", ""))
-                said.append(f"{kind.called(name) if kind else name} {done.word}")
-            for kind, namespace, name in self.delete:
-                client.delete(kind, namespace, name)
-                said.append(f"{kind.called(name)} deleted")
-            for kind, name, specs in self.taint:
-                changed = targets.change(
-                    client,
-                    kind,
-                    name,
-                    lambda found, kind=kind, specs=specs: decide(kind, found, specs, overwrite=self.overwrite),  # type: ignore[misc]  # mypy does not see the defaults' types
-                )
-                said.append(f"{targets.called(kind, name)} {changed.word}")
+            said = self.change(client)
             self._report(client, stack, said)
         return said
+
+    def change(self, client: Client) -> list[str]:
+        """Change what is declared, and return in words what was done.
+
+        Raises:
+            CliError: the gateway refuses a change.
+        """
+        said: list[str] = []
+        for done in apply_all(client, self.items, self.namespace, workers=1):
+            if done.error:
+                raise CliError(done.error.removeprefix("error: "))
+            kind = done.manifest.kind
+            name = done.manifest.name or str((done.object.get("metadata") or {}).get("name", ""))
+            said.append(f"{kind.called(name) if kind else name} {done.word}")
+        for kind, namespace, name in self.delete:
+            client.delete(kind, namespace, name)
+            said.append(f"{kind.called(name)} deleted")
+        for kind, name, specs in self.taint:
+            changed = targets.change(
+                client,
+                kind,
+                name,
+                lambda found, kind=kind, specs=specs: decide(kind, found, specs, overwrite=self.overwrite),  # type: ignore[misc]  # mypy does not see the defaults' types
+            )
+            said.append(f"{targets.called(kind, name)} {changed.word}")
+        return said
+
+    def failing(self, matching: Callable[[ZoneOutage], list[TargetRef]], said: list[str]) -> list[TargetRef]:
+        """Return the targets that fail, each outage after the other, and add to `said` which these are.
+
+        Args:
+            matching: finds the targets of an outage.
+            said: what was done, in words.
+
+        Raises:
+            CliError: an outage has no targets.
+        """
+        every: dict[TargetRef, None] = {}
+        for one in self.outage:
+            try:
+                found = matching(one)
+            except ChangeError as error:
+                raise CliError(str(error)) from None
+            every.update(dict.fromkeys(found))
+            names = ", ".join(_called(target) for target in found[:_SHOWN])
+            more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+            said.append(f"outage of {one.text}: {names}{more} {self.status.value}")
+        return list(every)
 
     def _report(self, client: Client, stack: MemoryStack, said: list[str]) -> None:
         events: list[dict[str, Any]] = []
         for target, name, status in self.condition:
             events.append(changes.condition(stack, target, name, status))
             said.append(f"{_called(target)} reported {name}={status.value}")
-        for one in self.outage:
-            try:
-                failed = one.targets(stack)
-            except ChangeError as error:
-                raise CliError(str(error)) from None
-            events += changes.outage(stack, failed, self.status)
-            names = ", ".join(_called(target) for target in failed[:_SHOWN])
-            more = f" and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
-            said.append(f"outage of {one.text}: {names}{more} {self.status.value}")
+        failing = self.failing(lambda outage: outage.targets(stack), said)
+        events += changes.outage(stack, failing, self.status)
         for begin in range(0, len(events), _AT_ONCE):
             outcome = client.report(events[begin : begin + _AT_ONCE])
             for item in outcome.get("items") or []:

@@ -75,11 +75,20 @@ class ZoneOutage:
         Raises:
             ChangeError: there are none.
         """
-        found = [
-            target
+        targets = {
+            target: declared
             for key, declared in stack.table(RESOURCES).items()
-            if (target := target_of_resource(key)) is not None and self.fits(declared)
-        ]
+            if (target := target_of_resource(key)) is not None
+        }
+        return self.among(targets)
+
+    def among(self, targets: Mapping[TargetRef, ResourceDeclared]) -> list[TargetRef]:
+        """Return those of the targets that fail.
+
+        Raises:
+            ChangeError: there are none.
+        """
+        found = [target for target, declared in targets.items() if self.fits(declared)]
         if not found:
             raise ChangeError(f"--outage {self.text}: no node or cluster matches")
         return found
