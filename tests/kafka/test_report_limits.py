@@ -181,7 +181,8 @@ async def test_quiet_sources_are_heard_at_once_beside_a_flood(broker: Broker, to
     settings = settings_for(broker.bootstrap, topic_prefix, partitions=1)
     alone, beside, over = await beside_a_flood(settings, FLOOD, ROUNDS, limits=LIMITS)
     assert len(alone) == len(beside) == QUIET * ROUNDS
-    assert beside[-1] < 5, (alone[-1], beside[-1])  # the time of a busy machine; alone it is some 100 ms
+    # On a machine that is busy with other tests; decision 0062 has the figures.
+    assert beside[-1] < 30, (alone[-1], beside[-1])
     written = [ConditionChanged.model_validate_json(record.value) for record in await read_all(settings, CONDITIONS)]
     flood = [one for one in written if one.type == "Flood"]
     # What it may at once, and what it may in the time that it took.

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 _FLAGS: Final = (
@@ -19,6 +19,11 @@ _FLAGS: Final = (
     "--force-color-profile=srgb",
     "--disable-lcd-text",
 )
+
+_WAITS: Final = 60_000
+"""Milliseconds for which a test waits until a page is as it should be. The default is too short beside other tests."""
+
+expect.set_options(timeout=_WAITS)
 
 
 @cache
@@ -80,6 +85,7 @@ async def opened(browser: Browser, *, tolerated: Sequence[str] = (), **options: 
                 tab.wrong.append(what)
 
         page = tab.page
+        page.set_default_timeout(_WAITS)
         page.on(
             "console", lambda said: note(f"{said.type}: {said.text}") if said.type in {"error", "warning"} else None
         )
