@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 from playwright.async_api import Browser, Dialog, Page, expect
-from tests.console.test_pages import hostile_fleet
+from tests.console.test_pages import failing_node, hostile_fleet
 from tests.console.test_sessions import world_of
 from tests.console.world import ConsoleWorld, some_fleet
 from tests.support.browsers import opened
@@ -16,6 +16,7 @@ PAGES = (
     "/",
     "/console/targets",
     "/console/targets/Node/n01",
+    "/console/targets/Node/n01/why",
     "/console/evictions",
     "/console/placements",
     "/console/workloads/Pod/default/web-1",
@@ -63,6 +64,28 @@ async def test_pages_are_accessible_and_without_errors(
             assert await tab.violations() == [], path
             wider = await tab.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
             assert wider <= 0, f"{path} is {wider} px wider than the window"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_the_causes_of_a_target_are_accessible(
+    browser: Browser, scheme: Literal["light", "dark"], width: int
+) -> None:
+    async with (
+        failing_node().served() as address,
+        opened(browser, color_scheme=scheme, viewport={"width": width, "height": 900}) as tab,
+    ):
+        page = tab.page
+        await page.goto(f"{address}/console/targets/Node/n1")
+        await page.get_by_role("link", name="Why", exact=True).click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("n1")
+        assert await tab.violations() == []
+        wider = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wider <= 0, f"the page is {wider} px wider than the window"
+        await page.get_by_role("link", name="Causes of example.com/mine:NoSchedule from explicit").click()
+        await expect(
+            page.get_by_role("heading", name="Causes of the taint example.com/mine:NoSchedule")
+        ).to_be_in_viewport()
 
 
 async def test_pages_work_without_javascript(browser: Browser) -> None:

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import Fixture
 from tests.component.query.edge import ADDRESS, Edge
+from tests.component.query.following import Following
 from tests.component.query.test_http import nodes
 from tests.console.world import ConsoleWorld, some_fleet
+from tests.support.worlds.nodes import NodeWorld, pod_spec
+from tests.support.worlds.world import lifted
 
 from moorage.gateway.console.application import POLICY
 from moorage.gateway.console.pages import PAGES
@@ -20,6 +23,7 @@ PAGES_OF_A_FLEET = (
     "/console",
     "/console/targets",
     "/console/targets/Node/n01",
+    "/console/targets/Node/n01/why",
     "/console/evictions",
     "/console/placements",
     "/console/placements?state=Pending",
@@ -176,6 +180,52 @@ async def test_without_a_query_worker_a_page_says_so(world: ConsoleWorld) -> Non
     assert "No explanation now: the gateway has no query worker: MOORAGE_QUERY_SERVER is not set" in told
 
 
+def failing_node() -> ConsoleWorld:
+    """A console in front of a query worker that has followed the failure of a node, from which a pod has to leave."""
+    settings = lifted(partitions=3)
+    fleet = NodeWorld("n1", "n2", settings=settings)
+    waits = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "tolerationSeconds": 300}]
+    fleet.declare("Pod", "p", pod_spec(nodeName="n1", tolerations=waits))
+    for name in ("n1", "n2"):
+        fleet.report(name, status="True", source="probe/rack")
+    fleet.run()
+    fleet.report("n1", status="False", source="probe/rack", reason="KubeletStopped")
+    fleet.taint("n1", "example.com/mine", "NoSchedule")
+    fleet.run()
+    following = Following(fleet.flow, settings)
+    following.follow()
+    world = ConsoleWorld(explanations=Explanations(ADDRESS, Edge(following).served))
+    world.node("n1")
+    return world
+
+
+async def test_why_a_target_is_as_it_is() -> None:
+    world = failing_node()
+    overview = (await world.page("/console/targets/Node/n1")).text
+    assert 'href="/console/targets/Node/n1/why"' in overview
+    html = (await world.page("/console/targets/Node/n1/why")).text
+    told = text_of(html)
+    assert "Status NotReady" in told
+    assert "Ready False" in told
+    assert "probe/rack KubeletStopped" in told
+    assert "example.com/mine:NoSchedule explicit" in told
+    assert "declared by tester" in told
+    assert "Evictions from here 1 Scheduled" in told
+    assert "default/ p Scheduled" in told
+    assert "Causes of the taint node.kubernetes.io/not-ready:NoExecute of node n1" in told
+    assert "Causes of the eviction of pod default/p from node n1" in told
+    anchors = set(re.findall(r'href="#(chain-\d+)"', html))
+    assert anchors
+    assert anchors <= set(re.findall(r'id="(chain-\d+)"', html))
+    assert len(re.findall(r'id="([^"]+)"', html)) == len(set(re.findall(r'id="([^"]+)"', html)))
+    assert (await world.page("/console/targets/Node/n1/why?all=1")).status_code == 200
+
+
+async def test_without_a_query_worker_the_page_of_a_target_says_so(world: ConsoleWorld) -> None:
+    told = text_of((await world.page("/console/targets/Node/n01/why")).text)
+    assert "No explanation now: the gateway has no query worker: MOORAGE_QUERY_SERVER is not set" in told
+
+
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -200,6 +250,8 @@ async def test_targets_are_found(world: ConsoleWorld, query: str, expected: list
         ("/console/none", 404),
         ("/console/targets/Node/none", 404),
         ("/console/targets/Pod/web-1", 404),
+        ("/console/targets/Node/none/why", 404),
+        ("/console/targets/Pod/web-1/why", 404),
         ("/console/workloads/Pod/default/none", 404),
         ("/console/workloads/None/default/web-1", 404),
         ("/console/static/none.css", 404),
@@ -276,6 +328,7 @@ def hostile_fleet() -> ConsoleWorld:
         "/",
         "/console/targets",
         "/console/targets/Node/n1",
+        "/console/targets/Node/n1/why",
         "/console/targets/Node/%3Cimg%20src=x%20onerror=alert(1)%3E%22'%60%7B%7B1337*1337%7D%7D%3C%2Fscript%3E%E2%80%A8",
         f"/console/targets?name={HOSTILE}&zone={HOSTILE}&taint={HOSTILE}&page=2",
         "/console/evictions",

@@ -256,6 +256,20 @@ async def test_an_action_without_the_right_is_refused_and_audited(tmp_path: Path
         await until(lambda: any(one.outcome == "forbidden" for one in refusals(world)))
 
 
+async def test_the_causes_of_a_target_need_the_right_to_explain(tmp_path: Path) -> None:
+    world = await world_of(tmp_path)
+    await log_in(world, "bob")
+    assert (await world.page("/console/targets/Node/n01")).status_code == 200
+    answer = await world.page("/console/targets/Node/n01/why")
+    assert answer.status_code == 403
+    assert "cannot get resource &#34;explanations&#34;" in answer.text
+    explains = {"verbs": ["get"], "apiGroups": ["moorage.io"], "resources": ["explanations"], "resourceNames": ["n01"]}
+    await allow(world, "explains", [{"kind": "User", "name": "bob"}], explains)
+    answer = await world.page("/console/targets/Node/n01/why")
+    assert (answer.status_code, "No explanation now" in answer.text) == (200, True), "it has no query worker"
+    assert (await world.page("/console/targets/Node/n02/why")).status_code == 403
+
+
 @pytest.mark.parametrize(
     ("sent", "headers", "code"),
     [

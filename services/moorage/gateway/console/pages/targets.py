@@ -1,4 +1,4 @@
-"""Targets: a list of them, and the page of one with its conditions, taints, workloads, evictions and events."""
+"""Targets: a list of them, the page of one with its conditions, taints, workloads and evictions, and their causes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from moorage.gateway.console.pages import fleet, shared, target_actions
 from moorage.gateway.console.rights import kind_named
 from moorage.gateway.console.views import ConsolePage, Content, PageView
 from moorage.gateway.errors import StatusError
+from moorage.gateway.http.request_attributes import EXPLAIN_PATH
 from moorage.kinds.families.targets import unreported
 from moorage.kinds.node import node_status
 from moorage.kinds.printing.columns import taint_text
@@ -62,8 +63,12 @@ def _is_held(row: TargetRow, taint: str) -> bool:
     return any(text.startswith(f"{taint}: ") for text in row.held)
 
 
-async def one(view: PageView) -> Content:
-    """`/console/targets/{kind}/{name}`: everything about one target."""
+def _named(view: PageView) -> tuple[str, str, dict[str, Any]]:
+    """Kind, name and document of the target that the address names, if the user may get it.
+
+    Raises:
+        StatusError: 404 if there is no such target, 403 if the user may not get it.
+    """
     kind, name = view.param("kind"), view.param("name")
     if kind not in TARGETS:
         raise StatusError(404, f"kind: invalid value {kind[:63]!r}: must be one of {', '.join(TARGETS)}")
@@ -71,8 +76,13 @@ async def one(view: PageView) -> Content:
     shown = view.store.get(ObjectId(kind, "", name))
     if shown is None:
         raise StatusError(404, f'{kind_named(kind).plural} "{name}" not found')
+    return kind, name, shown.document
+
+
+async def one(view: PageView) -> Content:
+    """`/console/targets/{kind}/{name}`: everything about one target."""
+    kind, name, found = _named(view)
     await view.fleet.refresh()
-    found = shown.document
     return Content(
         "targets/one.html",
         {
@@ -105,6 +115,38 @@ async def one(view: PageView) -> Content:
         },
         (kind, BINDING, EVICTION, TAINT, shared.EVENT),
     )
+
+
+async def why(view: PageView) -> Content:
+    """`/console/targets/{kind}/{name}/why`: the query worker's explanation: where its state comes from, and its causes.
+
+    Raises:
+        StatusError: 404 if there is no such target, 403 if the user may not get it or have it explained.
+    """
+    kind, name, _ = _named(view)
+    query = {"kind": kind, "name": name, **({"all": "true"} if view.query.get("all") else {})}
+    answer = await view.api.call("GET", EXPLAIN_PATH, query=query)
+    if answer.code in {403, 404}:
+        answer.check()
+    told = answer.document.get("explanation") if not answer.failed else None
+    missing = answer.message if answer.failed else ""
+    if told is not None and "target" not in told:
+        told, missing = None, "the query worker is of an earlier version, which explains no targets"
+    return Content(
+        "targets/why.html",
+        context={"kind": kind, "name": name, "told": told, "missing": missing, "causes_of": _causes(told)},
+    )
+
+
+def _causes(told: dict[str, Any] | None) -> dict[str, int]:
+    """The number of the chain that shows how an event came about, by the event's id.
+
+    The best chain is the one that ends with the event. In others it is in the middle.
+    """
+    chains = list(enumerate((told or {}).get("chains") or (), 1))
+    ends = {chain["steps"][-1].get("id", ""): number for number, chain in reversed(chains)}
+    inside = {step.get("id", ""): number for number, chain in reversed(chains) for step in chain["steps"]}
+    return {**inside, **ends}
 
 
 def _taints(view: PageView, kind: str, name: str, found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -149,4 +191,9 @@ def _evictions(view: PageView, kind: str, name: str) -> list[Any] | None:
     return sorted((row for row in rows if row.target == (kind, name)), key=fleet.urgency)
 
 
-PAGES: Final = (ConsolePage("/console/targets", listed), ConsolePage("/console/targets/{kind}/{name}", one))
+_ONE: Final = "/console/targets/{kind}/{name}"
+PAGES: Final = (
+    ConsolePage("/console/targets", listed),
+    ConsolePage(_ONE, one),
+    ConsolePage(f"{_ONE}/why", why),
+)
