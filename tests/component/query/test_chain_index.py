@@ -154,3 +154,19 @@ def test_of_each_partition_one_range_is_read_at_a_time() -> None:
 def test_it_knows_the_topics_in_which_older_records_are_looked_for() -> None:
     assert len(set(chain_index.TOPICS)) == len(chain_index.TOPICS)
     assert {TAINTS, TIMERS, CONDITIONS} <= set(chain_index.TOPICS)
+
+
+def test_earlier_records_of_taints_are_found_by_their_keys_whatever_their_chains_are() -> None:
+    index = ChainIndex(with_chains(), NOW)
+    for offset in range(40):
+        index.fold(TAINTS, record(offset, f"chain-{offset}", key="Node/n1", age=YOUNG_SECONDS * 2))
+        index.fold(CONDITIONS, record(offset, f"chain-{offset}", key="Node/n1", age=YOUNG_SECONDS * 2))
+    index.fold(TAINTS, record(40, "other", key="Node/n2", age=YOUNG_SECONDS * 2))
+    assert index.find_key(TAINTS, 0, "Node/n1") == list(range(40))
+    for _ in range(3):
+        for _ in index.sweep():
+            pass
+    assert index.find_key(TAINTS, 0, "Node/n1") == list(range(24, 40)), "the last ones stay"
+    assert index.find_key(TAINTS, 0, "Node/n2") == [40]
+    assert index.find_key(TAINTS, 1, "Node/n1") == []
+    assert index.find_key(CONDITIONS, 0, "Node/n1") == [], "others are found by their chains"
