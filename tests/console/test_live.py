@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import re
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -107,6 +109,19 @@ async def test_changes_that_come_together_are_one_event(kept: KeptFront) -> None
         told = await page.next()
         assert "21" in re.sub(r"<[^>]*>", " ", told)
         assert await page.is_quiet()
+
+
+async def test_a_page_that_is_dear_once_is_not_late_the_next_time(
+    kept: KeptFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_of(kept)
+    dear = {3: 60.0}  # the second time that the page is made
+    spent = itertools.accumulate(dear.get(call, 0.0) for call in itertools.count())
+    monkeypatch.setattr(time, "thread_time", lambda: next(spent))
+    async with following(kept, f"page=/&since={world.store.version}") as page:
+        for name in ("n03", "n04", "n06"):
+            world.condition(name, "False")
+            assert parts(await page.next()) == ["totals", "zones"]
 
 
 async def test_what_the_page_does_not_show_sends_nothing(kept: KeptFront) -> None:
