@@ -404,18 +404,18 @@ async def _says(connection: Connection, identity: str) -> None:
         await sender.stop()
 
 
-async def test_programs_of_the_sdk_show_who_they_are_in_each_way(
-    kafka: SecureBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_programs_of_the_sdk_show_who_they_are_in_each_way(kafka: SecureBroker, tmp_path: Path) -> None:
     token, secret, password = tmp_path / "token", tmp_path / "secret", tmp_path / "password"
     token.write_text(kafka.issuer.token("moorage-probe"))
     secret.write_text("secret")
     password.write_text("plain")
     asked: list[str] = []
+    refused: list[str] = []
 
     async def give(request: Request) -> JSONResponse:
         asked.append((await request.body()).decode())
         if request.headers.get("authorization") != "Basic " + b64encode(b"moorage-probe:secret").decode():
+            refused.append(request.headers.get("authorization", ""))
             return JSONResponse({"error": "invalid_client"}, status_code=401)
         return JSONResponse({"access_token": kafka.issuer.token("moorage-probe"), "expires_in": 300})
 
@@ -445,7 +445,7 @@ async def test_programs_of_the_sdk_show_who_they_are_in_each_way(
         secret.write_text("wrong")
         with pytest.raises(TransportError, match="Kafka does not answer"):
             await _says(ways["client"], "never")
-        assert "gave no token to moorage-probe: 401 invalid_client" in caplog.text
+        assert refused, "it has shown the wrong secret"
         other = ways["token"].model_copy(update={"kafka_ca_file": str(_other_authority(tmp_path))})
         with pytest.raises(TransportError, match="Kafka does not answer"):
             await _says(other, "never")

@@ -106,6 +106,10 @@ def quick_cleaning(lag: float, retention: float) -> tuple[dict[str, str], dict[s
     return compact, {**rolling, "retention.ms": str(int(retention * 1000))}
 
 
+_TRIES: Final = 3
+_TAKEN: Final = "Address already in use"
+
+
 class ClusterError(Exception):
     """The cluster cannot be started, or does not do what is asked of it."""
 
@@ -268,7 +272,7 @@ class Node:
         if self.running:
             self.resume()
 
-    def log_tail(self, lines: int = 15) -> str:
+    def log_tail(self, lines: int = 40) -> str:
         """The last lines that it logged."""
         found: list[str] = []
         for name in (config.LOG_FILE, "console.log"):
@@ -337,11 +341,18 @@ class Cluster:
         return ",".join(f"127.0.0.1:{node.proxies[side].port}" for node in self.nodes)
 
     async def __aenter__(self) -> Self:
-        try:
-            await self._start()
-        except BaseException:
-            await self.close()
-            raise
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                await self._start()
+                break
+            except ClusterError as error:
+                await self.close()
+                # Another program may have taken a port after it was found to be free.
+                if not tries_left or _TAKEN not in str(error):
+                    raise
+            except BaseException:
+                await self.close()
+                raise
         return self
 
     async def __aexit__(

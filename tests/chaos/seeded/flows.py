@@ -17,6 +17,8 @@ from tests.support.worlds.world import WITNESS, World, lifted, tolerate
 
 from moorage.runtime.settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
+from moorage_schemas.condition import EVICTED, HEALTHY
+from moorage_schemas.topics import BINDINGS
 
 LIFTED: dict[str, object] = {
     "node_monitor_grace_period": 0,
@@ -59,6 +61,29 @@ def patience() -> History:
     flow.advance(60)
     fleet.report("n3", "Ready", "False")
     fleet.report("n2", "DiskPressure", "True")
+    flow.advance(60)
+    return history_of(flow, settings=LIFTED)
+
+
+@lru_cache
+def deployed() -> History:
+    """A deployer runs two pods on a node that both have to leave. It acknowledges one, and the other waits for it."""
+    flow = _services(lifted(partitions=3))
+    fleet = World(flow)
+    for name in ("n1", WITNESS):
+        fleet.node(name)
+    for name in ("done", "kept"):
+        fleet.bind(name, "n1")
+    flow.run()
+    bound = {one.workload.name: one for one in flow.table(BINDINGS).values()}
+    for one in bound.values():
+        fleet.report("n1", HEALTHY, "True", source="deployer", binding=one)
+    flow.advance(10)
+    fleet.taint("n1", "bad")
+    flow.advance(5)
+    fleet.report("n1", EVICTED, "True", source="deployer", binding=bound["done"])
+    flow.advance(5)
+    fleet.unbind("done", "n1")
     flow.advance(60)
     return history_of(flow, settings=LIFTED)
 

@@ -177,6 +177,27 @@ def requested_after_a_cancel() -> History:
     return put(history, "evictions", cancelled.key, request, before=after)
 
 
+def acknowledged_by_nobody() -> History:
+    history = flows.deployed()
+    acknowledged = find(history, lambda entry, value: entry.topic == "evictions" and bool(value.get("acknowledged")))
+    waiting = find(history, where("evictions", "kept", state="Requested"), -1)
+    return changed(history, waiting, {"acknowledged": value_of(acknowledged)["acknowledged"]})
+
+
+def ended_unasked() -> History:
+    history = flows.deployed()
+    return changed(history, find(history, where("evictions", "done", state="Completed")), {"acknowledged": None})
+
+
+def acknowledged_in_vain() -> History:
+    history = flows.deployed()
+    waiting = find(history, where("evictions", "kept", state="Requested"), -1)
+    said = find(history, where("workload-conditions", "done", type="Evicted"))
+    binding = waiting.key.rpartition("|")[0]
+    named = {"workloadUid": value_of(waiting)["workloadUid"], "bindingGeneration": value_of(waiting)["generation"]}
+    return put(history, "workload-conditions", f"{binding}|Evicted", value_of(said) | named)
+
+
 def paused_all_the_time() -> History:
     return without(flows.budgets(), lambda entry, _: "EvictionPause" in entry.key and entry.value is None)
 
@@ -455,6 +476,9 @@ PLANTED: dict[Callable[[], History], str] = {
     untainted_by_hand: "nobody_evicted_after_relief",
     ready_again: "nobody_evicted_after_relief",
     requested_after_a_cancel: "nobody_evicted_after_a_cancel",
+    acknowledged_by_nobody: "what_is_acknowledged_was_reported",
+    ended_unasked: "what_waits_is_not_ended",
+    acknowledged_in_vain: "what_was_reported_is_acknowledged",
     paused_all_the_time: "nobody_evicted_while_paused",
     paused_a_second_before: "nobody_evicted_while_paused",
     never_answered: "nobody_evicted_without_leave",

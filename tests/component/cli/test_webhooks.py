@@ -36,6 +36,6 @@ def test_a_webhook_in_a_table(gateway: FakeGateway, run: Run) -> None:
     gateway.put(PATH, {"kind": "Webhook", "metadata": {"name": "ops"}, "spec": SPEC})
     out = said(run("get", "webhooks"))[1].splitlines()
     assert [line.split() for line in out] == [
-        ["NAME", "URL", "EVENTS", "AGE"],
-        ["ops", "https://hooks.example.com", "taints", "<unknown>"],
+        ["NAME", "URL", "EVENTS", "STATUS", "AGE"],
+        ["ops", "https://hooks.example.com", "taints", "Unknown", "<unknown>"],
     ]
