@@ -106,8 +106,8 @@ def quick_cleaning(lag: float, retention: float) -> tuple[dict[str, str], dict[s
     return compact, {**rolling, "retention.ms": str(int(retention * 1000))}
 
 
-_TRIES: Final = 3
-_TAKEN: Final = "Address already in use"
+_TRIES = 3
+_TAKEN = "Address already in use"
 
 
 class ClusterError(Exception):
