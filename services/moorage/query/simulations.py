@@ -45,6 +45,9 @@ class _Refused:
     """Whether the change is what is wrong."""
 
 
+_FAILED: Final = _Refused("the simulation has failed; the log of the query worker says more", is_wrong=False)
+
+
 class Simulator:
     """Runs simulations.
 
@@ -88,9 +91,7 @@ class Simulator:
             async with asyncio.timeout(self._seconds):
                 while not ours.poll():
                     if not process.is_alive() and not ours.poll():
-                        return _Refused(
-                            "the simulation has failed; the log of the query worker says more", is_wrong=False
-                        )
+                        return _FAILED
                     await asyncio.sleep(_LOOK)
                 found: dict[str, Any] | _Refused = await asyncio.to_thread(ours.recv)
                 return found
@@ -100,7 +101,7 @@ class Simulator:
                 f"the simulation took longer than {self._seconds:g} s (MOORAGE_SIMULATION_TIMEOUT)", is_wrong=False
             )
         except EOFError:
-            return _Refused("the simulation has failed; the log of the query worker says more", is_wrong=False)
+            return _FAILED
         finally:
             if process.is_alive():
                 process.kill()

@@ -138,6 +138,15 @@ def test_a_password_is_read_when_it_is_needed(tmp_path: Path) -> None:
         password.now()
 
 
+def _server_of(authority: Authority) -> ssl.SSLContext:
+    """The context of a server that asks its clients for certificates."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(*authority.sign("kafka"))
+    server.verify_mode = ssl.CERT_REQUIRED
+    server.load_verify_locations(authority.certificate)
+    return server
+
+
 def _serial(context: ssl.SSLContext, server: ssl.SSLContext) -> int:
     """Shake hands in memory, and return the serial number of the client's certificate."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -158,10 +167,7 @@ def _serial(context: ssl.SSLContext, server: ssl.SSLContext) -> int:
 
 def test_a_certificate_that_changes_is_used_by_new_connections(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(*authority.sign("kafka"))
-    server.verify_mode = ssl.CERT_REQUIRED
-    server.load_verify_locations(authority.certificate)
+    server = _server_of(authority)
     cert, key = authority.sign("client")
     context = RenewedContext.reading(str(authority.certificate), str(cert), str(key))
     before = _serial(context, server)
@@ -186,10 +192,7 @@ def test_files_that_are_no_certificates_are_refused_at_the_start(tmp_path: Path)
 def test_a_key_may_be_encrypted(tmp_path: Path) -> None:
     authority, password = Authority(tmp_path), tmp_path / "password"
     cert, key = authority.sign("client", password=_SECRET)
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(*authority.sign("kafka"))
-    server.verify_mode = ssl.CERT_REQUIRED
-    server.load_verify_locations(authority.certificate)
+    server = _server_of(authority)
     files: dict[str, Any] = {
         "kafka_security_protocol": "SSL",
         "kafka_ca_file": str(authority.certificate),
