@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -211,3 +211,7 @@ class WorkloadBound(Model):
     purge_mode: str = ""
     """How the workload leaves when a taint evicts it: `Directly` or `Gracefully`. With `Gracefully` its binding stays
     until the replacement is healthy or the grace period ends. Empty if the dialect has no purge modes."""
+
+    deployer: Annotated[str, Field(exclude_if=lambda deployer: not deployer)] = ""
+    """The deployer that has to acknowledge evictions of this binding, because the workload lives in a real cluster
+    that a bridge mirrors: the bridge's source. Empty if it follows from reports."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from moorage_schemas.base import Model, Timestamp
 from moorage_schemas.keys import ResourceKey, TargetKey
-from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.refs import Cluster, TargetKind, TargetRef
+from moorage_schemas.taint import Taint
 
 
 class TaintWish(Model):
@@ -72,6 +73,24 @@ class PodMetadata(Model):
     """Who has set which of them (`metadata.managedFields`)."""
 
 
+class Mirrored(Model):
+    """That an object lives in a real cluster, and what its bridge has seen there.
+
+    Such an object is what the cluster says. The pods of a mirrored controller are made there and mirrored, too, so
+    placement makes none. A mirrored pod is placed by Moorage only if its `spec.schedulerName` is `moorage`.
+    """
+
+    source: str = Field(min_length=1)
+    """The bridge that mirrors it, such as `bridge/east`. It is the deployer of its pods."""
+
+    resource_version: str = ""
+    """The object's `metadata.resourceVersion` in its cluster."""
+
+    taints: tuple[Taint, ...] = ()
+    """For a target: the taints that others have set in the cluster, without those of Moorage, and without those that
+    follow from the target's state. They are in `wishes`, too."""
+
+
 class ResourceDeclared(Model):
     """One resource as admitted. Topic `resources`, keyed by kind, namespace and name.
 
@@ -94,6 +113,12 @@ class ResourceDeclared(Model):
 
     pod_metadata: tuple[PodMetadata, ...] = ()
     """For a controller: the metadata of those of its pods for which somebody has changed it."""
+
+    cluster: Cluster = ""
+    """The cluster that the object is in; empty for the home fleet. It is part of the key."""
+
+    mirrored: Annotated[Mirrored | None, Field(exclude_if=lambda mirrored: mirrored is None)] = None
+    """For an object that lives in a real cluster. None for one that is declared here."""
 
     def metadata_of(self, uid: str) -> PodMetadata | None:
         """The changed metadata of one of its pods. None if nobody has changed it."""
@@ -122,12 +147,16 @@ class ResourceDeclared(Model):
     @property
     def key(self) -> str:
         """The record key."""
-        return resource_key(self.kind, self.namespace, self.name)
+        return resource_key(self.kind, self.namespace, self.name, self.cluster)
 
 
-def resource_key(kind: str, namespace: str, name: str) -> str:
-    """The record key of a resource, `Kind/namespace/name`. The namespace is empty for cluster-scoped kinds."""
-    return f"{kind}/{namespace}/{name}"
+def resource_key(kind: str, namespace: str, name: str, cluster: str = "") -> str:
+    """The record key of a resource, `Kind/namespace/name`. The namespace is empty for cluster-scoped kinds.
+
+    Outside the home fleet, the cluster and a colon precede it.
+    """
+    key = f"{kind}/{namespace}/{name}"
+    return f"{cluster}:{key}" if cluster else key
 
 
 _TARGET_KINDS = frozenset(kind.value for kind in TargetKind)
