@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 import structlog
 from tests.kubectl import programs
+from tests.planes import plane as planes
 from tests.support import browsers, documents, examples, scheduling
 from tests.support.brokers import Broker, BrokerMissingError, Choice, EmbeddedBroker, choose
 from tests.support.shared_broker import SharedBroker
@@ -54,6 +55,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         f"documents: {told}",
         f"kubectl: {programs.told()}",
         f"browser: {browsers.told()}",
+        f"planes: {planes.told()}",
     ]
 
 
@@ -64,6 +66,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"kubectl: {programs.told()}", red=True)
     if not browsers.program():
         terminalreporter.write_line(f"browser: {browsers.told()}", red=True)
+    if planes.scripts() is None:
+        terminalreporter.write_line(f"planes: {planes.told()}", red=True)
     for language, needs in examples.missing().items():
         note = f"examples: {needs} MISSING, SO THE DEPLOYER AND THE PROBE IN {language.upper()} DID NOT RUN"
         terminalreporter.write_line(note, red=True)

@@ -56,7 +56,7 @@ def test_what_needs_a_broker_is_marked() -> None:
 
 def test_every_room_of_tests_is_known() -> None:
     rooms = {f"tests/{path.name}" for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name[:1] not in "_."}
-    slow = {"tests/kafka", "tests/e2e", "tests/chaos", "tests/kubectl"}
+    slow = {"tests/kafka", "tests/e2e", "tests/chaos", "tests/kubectl", "tests/planes"}
     assert rooms == {*fast_rooms(), *slow, "tests/support"}
 
 

@@ -46,6 +46,10 @@ _MOST: Final = 8
 """The maximum number of workers. Each one collects all tests, and more would not shorten the longest of them."""
 
 
+_ONE: Final = "tests/planes/"
+"""The prefix of tests that one worker runs one after the other, because each starts a whole control plane."""
+
+
 def workers() -> int:
     """The number of workers with `-n auto`: two for each core, because many tests mostly wait."""
     return min(_MOST, 2 * (os.cpu_count() or 1))
@@ -64,5 +68,7 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no type
         self.config.option.loadscopereorder = False  # otherwise the file with the most tests would come first
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(_ONE):
+            return _ONE
         apart = nodeid.startswith(_APART) and not nodeid.startswith(_TOGETHER)
         return nodeid if apart else nodeid.rpartition("::")[0]
