@@ -9,7 +9,9 @@ has only read the record assumes the latest possible time. So after a restart a 
 its grace period requires, but never earlier. (Kubernetes' node lifecycle controller counts anew from its own start.)
 
 A person who reports by hand does not have to report again. So sources that begin with `cli/`, which is the default of
-the command line, have no heartbeats unless a rule in `source_grace_periods` applies to them.
+the command line, have no heartbeats unless a rule in `source_grace_periods` applies to them. Neither have bridges,
+whose sources begin with `bridge/`: a bridge watches the leases of its cluster itself, and says when one is not renewed.
+If it is gone, or its link is cut, nothing is known, so nothing is decided.
 
 A managed cluster may declare how often its agent renews its lease. As in OCM, its grace period is then five times that.
 """
@@ -33,6 +35,12 @@ from moorage_schemas.resource import ResourceDeclared
 
 BY_HAND: Final = "cli/"
 """The prefix of sources that report by hand."""
+
+BY_BRIDGE: Final = "bridge/"
+"""The prefix of the sources of bridges, which mirror real clusters."""
+
+WITHOUT_HEARTBEATS: Final = (BY_HAND, BY_BRIDGE)
+"""The prefixes of sources that are never silent."""
 
 HEARTBEAT_STOPPED: Final = "HeartbeatStopped"
 """The reason of a condition whose source has fallen silent."""
@@ -136,7 +144,7 @@ class GracePeriods:
         for rule in self._rules:
             if rule.fits(kind, source):
                 return rule.grace
-        if source.startswith(BY_HAND):
+        if source.startswith(WITHOUT_HEARTBEATS):
             return None
         for one, grace in self._by_kind.items():
             if one is kind:  # this runs for every report, and hashing an enumeration takes longer than this loop

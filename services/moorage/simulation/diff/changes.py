@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from moorage.core.conditions.heartbeats import BY_HAND
+from moorage.core.conditions.heartbeats import BY_HAND, WITHOUT_HEARTBEATS
 from moorage.core.disruption.zone_names import zone_of_object
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts
 from moorage.core.taints.desired.incidents import READY, zone_of_target
@@ -111,7 +111,7 @@ def outage(stack: MemoryStack, targets: Sequence[TargetRef], status: ConditionSt
             types |= {
                 held.type
                 for held in by_target.get(target.key, ())
-                if held.status is not ConditionStatus.UNKNOWN and not held.source.startswith(BY_HAND)
+                if held.status is not ConditionStatus.UNKNOWN and not held.source.startswith(WITHOUT_HEARTBEATS)
             }
         for name in sorted(types):
             known = conditions.get(condition_key(target, name))

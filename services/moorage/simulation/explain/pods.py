@@ -144,7 +144,9 @@ class _Pod:
         facts = self.view.fleet.facts(name)
         judged = judge_taints(facts.taints if facts is not None else (), shape.tolerations, KUBERNETES)
         here = name == self.node
-        if owner.node_name == name:
+        if owner.runs_on(name) and not found.passed:
+            outcome = f"bound there in its cluster; the filters would rule it out: {ruled_out(found)}"
+        elif owner.node_name == name:
             outcome = "spec.nodeName names it, so no filter applies"
         elif not found.passed:
             outcome = f"{'would be ' if here else ''}ruled out: {ruled_out(found)}"

@@ -79,6 +79,8 @@ class Traits:
 
     labels: Mapping[str, str]
     purge_mode: str
+    deployer: str = ""
+    """The bridge that has to acknowledge evictions, whoever reports; empty if reports say who has to."""
 
 
 PLAIN: Final = Traits(MappingProxyType({}), "")
@@ -128,7 +130,8 @@ class Binding(Struct, frozen=True, gc=False):
 
     traits: Traits
     deployer: str = ""
-    """The deployer whose last report names this binding. It acknowledges evictions. Empty if there is none."""
+    """The deployer that acknowledges evictions: the one whose last report names this binding, or the bridge that
+    mirrors the workload. Empty if there is none."""
 
 
 @dataclass(slots=True)  # not frozen, because creating a frozen one takes twice as long; nothing modifies it
@@ -399,7 +402,8 @@ class EvictionPartition:
         workload, target_key = BindingKey.parse(key)
         if (target := self.targets.get(target_key)) is not None:
             known = target.bindings.pop(workload, None)
-            if known is not None and known.deployer:  # the same binding may be written again to repair it
+            if known is not None and known.deployer and not known.traits.deployer:
+                # The same binding may be written again to repair it. One of a mirrored workload says it by itself.
                 target.early[workload] = DeployerReport(known.uid, known.generation, known.deployer)
             self._tidy(target_key, target)
 
@@ -423,14 +427,15 @@ class EvictionPartition:
                 deployer = early.source if _is_same(event, early) else ""
                 if event.uid == early.uid and event.generation >= early.generation:
                     del target.early[workload]  # it is about this binding, or about an earlier one
+            traits = self._traits(event) if event.labels or event.purge_mode or event.deployer else PLAIN
             target.bindings[workload] = Binding(
                 event.uid,
                 "" if owner == workload else intern(owner),
                 event.generation,
                 event.revision,
                 tolerations,
-                self._traits(event) if event.labels or event.purge_mode else PLAIN,
-                deployer,
+                traits,
+                traits.deployer or deployer,
             )
 
     def apply_report(self, key: str, event: WorkloadConditionChanged | None) -> None:
@@ -464,6 +469,8 @@ class EvictionPartition:
         """Note which deployer runs a workload, if its last report names a binding."""
         binding = target.bindings.get(workload)
         target.early.pop(workload, None)
+        if binding is not None and binding.traits.deployer:
+            return  # its bridge acknowledges, whoever reports
         uid, generation = (event.workload_uid, event.binding_generation) if event is not None else ("", 0)
         source = intern(event.source) if event is not None else ""
         is_present = binding is not None and (binding.uid, binding.generation) == (uid, generation)
@@ -536,7 +543,8 @@ class EvictionPartition:
         return self.pool.shared(key, tolerations)
 
     def _traits(self, event: WorkloadBound) -> Traits:
-        return self.traits.shared((event.purge_mode, *event.labels.items()), Traits(event.labels, event.purge_mode))
+        traits = Traits(event.labels, event.purge_mode, event.deployer)
+        return self.traits.shared((event.purge_mode, event.deployer, *event.labels.items()), traits)
 
     def _tidy(self, key: str, target: BoundTarget) -> None:
         if target.empty:

@@ -33,6 +33,12 @@ class WorkloadOwner:
     wanted: int | None = None
     """The number of pods that it wants; None when it is not declared, or does not state it."""
 
+    scaled_by: str = ""
+    """The key of the mirrored Deployment that scales this mirrored ReplicaSet; empty for none."""
+
+    scales: dict[str, None] = field(default_factory=dict)
+    """The keys of the mirrored ReplicaSets that it scales."""
+
     bound: int = 0
     """The number of bindings of its pods."""
 

@@ -22,6 +22,7 @@ from moorage.core.disruption.budgets import (
     Subject,
 )
 from moorage.core.disruption.guard_index import Guards
+from moorage.core.scheduling.nodes.mirrored import controller_reference
 from moorage.core.scheduling.nodes.workloads import WorkloadError, controller_of
 from moorage.core.taints.desired.incidents import zone_of_target
 from moorage.runtime.configuration import Configuration, ConfiguredView
@@ -41,6 +42,8 @@ _MAKERS: Final = tuple(f"{kind}/" for kind in CONTROLLERS)
 _TARGETS: Final = (f"{TargetKind.NODE.value}/", f"{TargetKind.CLUSTER.value}/")
 _RESOURCES: Final = (*GUARD_PREFIXES, *_MAKERS, *_TARGETS)
 _HEALTHY: Final = f"|{HEALTHY}"
+_REPLICA_SET: Final = "ReplicaSet"
+_DEPLOYMENT: Final = "Deployment"
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
@@ -131,28 +134,46 @@ class GovernorView(ConfiguredView):
 
     def _maker(self, key: str, event: ResourceDeclared | None) -> None:
         wanted: int | None = None
+        scaled_by = ""
         try:
             if event is not None:
                 controller = controller_of(event.object)
                 wanted = None if controller.daemon else controller.replicas
+                scaled_by = _scaled_by(event)
         except WorkloadError:
             wanted = None
         owner = self._owners.get(key)
         if owner is None:
-            if wanted is None:
+            if wanted is None and not scaled_by:
                 return
             owner = self._owners[key] = WorkloadOwner()
-        if owner.wanted == wanted:
+        if owner.wanted == wanted and owner.scaled_by == scaled_by:
             return
         owner.wanted = wanted
+        self._follow_scale(key, owner, scaled_by)
         near = f"{DISRUPTION}/{ResourceKey.parse(key).namespace}/"
-        guards = {one for one, selected in self._selected.items() if one.startswith(near) and key in selected.owners}
+        makers = {key, *owner.scales}
+        guards = {
+            one
+            for one, selected in self._selected.items()
+            if one.startswith(near) and not makers.isdisjoint(selected.owners)
+        }
         for guard_key in guards:
             self._selected[guard_key].scaled = False
         for marks in self._watchers:
             marks.owners.add(key)
             marks.disruptions |= guards
         self._tidy(key, owner)
+
+    def _follow_scale(self, key: str, owner: WorkloadOwner, scaled_by: str) -> None:
+        """Note which Deployment scales a ReplicaSet."""
+        before, owner.scaled_by = owner.scaled_by, scaled_by
+        if before and before != scaled_by:
+            known = self._owners[before]
+            del known.scales[key]
+            self._tidy(before, known)
+        if scaled_by and before != scaled_by:
+            self._owners.setdefault(scaled_by, WorkloadOwner()).scales[key] = None
 
     def _target(self, key: str, event: ResourceDeclared | None) -> None:
         target = target_of_resource(key)
@@ -257,7 +278,7 @@ class GovernorView(ConfiguredView):
         return self._labels.shared(tuple(labels.items()), labels) if labels else _NO_LABELS
 
     def _tidy(self, key: str, owner: WorkloadOwner) -> None:
-        if owner.wanted is None and not (owner.bound or owner.on_clusters):
+        if owner.wanted is None and not (owner.bound or owner.on_clusters or owner.scaled_by or owner.scales):
             self._owners.pop(key, None)
 
     # Queries.
@@ -298,12 +319,23 @@ class GovernorView(ConfiguredView):
 
     def _scale(self, selected: Selected) -> int | None:
         wanted = 0
-        for key in selected.owners:
+        for key in {self._scale_of(key) for key in selected.owners}:
             owner = self._owners.get(key)
             if owner is None or owner.wanted is None or ResourceKey.parse(key).kind not in SCALED:
                 return None
             wanted += owner.wanted
         return wanted
+
+    def _scale_of(self, key: str) -> str:
+        """Return the owner that says how many pods are wanted: the Deployment of a mirrored ReplicaSet."""
+        owner = self._owners.get(key)
+        return owner.scaled_by or key if owner is not None else key
+
+
+def _scaled_by(event: ResourceDeclared) -> str:
+    """Return the key of the Deployment that scales a mirrored ReplicaSet; empty for none."""
+    reference = controller_reference(event) if event.mirrored is not None and event.kind == _REPLICA_SET else None
+    return reference.key if reference is not None and reference.kind == _DEPLOYMENT else ""
 
 
 def _namespace(key: str) -> str:

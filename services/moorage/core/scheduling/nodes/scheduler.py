@@ -118,6 +118,17 @@ class NodeScheduler:
         scores = self._ranking(request.shape, passed).best(request, SHOWN_SCORES)
         return Decision(scores[0].target, considered, tuple(results), scores, "")
 
+    def objections(self, request: PodRequest, name: str) -> tuple[FilterResult, ...]:
+        """Every reason for which filters rule out one node, which a pod is bound to without them."""
+        row = self.fleet.row_of(name)
+        filters = self._dynamic if self._verdict(request.shape).passed[row] else self.filters
+        return tuple(
+            FilterResult(filter=one.name, reason=reason, count=1, targets=(name,))
+            for one in filters
+            for reason, against in one.objections(one.asked(request), self.fleet)
+            if against[row]
+        )
+
     def _ranking(self, shape: PodShape, passed: Mask) -> Ranking:
         """Return a ranking of the nodes that passed: the last one of the shape, if it is still valid."""
         rankings = self._rankings

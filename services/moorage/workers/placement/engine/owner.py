@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
 import orjson
 from pydantic import ValidationError
 
-from moorage.core.apimachinery.quantities import QuantityError
+from moorage.core.apimachinery.quantities import PODS, QuantityError
+from moorage.core.scheduling.nodes.mirrored import controller_reference
 from moorage.core.scheduling.nodes.pod_shape import PodShape, shape_of
 from moorage.core.scheduling.nodes.workloads import (
     WorkloadController,
@@ -29,8 +31,14 @@ OWNERS: Final = tuple(f"{kind}/" for kind in (POD, *CONTROLLERS))
 """The prefixes of the resource keys of owners."""
 
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
-_OWN_SCHEDULERS: Final = frozenset({"", "default-scheduler", "moorage"})
-"""The values of `spec.schedulerName` for which placement decides."""
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
+_IN_A_CLUSTER: Final = frozenset({"moorage"})
+_OWN_SCHEDULERS: Final = frozenset({"", _DEFAULT_SCHEDULER, *_IN_A_CLUSTER})
+"""The values of `spec.schedulerName` for which placement decides. In a real cluster, its own scheduler has the others.
+"""
+
+TAKES_NOTHING: Final = ((PODS, 0),)
+"""The requests of a mirrored pod that has ended: it does not even count as a pod."""
 
 _FOREGROUND: Final = "foregroundDeletion"
 
@@ -40,8 +48,14 @@ class Owner:
 
     def __init__(self, event: ResourceDeclared) -> None:
         self.key = event.key
-        self.ref = WorkloadRef(kind=event.kind, namespace=event.namespace, name=event.name)
+        self.ref = WorkloadRef(kind=event.kind, namespace=event.namespace, name=event.name, cluster=event.cluster)
         self.uid = event.uid
+        self.mirrored = event.mirrored.source if event.mirrored is not None else ""
+        """The bridge that mirrors it from a real cluster; empty if it is declared here."""
+
+        self.bound_as = self.ref
+        """The owner in its bindings. For a mirrored pod it is the controller that has made the pod in its cluster."""
+
         self.version = event.version
         self.controller: WorkloadController | None = None
         self.error = ""
@@ -67,19 +81,43 @@ class Owner:
         metadata: Mapping[str, Any] = event.object.get("metadata") or {}
         marked = bool(metadata.get("deletionTimestamp"))
         self.finished = marked and (event.kind == POD or _FOREGROUND in (metadata.get("finalizers") or ()))
-        """Whether it has no pods any more: it has ended, or it is being deleted and its pods go before it does."""
+        """Whether it has no pods any more: it has ended, or it is being deleted and its pods go before it does.
+
+        A mirrored pod that is on a node is there as long as its record, as in Kubernetes.
+        """
 
         try:
             if event.kind == POD:
                 self._shape = (-1, self._read(event.object.get("spec") or {}))
                 self._labels = ("", text_labels(metadata.get("labels")))
                 status: Mapping[str, Any] = event.object.get("status") or {}
-                self.finished |= status.get("phase") in _FINISHED
+                ended = status.get("phase") in _FINISHED
+                self.finished |= ended
+                if self.mirrored:
+                    self._follow_cluster(event, ended=ended)
             else:
                 self.controller = controller_of(event.object)
                 self._read_template(())
         except (QuantityError, WorkloadError, ValidationError) as error:
             self.error = str(error)
+
+    @property
+    def makes_no_pods(self) -> bool:
+        """Whether it is a mirrored controller. Its cluster makes its pods, and they are mirrored, too."""
+        return bool(self.mirrored) and self.ref.kind != POD
+
+    def runs_on(self, node: str) -> bool:
+        """Return whether it is a mirrored pod that is bound to this node in its cluster."""
+        return bool(self.mirrored) and self.node_name == node
+
+    def _follow_cluster(self, event: ResourceDeclared, *, ended: bool) -> None:
+        """Read what counts for a mirrored pod alone: who has made it, and that it stays on its node."""
+        if self.node_name:
+            self.finished = False
+        if ended and self._shape is not None:
+            shape = self._shape[1]
+            self._shape = (-1, _shared(replace(shape, key=f"{shape.key}/ended", requests=TAKES_NOTHING)))
+        self.bound_as = controller_reference(event) or self.ref
 
     def shape(self, rules: tuple[DedicatedNodes, ...], rules_version: int) -> PodShape:
         """Return the shape of its pods. The rules for dedicated nodes apply to pods from a template.
@@ -112,9 +150,11 @@ class Owner:
 
     def _read(self, spec: Mapping[str, Any]) -> PodShape:
         try:
-            self.node_name, self.scheduler, self.gated, shape = _known_spec(orjson.dumps(spec))
+            self.node_name, scheduler, self.gated, shape = _known_spec(orjson.dumps(spec))
         except orjson.JSONEncodeError:  # it has a number of more than 64 bits
-            self.node_name, self.scheduler, self.gated, shape = _read_spec(spec)
+            self.node_name, scheduler, self.gated, shape = _read_spec(spec)
+        own = _IN_A_CLUSTER if self.mirrored else _OWN_SCHEDULERS
+        self.scheduler = "" if scheduler in own else scheduler or _DEFAULT_SCHEDULER
         return shape
 
 
@@ -125,15 +165,14 @@ def _known_spec(spec: bytes) -> tuple[str, str, bool, PodShape]:
 
 
 def _read_spec(spec: Mapping[str, Any]) -> tuple[str, str, bool, PodShape]:
-    """Return the node that a pod's spec names, the other scheduler that it names, whether it is gated, and its shape.
+    """Return the node that a pod's spec names, the scheduler that it names, whether it is gated, and its shape.
 
     Raises:
         ValidationError: it is not the spec of a pod.
         QuantityError: a request or limit is not a quantity.
     """
     model = PodSpec.model_validate(spec)
-    scheduler = "" if model.scheduler_name in _OWN_SCHEDULERS else model.scheduler_name
-    return model.node_name, scheduler, bool(model.scheduling_gates), _shared(shape_of(model))
+    return model.node_name, model.scheduler_name, bool(model.scheduling_gates), _shared(shape_of(model))
 
 
 @lru_cache(maxsize=65_536)

@@ -19,7 +19,7 @@ from moorage.workers.placement.pods.reservation import Reservation
 from moorage.workers.placement.pods.state import PodState
 from moorage.workers.placement.pods.view import PodListener
 from moorage_schemas.keys import ResourceKey, binding_key
-from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
+from moorage_schemas.placement import FilterResult, PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import PodOrder
 from moorage_schemas.topics import BINDINGS, PLACEMENTS
@@ -120,6 +120,9 @@ class Binder:
             self.outbox.cause, self._report_time = task.meta, task.event.report_time
             why = task.event.message or task.event.reason or "evicted by a taint"
             return Leaving(TAINT_EVICTION, why, waits=task.waits)
+        owner = self.state.owners.get(last.owner)
+        if owner is not None and owner.runs_on(last.node):
+            return None  # the room is taken, whatever else was decided
         if view.is_overcommitted(binding_key(last.workload, node_ref(last.node))):
             return Leaving(CONFLICT, f'node "{last.node}" had no room left: another worker\'s binding came first')
         return None
@@ -194,17 +197,24 @@ class Binder:
             self._wait(owner, Slot(workload=owner.ref, uid=owner.uid), INVALID, Decision(None, 0, (), (), owner.error))
 
     def follow_spec(self, owner: Owner, last: PodDecision) -> None:
-        """Write a binding again when the pod's tolerations, requests or labels have changed."""
+        """Write a binding again when the pod's tolerations, requests or labels have changed.
+
+        So it is too when the cluster of a mirrored pod has bound it, or it has another controller or bridge.
+        """
         reservation = self.view.reservation(binding_key(last.workload, node_ref(last.node)))
         shape = owner.shape(self.view.rules, self.view.rules_version)
         labels = tuple(sorted(_labels(owner, last).items()))
-        if reservation is None or (reservation.tolerations, reservation.requests, reservation.labels) == (
-            shape.tolerations,
-            shape.requests,
-            labels,
+        if reservation is None:
+            return
+        bypassed = reservation.bypassed or owner.runs_on(last.node)
+        known = (reservation.tolerations, reservation.requests, reservation.labels, reservation.bypassed)
+        by = (reservation.owner, reservation.deployer)
+        if known == (shape.tolerations, shape.requests, labels, bypassed) and by == (
+            owner.bound_as.key,
+            owner.mirrored,
         ):
             return
-        self._rewrite_binding(last, owner, shape, reservation)
+        self._rewrite_binding(last, owner, shape, reservation, bypassed=bypassed)
 
     def follow_labels(self, owner: Owner, last: PodDecision) -> None:
         """Write the binding of a controller's pod again if somebody has changed the pod's labels.
@@ -221,21 +231,19 @@ class Binder:
             return
         if reservation.labels == tuple(sorted(_labels(owner, last).items())):
             return
-        self._rewrite_binding(last, owner, reservation, reservation)
+        self._rewrite_binding(last, owner, reservation, reservation, bypassed=reservation.bypassed)
 
     def _rewrite_binding(
-        self, last: PodDecision, owner: Owner, shape: PodShape | Reservation, known: Reservation
+        self, last: PodDecision, owner: Owner, shape: PodShape | Reservation, known: Reservation, *, bypassed: bool
     ) -> None:
         """Write a binding again that has changed since it was `known`. It is the same binding."""
-        self._write_binding(
-            last, owner, shape, revision=known.revision + 1, bypassed=known.bypassed, time=known.bound_time
-        )
+        self._write_binding(last, owner, shape, revision=known.revision + 1, bypassed=bypassed, time=known.bound_time)
 
     def restore_binding(self, owner: Owner, last: PodDecision) -> None:
         """Write a missing binding again."""
         if self.view.reservation(binding_key(last.workload, node_ref(last.node))) is None:
             shape = owner.shape(self.view.rules, self.view.rules_version)
-            bypassed = last.reason == NODE_NAME_SET
+            bypassed = last.reason == NODE_NAME_SET or owner.runs_on(last.node)
             self._write_binding(last, owner, shape, revision=1, bypassed=bypassed, time=last.decided_time)
 
     def end_orphans(self, owner: str) -> None:
@@ -250,14 +258,19 @@ class Binder:
     def _place_as_named(self, owner: Owner, slot: Slot, shape: PodShape, name: str) -> bool:
         """Bind a pod to the node that `spec.nodeName` or another scheduler names, without the filters.
 
-        If that node does not exist yet, the pod waits for it, so that every binding has a node.
+        If that node does not exist yet, the pod waits for it, so that every binding has a node. For a mirrored pod the
+        decision keeps which filters rule the node out now.
         """
         considered = len(self.view.fleet)
         if name not in self.view.fleet:
             message = f'spec.nodeName: node "{name}" not found'
             self._wait(owner, slot, NODE_NOT_FOUND, Decision(None, considered, (), (), message))
             return False
-        self._bind(owner, slot, shape, Decision(name, considered, (), (), ""), NODE_NAME_SET)
+        against: tuple[FilterResult, ...] = ()
+        if owner.mirrored:
+            self.outbox.effort += DECISION
+            against = self.view.scheduler.objections(self.request(owner, shape), name)
+        self._bind(owner, slot, shape, Decision(name, considered, against, (), ""), NODE_NAME_SET)
         return True
 
     def _decide(self, owner: Owner, slot: Slot, shape: PodShape) -> Decision:
@@ -278,9 +291,10 @@ class Binder:
 
     def request(self, owner: Owner, shape: PodShape) -> PodRequest:
         """Return the scheduler's request for a pod of an owner."""
-        spread = owner.controller is not None
-        rows = self.view.replica_rows(owner.key if spread else "")
-        return PodRequest(shape=shape, owner=owner.key, replica_rows=rows, spread=spread, now=self._at(None))
+        spread = owner.controller is not None or owner.bound_as is not owner.ref
+        by = owner.bound_as.key
+        rows = self.view.replica_rows(by if spread else "")
+        return PodRequest(shape=shape, owner=by, replica_rows=rows, spread=spread, now=self._at(None))
 
     def _wait(self, owner: Owner, slot: Slot, reason: str, decision: Decision) -> None:
         """Write that a pod waits. While only the counts of the reasons change, at most once in `REFRESH`."""
@@ -317,7 +331,7 @@ class Binder:
             WorkloadBound,
             workload=workload_ref(last.workload),
             uid=last.uid,
-            owner=owner.ref,
+            owner=owner.bound_as,
             target=target,
             generation=last.binding_generation,
             revision=revision,
@@ -326,6 +340,7 @@ class Binder:
             bypassed=bypassed,
             bound_time=time,
             labels=labels,
+            deployer=owner.mirrored,
         )
         key = binding_key(last.workload, target)
         self.view.assume(self._listener, key, bound)

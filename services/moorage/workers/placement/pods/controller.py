@@ -99,9 +99,11 @@ class PodController(Controller):
     # Work to do.
 
     def notice(self, owner: str, workload: str, meta: Meta, *, gone: str = "") -> None:
-        """See `view.PodListener`."""
-        if workload in self.state.pods_of(owner):
-            self.work.add(Work(owner, meta, pod=workload, gone=gone))
+        """See `view.PodListener`. A mirrored pod is decided on by itself, whatever owner its binding names."""
+        for decided_under in (owner, workload):
+            if workload in self.state.pods_of(decided_under):
+                self.work.add(Work(decided_under, meta, pod=workload, gone=gone))
+                return
 
     def due(self) -> bool:
         """Return whether there is something to do."""

@@ -11,7 +11,15 @@ from moorage.core.scheduling.nodes.workloads import WorkloadController, daemon_i
 from moorage.workers.placement.engine.outbox import DECISION
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work
-from moorage.workers.placement.pods.binder import CONFLICT, DELETED, TAINT_EVICTION, Binder, Leaving, Slot
+from moorage.workers.placement.pods.binder import (
+    CONFLICT,
+    DELETED,
+    TAINT_EVICTION,
+    TARGET_GONE,
+    Binder,
+    Leaving,
+    Slot,
+)
 from moorage.workers.placement.pods.decision import PodDecision
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.workload_kinds import POD
@@ -30,7 +38,7 @@ def owner_steps(binder: Binder, work: Work, *, claimed: bool) -> Iterator[None]:
     """
     state = binder.state
     owner = state.owners.get(work.key) if not claimed else None
-    if owner is not None and owner.controller is not None and owner.finished:
+    if owner is not None and (owner.makes_no_pods or (owner.controller is not None and owner.finished)):
         owner = None
     if owner is not None and owner.controller is not None and owner.controller.daemon and work.nodes:
         if not owner.error:
@@ -60,6 +68,7 @@ def pod_steps(binder: Binder, work: Work, *, claimed: bool) -> Iterator[None]:
         or owner is None
         or owner.error
         or owner.finished
+        or owner.makes_no_pods
         or last.owner_uid != owner.uid
         or owner.controller is None
     ):
@@ -75,7 +84,11 @@ def _end_all(binder: Binder, last: Iterable[PodDecision]) -> Iterator[None]:
 
 
 def _bare_steps(binder: Binder, owner: Owner, work: Work) -> Iterator[None]:
-    """Reconcile a declared pod. It is placed once; if it has to leave, it is only placed again after a new creation."""
+    """Reconcile a declared pod. It is placed once; if it has to leave, it is only placed again after a new creation.
+
+    A mirrored pod is where its cluster says. It has not left before its bridge has acknowledged that, or its record is
+    gone. If its node goes, it is decided on again as a pod that was not bound yet, or waits for the node of its name.
+    """
     last = binder.state.pods_of(owner.key).get(owner.key)
     if owner.finished:
         yield from _end_all(binder, [last] if last else [])
@@ -88,16 +101,26 @@ def _bare_steps(binder: Binder, owner: Owner, work: Work) -> Iterator[None]:
         binder.place(owner, slot)
     elif last.placed:
         leaving = binder.leaving(last, work)
-        if leaving is None or leaving.waits:
+        if owner.mirrored and not owner.runs_on(last.node) and owner.node_name:
+            binder.begin(work)
+            _follow_cluster(binder, owner, last)
+        elif leaving is None or leaving.waits:
             binder.begin(work)  # what follows has nothing to do with its eviction
             if work.repair:
                 binder.restore_binding(owner, last)
             binder.follow_spec(owner, last)
-        elif leaving.reason == CONFLICT:
+        elif leaving.reason == CONFLICT or (owner.mirrored and leaving.reason == TARGET_GONE):
             _place_again(binder, owner, last, leaving)
         else:
             binder.evict(owner, last, leaving)
     yield
+
+
+def _follow_cluster(binder: Binder, owner: Owner, last: PodDecision) -> None:
+    """Move the binding of a mirrored pod to the node that the pod is bound to in its cluster."""
+    binder.unbind(last)
+    why = f"its cluster has bound it to {owner.node_name}, not to {last.node}"
+    binder.place(owner, Slot(workload=owner.ref, uid=last.uid, previous=last.node, why=why))
 
 
 def _controller_steps(binder: Binder, owner: Owner, controller: WorkloadController, work: Work) -> Iterator[None]:

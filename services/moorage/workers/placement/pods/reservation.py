@@ -8,6 +8,7 @@ from sys import intern
 
 from msgspec import Struct
 
+from moorage.workers.placement.engine.owner import TAKES_NOTHING
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.taint import Toleration
 
@@ -22,6 +23,8 @@ class Reservation(Struct, eq=False, gc=False):
 
     workload: str
     owner: str
+    """The owner in the binding. Pods of one owner are spread."""
+
     node: str
     generation: int
     revision: int
@@ -30,6 +33,9 @@ class Reservation(Struct, eq=False, gc=False):
     labels: tuple[tuple[str, str], ...]
     bypassed: bool
     bound_time: datetime
+    deployer: str
+    """The bridge that mirrors the workload from a real cluster; empty if it is declared here."""
+
     place: Place
     """Partition and offset in the log; (-1, -1) before it is in the log."""
 
@@ -37,6 +43,21 @@ class Reservation(Struct, eq=False, gc=False):
     def age(self) -> tuple[int, int]:
         """A value that orders the states of one binding."""
         return (self.generation, self.revision)
+
+    @property
+    def decided_under(self) -> str:
+        """The owner under which placement decides on the workload. A mirrored pod is its own, whatever has made it."""
+        return self.workload if self.deployer else self.owner
+
+    @property
+    def takes_room(self) -> bool:
+        """Whether it takes anything of its node. A mirrored pod that has ended takes nothing."""
+        return self.requests != TAKES_NOTHING
+
+    @property
+    def runs(self) -> bool:
+        """Whether the workload is on its node in a real cluster."""
+        return self.bypassed and bool(self.deployer)
 
     def takes_as(self, other: Reservation) -> bool:
         """Return whether another reservation takes the same of the same node for the same owner."""
@@ -57,6 +78,7 @@ def reservation_of(bound: WorkloadBound, place: Place = (-1, -1)) -> Reservation
         labels=_shared_labels(tuple(sorted(bound.labels.items()))) if bound.labels else (),
         bypassed=bound.bypassed,
         bound_time=bound.bound_time,
+        deployer=intern(bound.deployer),
         place=place,
     )
 

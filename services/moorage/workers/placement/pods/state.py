@@ -47,8 +47,10 @@ class PodState:
             self.stuck.pop(key, None)
             return
         owner = self.owners[key] = Owner(event)
-        if owner.controller is not None and owner.controller.daemon:
+        if owner.controller is not None and owner.controller.daemon and not owner.mirrored:
             self.daemons[key] = None
+        else:
+            self.daemons.pop(key, None)
 
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
         """Fold in a decision on a pod; None when the pod no longer exists."""

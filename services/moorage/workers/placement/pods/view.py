@@ -177,7 +177,7 @@ class PodView:
         reservation = self._bindings.get(key)
         if reservation is not None:
             for listener in self._listeners:
-                listener.notice(reservation.owner, reservation.workload, meta, gone=gone)
+                listener.notice(reservation.decided_under, reservation.workload, meta, gone=gone)
 
     # Input from this process's own decisions.
 
@@ -230,18 +230,27 @@ class PodView:
         if before is now or (before is not None and now is not None and before.takes_as(now)):
             return
         if before is not None:
-            self.fleet.take(before.node, before.requests, -1)
             _drop(self._at_node, before.node, key)
-            owned = self._of_owner[before.owner]
-            del owned[key]
-            if not owned:
-                del self._of_owner[before.owner]
-            self._replicas.remove(before.owner, before.node)
+            self._disown(before.decided_under, key)
+            if before.takes_room:
+                self.fleet.take(before.node, before.requests, -1)
+                if before.owner != before.decided_under:
+                    self._disown(before.owner, key)
+                self._replicas.remove(before.owner, before.node)
         if now is not None:
-            self.fleet.take(now.node, now.requests)
             self._at_node.setdefault(now.node, set()).add(key)
-            self._of_owner.setdefault(now.owner, {})[key] = now.node
-            self._replicas.add(now.owner, now.node)
+            self._of_owner.setdefault(now.decided_under, {})[key] = now.node
+            if now.takes_room:
+                self.fleet.take(now.node, now.requests)
+                if now.owner != now.decided_under:
+                    self._of_owner.setdefault(now.owner, {})[key] = now.node
+                self._replicas.add(now.owner, now.node)
+
+    def _disown(self, owner: str, key: str) -> None:
+        owned = self._of_owner[owner]
+        del owned[key]
+        if not owned:
+            del self._of_owner[owner]
 
     # Queries.
 
@@ -250,8 +259,15 @@ class PodView:
         return self._bindings.get(key)
 
     def bindings_of(self, owner: str) -> dict[str, str]:
-        """Return the keys of the present bindings of an owner's pods, each with its node."""
-        return dict(self._of_owner.get(owner, {}))
+        """Return the keys of the present bindings of an owner's pods, each with its node.
+
+        Mirrored pods are decided on by themselves, so they are not those of their controller.
+        """
+        return {
+            key: node
+            for key, node in self._of_owner.get(owner, {}).items()
+            if (found := self._bindings.get(key)) is not None and found.decided_under == owner
+        }
 
     def replica_rows(self, owner: str) -> Rows:
         """Return the rows of the nodes on which an owner has pods, one entry for each pod."""
@@ -285,7 +301,7 @@ class PodView:
         held = [
             one for other in self._at_node.get(mine.node, ()) if (one := self._bindings.logged.get(other)) is not None
         ]
-        for reservation in sorted(held, key=lambda one: one.place):
+        for reservation in sorted(held, key=lambda one: (not one.runs, one.place)):
             asked = {PODS: 1, **dict(reservation.requests)}
             lasting = reservation.bypassed or (since is not None and reservation.bound_time < since)
             fits = lasting or all(amount <= left.get(resource, 0) for resource, amount in asked.items())
@@ -307,7 +323,7 @@ class PodView:
 
 def _asks_for_less(before: Reservation, now: Reservation) -> bool:
     """Return whether a reservation releases some of what it took before."""
-    if now.node != before.node:
+    if now.node != before.node or (before.takes_room and not now.takes_room):
         return True
     asked = dict(now.requests)
     return any(amount > asked.get(resource, 0) for resource, amount in before.requests)

@@ -1,0 +1,41 @@
+"""Controllers of pods that live in a real cluster, as the pods' `metadata.ownerReferences` name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.resource import ResourceDeclared
+
+_GROUPS: Final = frozenset({"", "apps", "batch"})
+"""The API groups of the controllers that Moorage knows by their kind alone."""
+
+
+def controller_reference(event: ResourceDeclared) -> WorkloadRef | None:
+    """The controller of a mirrored object. None if it has none.
+
+    A kind of another group than Kubernetes' own is written with its group, `Kind.group`, because it may have the name
+    of one of them.
+    """
+    metadata = event.object.get("metadata")
+    references = metadata.get("ownerReferences") if isinstance(metadata, Mapping) else None
+    for reference in references if isinstance(references, list) else ():
+        if isinstance(reference, Mapping) and reference.get("controller") is True:
+            return _ref(reference, event)
+    return None
+
+
+def _ref(reference: Mapping[str, Any], event: ResourceDeclared) -> WorkloadRef | None:
+    group, slash, _ = str(reference.get("apiVersion") or "").partition("/")
+    kind = str(reference.get("kind") or "")
+    if slash and group not in _GROUPS:
+        kind = f"{kind}.{group}"
+    try:
+        return WorkloadRef(
+            kind=kind, namespace=event.namespace, name=str(reference.get("name") or ""), cluster=event.cluster
+        )
+    except ValidationError:  # a name that cannot be in a key; the pod then counts as its own owner
+        return None
