@@ -15,7 +15,7 @@ UV_VERSION := 0.13.8
 export PYTHONDONTWRITEBYTECODE :=
 
 # Rooms of the tests that need no broker; tests/architecture/test_rooms.py holds them to that.
-FAST := tests/unit tests/component tests/console tests/scenario tests/conformance tests/architecture
+FAST := tests/unit tests/component tests/console tests/scenario tests/conformance tests/manifests tests/architecture
 
 .PHONY: help
 help: ## what there is to do
@@ -68,6 +68,10 @@ kubectl: $(READY) ## get the kubectls that the tests use: Debian's package, and 
 karmadactl: $(READY) ## get karmadactl, which Go builds in minutes, for its tests
 	@$(BIN)/python ops/kubectl-get --karmadactl
 
+.PHONY: helm
+helm: $(READY) ## get helm, which Go builds, for the tests of ops/kubernetes
+	@$(BIN)/python ops/kubectl-get --helm
+
 .PHONY: typescript
 typescript: $(READY) ## get the TypeScript compiler that the tests of the examples use, with npm
 	@$(BIN)/python ops/typescript-get
@@ -78,7 +82,7 @@ chromium: $(READY) ## install Debian's Chromium, in which the tests of the conso
 
 .PHONY: test
 test: check ## every check and every test
-	@$(BIN)/python ops/kubectl-get --best-effort
+	@$(BIN)/python ops/kubectl-get --helm --best-effort
 	@$(BIN)/python ops/typescript-get --best-effort
 	@$(BIN)/python ops/chromium-get --best-effort
 	@$(BIN)/pytest -n auto

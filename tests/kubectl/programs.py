@@ -1,4 +1,4 @@
-"""The kubectls of this machine: two whose answers are recorded, the oldest and the newest."""
+"""The kubectls of this machine: two whose answers are recorded, the oldest and the newest; and helm beside them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ KARMADACTL: Final = Path(__file__).parent / "karmadactl"
 
 CLIENT: Final = Path(__file__).parent / "clientgo"
 """The module of the informer and the typed writers of client-go."""
+
+HELM: Final = Path(__file__).parents[2] / "ops" / "helm"
+"""The module that pins helm, which renders the chart in `ops/kubernetes`."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +74,17 @@ def karmadactl_place() -> Path:
     return _built(KARMADACTL)
 
 
+def helm() -> Path:
+    """Where helm is when it is built."""
+    return _built(HELM)
+
+
 def _built(module: Path) -> Path:
     """The name of what a module is built to says from which sources."""
     digest = hashlib.blake2b(digest_size=8)
     for name in ("main.go", "go.mod", "go.sum"):
-        digest.update((module / name).read_bytes())
+        if (module / name).exists():  # one that only pins a program has no source of its own
+            digest.update((module / name).read_bytes())
     return cache_folder() / f"{module.name}-{digest.hexdigest()}"
 
 
@@ -88,17 +97,18 @@ def told() -> str:
     """What a run of tests says of them."""
     there = ", ".join(one.version for one in found()) or "none"
     lost = [f"kubectl {version}" for version in missing()] + ["client-go"] * (not clientgo().exists())
-    how = ["`make kubectl`"] * bool(lost) + ["`make karmadactl`"] * (not karmadactl())
-    lost += ["karmadactl"] * (not karmadactl())
+    how = ["`make kubectl`"] * bool(lost)
+    how += ["`make karmadactl`"] * (not karmadactl()) + ["`make helm`"] * (not helm().exists())
+    lost += ["karmadactl"] * (not karmadactl()) + ["helm"] * (not helm().exists())
     if not lost:
-        return f"{there}, client-go and karmadactl"
+        return f"{there}, client-go, karmadactl and helm"
     names, ways = " AND ".join(lost).upper(), " and ".join(how)
     return f"{there}; {names} MISSING, SO THEIR TESTS DID NOT RUN (to get them: {ways})"
 
 
 def is_complete() -> bool:
     """Whether nothing is missing."""
-    return not missing() and clientgo().exists() and bool(karmadactl())
+    return not missing() and clientgo().exists() and bool(karmadactl()) and helm().exists()
 
 
 def version_of(program: str) -> str:
