@@ -11,6 +11,7 @@ from tests.planes.plane import Plane
 _MANAGER: Final = "kube-controller-manager"
 _MONITORING: Final = "--node-monitor-period=1s --node-monitor-grace-period=12s"
 _KUBELETS: Final = {"KWOK_FLAGS": "--node-lease-duration-seconds=8"}  # renewed every 2 s
+_ADMISSION: Final = {"APISERVER_FLAGS": "--enable-admission-plugins=PodTolerationRestriction"}  # as upstream's tests
 _OFF: Final = "--controllers=*,-taint-eviction-controller,-node-lifecycle-controller"
 
 
@@ -60,8 +61,13 @@ class Nobody:
 @asynccontextmanager
 async def controllers(plane: Plane, flags: Mapping[str, str]) -> AsyncIterator[None]:
     """Kubernetes' controllers with these flags. Everything else of the plane stays as it is."""
-    await plane.up(flags={**_KUBELETS, **flags})
+    await plane.up(flags={**_KUBELETS, **_ADMISSION, **flags})
     try:
         yield
     finally:
         await plane.down(_MANAGER)
+
+
+def name(engine: Engine) -> str:
+    """The name of an engine in the names of tests."""
+    return engine.name

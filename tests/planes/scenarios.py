@@ -1,12 +1,33 @@
-"""Scenarios of upstream's tests, and which of them there are."""
+"""Scenarios of upstream's tests, which run at the same time, each in its own part of a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
-World = TypeVar("World")
+import pytest
+from tests.planes.cluster import NotSeenError
+
+
+class Part(Protocol):
+    """The part of a cluster that a scenario has for itself."""
+
+    async def open(self) -> None:
+        """Create what every scenario needs."""
+
+    async def close(self) -> None:
+        """Delete everything."""
+
+
+World = TypeVar("World", bound=Part)
+AnyWorld = TypeVar("AnyWorld", bound=Part)
+
+Tasks = dict[str, "asyncio.Task[None]"]
+"""What becomes of scenarios, by their names."""
 
 
 @dataclass(frozen=True)
@@ -39,3 +60,50 @@ class Suite(Generic[World]):
     def add(self, name: str, run: Callable[[World], Awaitable[None]]) -> None:
         """Add a scenario."""
         self.scenarios.append(Scenario(f"{self.name}: {name}", run))
+
+
+def chosen(request: pytest.FixtureRequest, module: str, scenarios: Sequence[Scenario[World]]) -> list[Scenario[World]]:
+    """The scenarios of a module that the run has chosen for the parameter of a fixture."""
+    name = request.fixturename or ""
+    items = [one for one in request.session.items if isinstance(one, pytest.Function) and one.path == Path(module)]
+    wanted = [one.callspec.params["scenario"] for one in items if one.callspec.params.get(name) is request.param]
+    return [one for one in scenarios if one in wanted]
+
+
+@asynccontextmanager
+async def running(scenarios: Sequence[Scenario[World]], world: Callable[[int], World]) -> AsyncIterator[Tasks]:
+    """Scenarios that run.
+
+    Args:
+        scenarios: all of them.
+        world: makes the part of the cluster that the scenario of this number has.
+    """
+    tasks = {
+        scenario.name: asyncio.create_task(_run(scenario, world(number)), name=scenario.name)
+        for number, scenario in enumerate(scenarios)
+    }
+    try:
+        yield tasks
+    finally:
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+
+async def _run(scenario: Scenario[AnyWorld], world: AnyWorld) -> None:
+    await world.open()
+    try:
+        await scenario.run(world)
+    finally:
+        await world.close()
+
+
+async def passes(task: asyncio.Task[None]) -> None:
+    """A scenario passes."""
+    await task
+
+
+async def fails(task: asyncio.Task[None]) -> None:
+    """A scenario fails because the API server does not show what an engine is to do."""
+    with pytest.raises(NotSeenError):
+        await task

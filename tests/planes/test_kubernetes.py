@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 import pytest
 import pytest_asyncio
-from tests.planes.cluster import Cluster, NotSeenError, connected
-from tests.planes.engines import Engine, Nobody, Upstream
-from tests.planes.kubernetes import no_execute_taint_manager
+from tests.planes import scenarios
+from tests.planes.cluster import connected
+from tests.planes.engines import Engine, Nobody, Upstream, name
+from tests.planes.kubernetes import no_execute_taint_manager, node_lifecycle, scheduling, taint_node_by_condition
 from tests.planes.kubernetes.world import World, followed
 from tests.planes.plane import Plane, started
-from tests.planes.scenarios import Scenario
+from tests.planes.scenarios import Scenario, Tasks
 
 SCENARIOS: Final[list[Scenario[World]]] = [
     *no_execute_taint_manager.SINGLE.scenarios,
     *no_execute_taint_manager.MULTIPLE.scenarios,
+    *node_lifecycle.BY_USER.scenarios,
+    *node_lifecycle.TAINT_BASED.scenarios,
+    *node_lifecycle.SILENCE.scenarios,
+    *taint_node_by_condition.SUITE.scenarios,
+    *scheduling.PREDICATES.scenarios,
+    *scheduling.WAITING.scenarios,
 ]
 IDS: Final = [scenario.name for scenario in SCENARIOS]
 
@@ -31,54 +35,22 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane
         yield plane
 
 
-@asynccontextmanager
-async def outcomes(engine: Engine, plane: Plane, chosen: list[object]) -> AsyncIterator[dict[str, asyncio.Task[None]]]:
-    """These scenarios, which run at the same time, each in its own part of the cluster."""
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(engine.deciding(plane))
-        cluster: Cluster = await stack.enter_async_context(connected(plane.folder))
-        followers = await stack.enter_async_context(followed(cluster))
-        tasks = {}
-        for number, scenario in enumerate(SCENARIOS):
-            if scenario in chosen:
-                name = f"{engine.name}-{number:02}"
-                world = World(name, plane, cluster, followers, engine)
-                tasks[scenario.name] = asyncio.create_task(_run(scenario, world), name=scenario.name)
-        yield tasks
-        for task in tasks.values():
-            task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
+@pytest_asyncio.fixture(scope="module", loop_scope="session", params=[Upstream(), Nobody()], ids=name)
+async def decided(request: pytest.FixtureRequest, plane: Plane) -> AsyncIterator[tuple[Engine, Tasks]]:
+    """An engine, and what becomes of the scenarios."""
+    engine = request.param
+    wanted = scenarios.chosen(request, __file__, SCENARIOS)
+    async with engine.deciding(plane), connected(plane.folder) as cluster, followed(cluster) as followers:
 
+        def world(number: int) -> World:
+            return World(f"{engine.name}-{number:02}", plane, cluster, followers, engine)
 
-async def _run(scenario: Scenario[World], world: World) -> None:
-    await world.open()
-    try:
-        await scenario.run(world)
-    finally:
-        await world.close()
-
-
-def _name(engine: Engine) -> str:
-    return engine.name
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session", params=[Upstream(), Nobody()], ids=_name)
-async def decided(
-    request: pytest.FixtureRequest, plane: Plane
-) -> AsyncIterator[tuple[Engine, dict[str, asyncio.Task[None]]]]:
-    """An engine, and what becomes of the scenarios that this run has chosen."""
-    items = [one for one in request.session.items if isinstance(one, pytest.Function) and one.path == Path(__file__)]
-    chosen = [one.callspec.params["scenario"] for one in items if one.callspec.params["decided"] is request.param]
-    async with outcomes(request.param, plane, chosen) as tasks:
-        yield request.param, tasks
+        async with scenarios.running(wanted, world) as tasks:
+            yield engine, tasks
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=IDS)
-async def test_scenario(decided: tuple[Engine, dict[str, asyncio.Task[None]]], scenario: Scenario[World]) -> None:
+async def test_scenario(decided: tuple[Engine, Tasks], scenario: Scenario[World]) -> None:
     """It passes with each engine, and fails where nobody decides."""
     engine, tasks = decided
-    if isinstance(engine, Nobody):
-        with pytest.raises(NotSeenError):
-            await tasks[scenario.name]
-    else:
-        await tasks[scenario.name]
+    await (scenarios.fails if isinstance(engine, Nobody) else scenarios.passes)(tasks[scenario.name])

@@ -205,6 +205,10 @@ class World:
         condition = {"type": type_, "status": status, "reason": "Scenario", "message": "", **times}
         await self.cluster.patch(f"{NODES}/{node}/status", {"status": {"conditions": [condition]}}, STRATEGIC)
 
+    async def delete_pod(self, name: str) -> None:
+        """Delete a pod."""
+        await self.cluster.delete(f"{NAMESPACES}/{self.name}/pods/{name}")
+
     # What the API server shows.
 
     def pod(self, name: str) -> Document | None:
@@ -230,6 +234,14 @@ class World:
         await self._followers.nodes.until(
             f"{node} has the taint {key}:{effect}",
             lambda: True if (key, effect) in self.taints(node) else None,
+            self.patience if seconds is None else seconds,
+        )
+
+    async def has_condition(self, node: str, type_: str, status: str, seconds: float | None = None) -> None:
+        """Return when a node has this condition."""
+        await self._followers.nodes.until(
+            f"{node} has the condition {type_}={status}",
+            lambda: True if self._condition(node, type_) == status else None,
             self.patience if seconds is None else seconds,
         )
 
@@ -283,9 +295,12 @@ class World:
         assert not any(_is_leaving(seen) for seen in versions), f"{pod} was deleted, and should have stayed"
 
     def _ready(self, node: str) -> bool | None:
+        return True if self._condition(node, "Ready") == "True" else None
+
+    def _condition(self, node: str, type_: str) -> str:
         found = self._followers.nodes.get(node)
         conditions = found["status"].get("conditions", ()) if found else ()
-        return True if any((one["type"], one["status"]) == ("Ready", "True") for one in conditions) else None
+        return next((str(one["status"]) for one in conditions if one["type"] == type_), "")
 
     async def _set_up(self, follower: Follower, expected: str, find: Callable[[], Found | None]) -> Found:
         """Wait for what the engine has no part in. That it does not happen is not the engine's fault."""
