@@ -30,6 +30,9 @@ Tasks = dict[str, "asyncio.Task[None]"]
 """What becomes of scenarios, by their names."""
 
 
+Run = Callable[[World], Awaitable[None]]
+
+
 @dataclass(frozen=True)
 class Scenario(Generic[World]):
     """A scenario of one of upstream's tests."""
@@ -37,8 +40,11 @@ class Scenario(Generic[World]):
     name: str
     """Upstream's name of the test, with that of its suite or function before it."""
 
-    run: Callable[[World], Awaitable[None]]
+    run: Run[World]
     """Sets it up and checks it through the API server alone. What the engine does not do raises `NotSeenError`."""
+
+    alone: bool = False
+    """Whether it needs the whole cluster, and runs after all that do not."""
 
 
 class Suite(Generic[World]):
@@ -48,18 +54,18 @@ class Suite(Generic[World]):
         self.name = name
         self.scenarios: list[Scenario[World]] = []
 
-    def scenario(self, name: str) -> Callable[[Callable[[World], Awaitable[None]]], Callable[[World], Awaitable[None]]]:
+    def scenario(self, name: str, *, alone: bool = False) -> Callable[[Run[World]], Run[World]]:
         """Add a function as the scenario of this name."""
 
-        def add(run: Callable[[World], Awaitable[None]]) -> Callable[[World], Awaitable[None]]:
-            self.add(name, run)
+        def add(run: Run[World]) -> Run[World]:
+            self.add(name, run, alone=alone)
             return run
 
         return add
 
-    def add(self, name: str, run: Callable[[World], Awaitable[None]]) -> None:
+    def add(self, name: str, run: Run[World], *, alone: bool = False) -> None:
         """Add a scenario."""
-        self.scenarios.append(Scenario(f"{self.name}: {name}", run))
+        self.scenarios.append(Scenario(f"{self.name}: {name}", run, alone))
 
 
 def chosen(request: pytest.FixtureRequest, module: str, scenarios: Sequence[Scenario[World]]) -> list[Scenario[World]]:
@@ -78,10 +84,12 @@ async def running(scenarios: Sequence[Scenario[World]], world: Callable[[int], W
         scenarios: all of them.
         world: makes the part of the cluster that the scenario of this number has.
     """
-    tasks = {
-        scenario.name: asyncio.create_task(_run(scenario, world(number)), name=scenario.name)
-        for number, scenario in enumerate(scenarios)
-    }
+    tasks: Tasks = {}
+    numbers = {scenario.name: number for number, scenario in enumerate(scenarios)}
+    for scenario in sorted(scenarios, key=lambda one: one.alone):
+        before = list(tasks.values()) if scenario.alone else []
+        running = _run(scenario, world(numbers[scenario.name]), before)
+        tasks[scenario.name] = asyncio.create_task(running, name=scenario.name)
     try:
         yield tasks
     finally:
@@ -90,7 +98,9 @@ async def running(scenarios: Sequence[Scenario[World]], world: Callable[[int], W
         await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
-async def _run(scenario: Scenario[AnyWorld], world: AnyWorld) -> None:
+async def _run(scenario: Scenario[AnyWorld], world: AnyWorld, before: Sequence[asyncio.Task[None]]) -> None:
+    if before:
+        await asyncio.wait(before)
     await world.open()
     try:
         await scenario.run(world)

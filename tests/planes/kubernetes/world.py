@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from tests.planes.cluster import APPLY, STRATEGIC, Cluster, Document, Follower, NotSeenError, Seen, following
-from tests.planes.engines import Engine
+from tests.planes.kubernetes.engines import KubernetesEngine
 from tests.planes.plane import Plane
 
 NODES: Final = "/api/v1/nodes"
@@ -51,7 +51,9 @@ async def followed(cluster: Cluster) -> AsyncIterator[Followers]:
 class World:
     """The nodes and the namespace of one scenario."""
 
-    def __init__(self, name: str, plane: Plane, cluster: Cluster, followers: Followers, engine: Engine) -> None:
+    def __init__(
+        self, name: str, plane: Plane, cluster: Cluster, followers: Followers, engine: KubernetesEngine
+    ) -> None:
         """Describe the part.
 
         Args:

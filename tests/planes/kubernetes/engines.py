@@ -1,0 +1,63 @@
+"""What may decide about nodes and pods."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, Protocol
+
+from tests.planes.engines import Engine
+from tests.planes.plane import Plane
+
+_MANAGER: Final = "kube-controller-manager"
+_MONITORING: Final = "--node-monitor-period=1s --node-monitor-grace-period=12s"
+_KUBELETS: Final = {"KWOK_FLAGS": "--node-lease-duration-seconds=8"}  # renewed every 2 s
+_ADMISSION: Final = {"APISERVER_FLAGS": "--enable-admission-plugins=PodTolerationRestriction"}  # as upstream's tests
+_OFF: Final = "--controllers=*,-taint-eviction-controller,-node-lifecycle-controller"
+
+
+class KubernetesEngine(Engine, Protocol):
+    """Decides about nodes and pods."""
+
+    scheduler: str
+    """The `schedulerName` of pods that it places."""
+
+
+class Upstream:
+    """Kubernetes' own controllers."""
+
+    name = "upstream"
+    decides = True
+    scheduler = "default-scheduler"
+    patience = 60.0
+
+    @asynccontextmanager
+    async def deciding(self, plane: Plane) -> AsyncIterator[None]:
+        """See `Engine`."""
+        async with controllers(plane, {"KCM_FLAGS": _MONITORING}):
+            yield
+
+
+class Nobody:
+    """No engine, on a plane whose own controllers are off, so that nothing is decided."""
+
+    name = "nobody"
+    decides = False
+    scheduler = "moorage"
+    patience = 10.0
+
+    @asynccontextmanager
+    async def deciding(self, plane: Plane) -> AsyncIterator[None]:
+        """See `Engine`."""
+        async with controllers(plane, {"KCM_FLAGS": _OFF}):
+            yield
+
+
+@asynccontextmanager
+async def controllers(plane: Plane, flags: Mapping[str, str]) -> AsyncIterator[None]:
+    """Kubernetes' controllers with these flags. Everything else of the plane stays as it is."""
+    await plane.up(flags={**_KUBELETS, **_ADMISSION, **flags})
+    try:
+        yield
+    finally:
+        await plane.down(_MANAGER)

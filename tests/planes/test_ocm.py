@@ -1,0 +1,54 @@
+"""Scenarios of OCM's own placement tests, on a real API server, with upstream's controller and with Moorage."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+import pytest
+import pytest_asyncio
+from tests.planes import scenarios
+from tests.planes.cluster import connected
+from tests.planes.engines import Engine, name
+from tests.planes.ocm import placement, predicates, prioritizers, tolerations
+from tests.planes.ocm.engines import Nobody, Upstream
+from tests.planes.ocm.world import World, followed
+from tests.planes.plane import Plane, started
+from tests.planes.scenarios import Scenario, Tasks
+
+SCENARIOS: Final[list[Scenario[World]]] = [
+    *placement.SUITE.scenarios,
+    *predicates.SUITE.scenarios,
+    *prioritizers.BUILTIN.scenarios,
+    *prioritizers.ADDON.scenarios,
+    *tolerations.SUITE.scenarios,
+]
+IDS: Final = [scenario.name for scenario in SCENARIOS]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane]:
+    """The control plane of all scenarios. Whether its placement controller runs follows from the engine."""
+    async with started(tmp_path_factory.mktemp("plane")) as plane:
+        yield plane
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session", params=[Upstream(), Nobody()], ids=name)
+async def decided(request: pytest.FixtureRequest, plane: Plane) -> AsyncIterator[tuple[Engine, Tasks]]:
+    """An engine, and what becomes of the scenarios."""
+    engine: Engine = request.param
+    wanted = scenarios.chosen(request, __file__, SCENARIOS)
+    async with engine.deciding(plane), connected(plane.folder) as cluster, followed(cluster) as followers:
+
+        def world(number: int) -> World:
+            return World(f"{engine.name}-{number:02}", cluster, followers, engine)
+
+        async with scenarios.running(wanted, world) as tasks:
+            yield engine, tasks
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=IDS)
+async def test_scenario(decided: tuple[Engine, Tasks], scenario: Scenario[World]) -> None:
+    """It passes with each engine, and fails where nobody decides."""
+    engine, tasks = decided
+    await (scenarios.passes if engine.decides else scenarios.fails)(tasks[scenario.name])
