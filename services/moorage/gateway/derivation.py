@@ -19,8 +19,9 @@ from moorage.gateway.object_log import Emission, json_of
 from moorage.gateway.store import Store
 from moorage.gateway.tables import Tables
 from moorage.kinds.kind import logged_kinds
+from moorage.kinds.status.clusters import cluster_of, local_event, local_key
 from moorage.kinds.status.pods import evicted_uid
-from moorage.kinds.status.records import ObjectId
+from moorage.kinds.status.records import Document, ObjectId
 from moorage.kinds.status.views import ViewIndex
 from moorage.runtime.service import Input
 from moorage_schemas.base import Model
@@ -35,8 +36,18 @@ SECONDS: Final = 0.025
 _BYTES: Final = 2 << 20  # bytes of objects in one transaction
 
 
+class ClusterTables:
+    """The tables that the objects of one cluster are built from, with its own names for everything."""
+
+    def __init__(self) -> None:
+        self.tables = Tables(is_home=False)
+        self.builder = ObjectBuilder(self.tables, is_home=False)
+
+
 class Derivation:
     """The tables that objects are built from, and the objects that are to be compared with the object log.
+
+    Each cluster has tables of its own. Those of the home fleet have no record of any cluster.
 
     Args:
         store: the objects as the object log has them.
@@ -46,6 +57,9 @@ class Derivation:
         self._store = store
         self.tables = Tables()
         self.builder = ObjectBuilder(self.tables)
+        self.clusters: dict[str, ClusterTables] = {}
+        """The clusters of which there is a record, by name."""
+
         self._due: dict[ObjectId, None] = {}
         self._rest: Iterator[ObjectId] | None = None
         """The objects that were there at the start and are still to be compared."""
@@ -119,28 +133,49 @@ class Derivation:
         """All objects that are shown or are to be. What changes meanwhile is due anyway."""
         kept = logged_kinds()
         yield from (object_id for object_id in self._store if object_id.kind not in kept)
-        tables = self.tables
-        for keys in (list(tables.resources), list(tables.placements)):
-            for key in keys:
-                object_id = ObjectId.of(key)
-                if object_id not in self._store:
-                    yield object_id
-        for object_id in itertools.chain(tables.index(ViewIndex).origins, self.builder.always):
-            if object_id not in self._store:
-                yield object_id
+        for cluster, tables in [("", self.tables), *((name, one.tables) for name, one in self.clusters.items())]:
+            for keys in (list(tables.resources), list(tables.placements)):
+                for key in keys:
+                    object_id = ObjectId.of(key)._replace(cluster=cluster)
+                    if object_id not in self._store:
+                        yield object_id
+            always = self.builder.always if not cluster else ()
+            for object_id in itertools.chain(tables.index(ViewIndex).origins, always):
+                if (found := object_id._replace(cluster=cluster)) not in self._store:
+                    yield found
 
     def _fold(self, topic: Topic, key: str, event: Model | None) -> set[ObjectId]:
+        if cluster := cluster_of(topic.short, key):
+            return self._fold_in_cluster(cluster, topic, key, event)
         if self._store.decided is not None:
             self._store.decided(topic, key, event)
         return self.tables.apply(topic, key, event)
+
+    def _fold_in_cluster(self, cluster: str, topic: Topic, key: str, event: Model | None) -> set[ObjectId]:
+        found = self.clusters.get(cluster)
+        if found is None:
+            if event is None:
+                return set()
+            found = self.clusters[cluster] = ClusterTables()
+        own = local_event(event, cluster) if event is not None else None
+        touched = found.tables.apply(topic, local_key(key, cluster), own)
+        if not found.tables.count:
+            del self.clusters[cluster]
+        return {object_id._replace(cluster=cluster) for object_id in touched}
 
     def _note(self, touched: Iterable[ObjectId]) -> None:
         if self._begun:
             self._due.update(dict.fromkeys(sorted(touched)))
 
+    def _built(self, object_id: ObjectId) -> Document | None:
+        if not object_id.cluster:
+            return self.builder.build(object_id)
+        found = self.clusters.get(object_id.cluster)
+        return found.builder.build(object_id.local) if found is not None else None
+
     def _compared(self, object_id: ObjectId) -> list[Emission]:
         """What makes the log show an object as it is now. Empty if it already does."""
-        document = self.builder.build(object_id)
+        document = self._built(object_id)
         if self._store.evicted is not None and (uid := evicted_uid(object_id, self.tables)):
             self._store.evicted(object_id, uid)
         shown = self._store.get(object_id)

@@ -14,7 +14,7 @@ from moorage.gateway import errors
 from moorage.gateway.admission.deletion import DeleteOptions, is_marked
 from moorage.gateway.errors import Cause, StatusError
 from moorage.gateway.locks import ObjectLocks
-from moorage.gateway.store import Store
+from moorage.gateway.store import FleetObjects
 from moorage.gateway.writer import Caller, Preconditions, Writer
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.pod import KIND
@@ -35,7 +35,7 @@ class Evictions:
         writer: deletes the pods.
     """
 
-    def __init__(self, store: Store, writer: Writer) -> None:
+    def __init__(self, store: FleetObjects, writer: Writer) -> None:
         self._store = store
         self._writer = writer
         self._locks = ObjectLocks()
@@ -59,6 +59,7 @@ class Evictions:
             shown = self._store.get(object_id)
             if shown is None:
                 raise errors.not_found("", KIND.plural, object_id.name)
+            self._writer.check_own(_POD, object_id)
             self._check_budgets(object_id, shown.document)
             await self._writer.delete(_POD, object_id, preconditions, caller, options=options, dry_run=dry_run)
 

@@ -24,7 +24,7 @@ KEPT_BYTES = 64 << 20
 _EACH: Final = 600  # bytes that Python adds to a change: the objects that it consists of, and its places in two queues
 
 Scope = tuple[str, str]
-"""A kind, and a namespace or an empty text for all."""
+"""A kind (`place_of`), and a namespace or an empty text for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +129,21 @@ class History:
         was, now = (selectable(state) if state is not None else None for state in (before, after))
         change = ObjectChange(self._count, object_id, was, was if now == was else now, last)
         self._changes.append(change)
-        self._by_kind.setdefault(object_id.kind, deque()).append(change)
+        self._by_kind.setdefault(object_id.place, deque()).append(change)
         self._size += change.size
         self._count += 1
         while len(self._changes) > self._kept or self._size > self._kept_bytes:
             self._forget()
-        self._woken.update(((object_id.kind, ""), (object_id.kind, object_id.namespace)))
+        self._woken.update(((object_id.place, ""), (object_id.place, object_id.namespace)))
 
     def _forget(self) -> None:
         """Forget the earliest change. It is the earliest of its kind, too."""
         oldest = self._changes.popleft()
-        of_kind = self._by_kind[oldest.object_id.kind]
+        place = oldest.object_id.place
+        of_kind = self._by_kind[place]
         of_kind.popleft()
         if not of_kind:
-            del self._by_kind[oldest.object_id.kind]
+            del self._by_kind[place]
         self._size -= oldest.size
         self.floor = oldest.version
 
@@ -172,8 +173,8 @@ class History:
                 return change.number + 1
         return self._changes[0].number if self._changes else self._count
 
-    def since(self, number: int, kind: str = "") -> list[ObjectChange]:
-        """The changes of a kind or of all, starting with a number.
+    def since(self, number: int, place: str = "") -> list[ObjectChange]:
+        """The changes of a kind (`place_of`) or of all, starting with a number.
 
         Raises:
             TooOldError: changes, of whatever kind, have been forgotten since that number.
@@ -181,16 +182,16 @@ class History:
         if self._count - number > len(self._changes):
             raise TooOldError
         found: list[ObjectChange] = []
-        for change in reversed(self._by_kind.get(kind, ()) if kind else self._changes):
+        for change in reversed(self._by_kind.get(place, ()) if place else self._changes):
             if change.number < number:
                 break
             found.append(change)
         found.reverse()
         return found
 
-    async def wait(self, kind: str = "", namespace: str = "") -> None:
+    async def wait(self, place: str = "", namespace: str = "") -> None:
         """Return at the next call of `wake` after a change of a kind, in a namespace or in all; or after anything."""
-        event = self._more.get((kind, namespace))
+        event = self._more.get((place, namespace))
         if event is None:
-            event = self._more[kind, namespace] = asyncio.Event()
+            event = self._more[place, namespace] = asyncio.Event()
         await event.wait()

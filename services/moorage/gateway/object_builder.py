@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moorage.core.admission.field_defaults import with_empty_status, with_field_defaults
-from moorage.kinds.kind import Kind, discovered
+from moorage.kinds.kind import Kind, View, discovered
 from moorage.kinds.status.namespaces import names
 from moorage.kinds.status.records import Document, ObjectId, Records
 from moorage_schemas.resource import ResourceDeclared
@@ -16,10 +16,13 @@ class ObjectBuilder:
 
     Args:
         records: the latest records.
+        is_home: whether they are those of the home fleet. In a cluster there is only what its records say: nothing is
+            built in, or implied by other objects.
     """
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, *, is_home: bool = True) -> None:
         self._records = records
+        self._is_home = is_home
         self._kinds: dict[str, Kind[Any]] = {kind.kind: kind for kind in discovered()}
         self.counted = frozenset(kind.kind for kind in self._kinds.values() if kind.counted_status)
         """Kinds whose status counts other objects."""
@@ -61,6 +64,8 @@ class ObjectBuilder:
 
     def _built(self, object_id: ObjectId, records: Records) -> Document | None:
         kind = self._kinds.get(object_id.kind)
+        if not (self._is_home or isinstance(kind, View) or object_id.key in records.resources):
+            return None
         found = kind.shown(object_id, records) if kind is not None else None
         if kind is None or found is None:
             return None

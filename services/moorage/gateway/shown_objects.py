@@ -87,18 +87,18 @@ class ShownObjects:
     def get(self, object_id: ObjectId) -> ShownObject | None:
         """The present state of an object. None if there is none."""
         kept = self._kept.get(object_id)
-        return ShownObject(self._packers[object_id.kind], kept) if kept is not None else None
+        return ShownObject(self._packers[object_id.place], kept) if kept is not None else None
 
-    def sorted(self, kind: str, namespace: str = "") -> Sequence[ShownObject]:
-        """The objects of a kind in one namespace or in all, by namespace and name.
+    def sorted(self, place: str, namespace: str = "") -> Sequence[ShownObject]:
+        """The objects of a kind (`place_of`) in one namespace or in all, by namespace and name.
 
         They are those of the present moment, however long it takes to go through them.
         """
-        return ObjectsAtOnce(self._packers[kind], list(self._kept.sorted(kind, namespace)))
+        return ObjectsAtOnce(self._packers[place], list(self._kept.sorted(place, namespace)))
 
-    def names(self, kind: str, namespace: str = "") -> dict[str, list[str]]:
-        """The names of the objects of a kind by namespace, of one namespace or of all."""
-        return self._kept.names(kind, namespace)
+    def names(self, place: str, namespace: str = "") -> dict[str, list[str]]:
+        """The names of the objects of a kind (`place_of`) by namespace, of one namespace or of all."""
+        return self._kept.names(place, namespace)
 
     def put(self, object_id: ObjectId, version: int, json: bytes) -> ShownObject:
         """Keep an object.
@@ -108,7 +108,7 @@ class ShownObjects:
             version: its resource version.
             json: the object without its version (`json_of`).
         """
-        shown = _packed(self._packers[object_id.kind], version, json)
+        shown = _packed(self._packers[object_id.place], version, json)
         self._kept.put(object_id, shown.kept)
         return shown
 

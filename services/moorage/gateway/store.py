@@ -8,12 +8,14 @@ it, on this gateway or another one, before or after a restart.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import orjson
 import structlog
 
-from moorage.gateway.history import History
+from moorage.gateway.history import History, ObjectChange
 from moorage.gateway.object_builder import ObjectBuilder
 from moorage.gateway.object_log import LoggedRecord, object_in
 from moorage.gateway.shown_objects import ShownObject, ShownObjects
@@ -24,7 +26,75 @@ from moorage_schemas.base import Model
 from moorage_schemas.shown import COMPLETE_KEY, LEADER_KEY, GatewayLeader, ObjectShown
 from moorage_schemas.topics import Topic
 
+if TYPE_CHECKING:
+    from moorage.gateway.derivation import ClusterTables
+
 _log = structlog.get_logger(__name__)
+
+
+class FleetHistory(Protocol):
+    """The latest changes of the objects of a fleet (`History`)."""
+
+    @property
+    def count(self) -> int:
+        """See `History`."""
+
+    @property
+    def floor(self) -> int:
+        """See `History`."""
+
+    @property
+    def closed(self) -> bool:
+        """See `History`."""
+
+    def position(self, version: int) -> int:
+        """See `History`."""
+
+    def since(self, number: int, place: str = "") -> list[ObjectChange]:
+        """See `History`."""
+
+    async def wait(self, place: str = "", namespace: str = "") -> None:
+        """See `History`."""
+
+
+class FleetObjects(Protocol):
+    """The objects of one fleet: of the home fleet (`Store`), or of a cluster."""
+
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster. Empty for the home fleet."""
+
+    @property
+    def ready(self) -> bool:
+        """See `Store`."""
+
+    @property
+    def version(self) -> int:
+        """See `Store`."""
+
+    @property
+    def history(self) -> FleetHistory:
+        """The latest changes."""
+
+    @property
+    def tables(self) -> Tables:
+        """The latest records that its objects are built from. Only the leading gateway has any."""
+
+    @property
+    def builder(self) -> ObjectBuilder:
+        """Builds its objects."""
+
+    def get(self, object_id: ObjectId) -> ShownObject | None:
+        """See `Store`."""
+
+    def all(self, place: str, namespace: str = "") -> Sequence[ShownObject]:
+        """See `Store`."""
+
+    def names(self, place: str, namespace: str = "") -> dict[str, list[str]]:
+        """See `Store`."""
+
+    async def reached(self, version: int) -> None:
+        """See `Store`."""
 
 
 class Store:
@@ -33,6 +103,9 @@ class Store:
     Args:
         kept: the number of changes that are kept for watches. None keeps the default.
     """
+
+    cluster = ""
+    """It has the home fleet, and clusters beside it."""
 
     def __init__(self, *, kept: int | None = None) -> None:
         self.history = History() if kept is None else History(kept=kept)
@@ -52,14 +125,17 @@ class Store:
         """The version of the record of that takeover."""
 
         self.tables = Tables()
-        """The latest records that objects are built from. Only the leading gateway has any."""
+        """The latest records that objects of the home fleet are built from. Only the leading gateway has any."""
 
         self.builder = ObjectBuilder(self.tables)
+        self.clusters: Mapping[str, ClusterTables] = {}
+        """The same of each cluster of which there is a record, by its name."""
+
         self.evicted: Callable[[ObjectId, str], None] | None = None
         """Called with the name and uid of a bare pod that was evicted, whose resource must be deleted."""
 
         self.decided: Callable[[Topic, str, Model | None], None] | None = None
-        """Called with each record of other topics that is folded into the tables."""
+        """Called with each record of other topics that is folded into the tables of the home fleet."""
 
         self.logged: Callable[[ObjectId, bytes | None], None] | None = None
         """Called with each change of an object of a kind that is in the object log alone (`Kind.logged`)."""
@@ -71,6 +147,9 @@ class Store:
         """Called when a gateway has taken over the writes."""
 
         self._objects = ShownObjects()
+        self._clusters: Counter[str] = Counter()
+        """The number of objects of each cluster."""
+
         self._followers: dict[str, list[Callable[[ObjectId, bytes | None], None]]] = {}
 
     def __iter__(self) -> Iterator[ObjectId]:
@@ -85,22 +164,25 @@ class Store:
         return self.complete and self.caught_up
 
     def tell(self, kind: str, told: Callable[[ObjectId, bytes | None], None]) -> None:
-        """Tell of the present objects of a kind, and of each change of one from now on: its JSON, or None."""
+        """Tell of the present objects of a kind in the home fleet, and of each change of one: its JSON, or None."""
+        # Nothing in a cluster gives rights here, or is followed for another reason.
         self._followers.setdefault(kind, []).append(told)
         for shown in self.all(kind):
             document = shown.document
             metadata = document["metadata"]
             told(ObjectId(kind, metadata.get("namespace", ""), metadata["name"]), shown.unversioned)
 
-    def lead(self, tables: Tables, builder: ObjectBuilder) -> None:
+    def lead(self, tables: Tables, builder: ObjectBuilder, clusters: Mapping[str, ClusterTables]) -> None:
         """Use these tables from now on, because this gateway leads."""
         self.tables = tables
         self.builder = builder
+        self.clusters = clusters
 
     def follow(self) -> None:
         """Forget the tables, because this gateway does not lead any more."""
         self.tables = Tables()
         self.builder = ObjectBuilder(self.tables)
+        self.clusters = {}
 
     def apply(self, records: Iterable[LoggedRecord]) -> None:
         """Apply records of the object log in their order. Those that were applied already are passed over."""
@@ -133,17 +215,22 @@ class Store:
         recorded = record.version > self.history.floor
         before = self._objects.get(object_id) if recorded or record.value is None else None
         json = object_in(record.value) if record.value is not None else None
-        if self.logged is not None and object_id.kind in logged_kinds():
+        if self.logged is not None and object_id.place in logged_kinds():
             self.logged(object_id, json)
-        for told in self._followers.get(object_id.kind, ()):
+        for told in self._followers.get(object_id.place, ()):
             told(object_id, json)
         if json is not None:
+            if object_id.cluster and object_id not in self._objects:
+                self._clusters[object_id.cluster] += 1
             shown = self._objects.put(object_id, record.version, json)
             if recorded:
                 earlier = orjson.loads(before.unversioned) if before is not None else None
                 self.history.add(object_id, earlier, orjson.loads(json), shown)
         elif before is not None:
             self._objects.discard(object_id)
+            if object_id.cluster:
+                self._clusters[object_id.cluster] -= 1
+                self._clusters += Counter()  # without those of which nothing is left
             if recorded:
                 self.history.add(object_id, orjson.loads(before.unversioned), None, before.at(record.version))
 
@@ -151,16 +238,25 @@ class Store:
         """The present state of one object."""
         return self._objects.get(object_id)
 
-    def all(self, kind: str, namespace: str = "") -> Sequence[ShownObject]:
-        """The objects of a kind in one namespace or in all, sorted by namespace and name, at the present moment."""
-        return self._objects.sorted(kind, namespace)
+    def all(self, place: str, namespace: str = "") -> Sequence[ShownObject]:
+        """The objects of a kind in one namespace or in all, sorted by namespace and name, at the present moment.
 
-    def names(self, kind: str, namespace: str = "") -> dict[str, list[str]]:
+        Args:
+            place: the kind, of the home fleet, or as `place_of` names it.
+            namespace: of the objects. Empty for all.
+        """
+        return self._objects.sorted(place, namespace)
+
+    def names(self, place: str, namespace: str = "") -> dict[str, list[str]]:
         """The names of the objects of a kind by namespace, of one namespace or of all, at the present moment.
 
-        Names alone say much of read-only objects, and reading them takes no time.
+        Names alone say much of read-only objects, and reading them takes no time. The arguments are those of `all`.
         """
-        return self._objects.names(kind, namespace)
+        return self._objects.names(place, namespace)
+
+    def has_cluster(self, cluster: str) -> bool:
+        """Whether there is an object in a cluster."""
+        return cluster in self._clusters
 
     async def reached(self, version: int) -> None:
         """Return when all records up to a version have been applied."""
@@ -168,7 +264,7 @@ class Store:
             await self.history.wait()
 
 
-async def within(seconds: float, store: Store, version: int) -> None:
+async def within(seconds: float, store: FleetObjects, version: int) -> None:
     """Wait until a store has reached a version.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import Final
 
 from moorage.kinds.kind import View, discovered
 from moorage.kinds.status.dependents import DependentIndex
-from moorage.kinds.status.index import Index
+from moorage.kinds.status.index import Index, Unsettled
 from moorage.kinds.status.records import ObjectId, Records
 from moorage.kinds.status.views import ViewIndex
 from moorage.runtime.row_reader import RowReader
@@ -48,7 +48,11 @@ _ROWS: Final[Mapping[str, RowReader]] = {
 
 
 class Tables(Records):
-    """The latest record of each key of the topics in `READ`. Only `apply` changes it.
+    """The latest record of each key of the topics in `READ`, of one fleet. Only `apply` changes it.
+
+    Args:
+        is_home: whether it is the home fleet. In a cluster, other controllers settle what changes, so nothing is noted
+            for those of the gateway.
 
     Raises:
         TypeError: an index follows a topic that is not read.
@@ -56,12 +60,17 @@ class Tables(Records):
 
     topics = READ
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_home: bool = True) -> None:
         kinds = discovered()
         views = [kind for kind in kinds if isinstance(kind, View) and kind.made_from and kind.kept]
         named = dict.fromkeys(index for kind in kinds for index in kind.indexes)
         indexes: list[Index] = [ViewIndex(views), DependentIndex(), *(index() for index in named)]
         super().__init__(indexes, {short: reader.read for short, reader in _ROWS.items()})
+        self.count = 0
+        """The number of all records."""
+
+        noted = (getattr(index, "unsettled", None) for index in indexes if not is_home)
+        self._passed_over = [one for one in noted if isinstance(one, Unsettled)]
         self._followers: dict[str, list[Index]] = {topic: [] for topic in self.tables}
         for index in indexes:
             for topic in index.topics:
@@ -75,9 +84,12 @@ class Tables(Records):
         """Fold one record in, and return the objects that may look different now. An event of None is a tombstone."""
         short = topic.short
         before, after = self.tables[short].put(key, event)
+        self.count += (after is not None) - (before is not None)
         touched = {ObjectId.of(key)} if short in _NAMED_BY_KEY else set()
         for index in self._followers[short]:
             touched.update(index.changed(short, key, before, after, self))
+        for unsettled in self._passed_over:
+            unsettled.clear()
         return touched
 
     def sizes(self) -> dict[str, int]:

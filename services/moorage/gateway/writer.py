@@ -6,8 +6,9 @@ import secrets
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from moorage.core.admission.defaults import SYSTEM_ACTOR
@@ -18,7 +19,7 @@ from moorage.core.apimachinery.quantities import QuantityError
 from moorage.core.apimachinery.unstructured import at
 from moorage.core.authorization.attributes import User
 from moorage.gateway import errors
-from moorage.gateway.admission import defaults, deletion, made_pods, taint_edits, validation
+from moorage.gateway.admission import defaults, deletion, made_pods, mirrored, taint_edits, validation
 from moorage.gateway.admission.deletion import Deleted, DeleteOptions
 from moorage.gateway.admission.namespaces import check_namespace
 from moorage.gateway.admission.priorities import check_default_class, with_priority
@@ -28,7 +29,7 @@ from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.locks import ObjectLocks
 from moorage.gateway.logged_objects import logged_write
 from moorage.gateway.shown_objects import ShownObject, unkept
-from moorage.gateway.store import Store, within
+from moorage.gateway.store import FleetObjects, within
 from moorage.kinds.kind import ServedKind, logged_kinds, named
 from moorage.kinds.namespace import KIND as NAMESPACE_KIND
 from moorage.kinds.pod import KIND as POD_KIND
@@ -150,27 +151,30 @@ class Writer:
     """Checks and writes objects. Each write of an object sees the result of the write before it.
 
     Args:
-        store: the present objects.
+        store: the present objects of a fleet.
         log: writes the records.
         clock: gives the time of system fields and taint edits.
         switches: returns the features that are turned on.
         guards: check writes against what their writers may do. None if nobody asks.
+        locks: the locks of all objects, which the writers of all fleets share. None for locks of its own.
     """
 
     def __init__(
         self,
-        store: Store,
+        store: FleetObjects,
         log: Log,
         clock: Clock,
         switches: Callable[[], FeatureGates],
         guards: WriteGuards | None = None,
+        *,
+        locks: ObjectLocks | None = None,
     ) -> None:
         self._switches = switches
         self._guards = guards
         self._store = store
         self._log = log
         self._clock = clock
-        self._locks = ObjectLocks()
+        self._locks = locks or ObjectLocks()
         self._creating: Counter[str] = Counter()
         """The number of objects that are being created in each namespace."""
 
@@ -203,7 +207,9 @@ class Writer:
             document = {**document, "metadata": {**metadata, "name": generate + suffix}}
         document = defaults.with_each_owner_once(document)
         resource = validation.typed(document, kind)
-        self._ensure_writable()
+        if self._store.cluster:
+            raise mirrored.read_only(kind, resource.metadata.name, None, self._store.cluster)
+        self.ensure_writable()
         self._guard(caller, GuardedWrite(kind, resource.metadata.namespace, None, document))
         with self._created_in(kind, resource.metadata.namespace, resource.metadata.name):
             if not is_accepted:
@@ -220,8 +226,8 @@ class Writer:
         switches = self._switches()
         document = kind.definition.created(document, switches)
         object_id = ObjectId(kind.kind, resource.metadata.namespace, resource.metadata.name)
-        async with self._locks.held(object_id):
-            self._ensure_writable()
+        async with self.lock(object_id):
+            self.ensure_writable()
             present = self._store.get(object_id)
             if present is not None and not self._may_be_declared(kind, object_id):
                 raise errors.already_exists(
@@ -265,10 +271,12 @@ class Writer:
             StatusError: 404 if it does not exist, 403 if the caller may not write such an object, 409 if it is not the
                 expected version or object, 422 if a rule is broken, 503 if nothing can be written.
         """
-        async with self._locks.held(object_id):
-            self._ensure_writable()
+        async with self.lock(object_id):
+            self.ensure_writable()
             shown = self._shown(kind, object_id)
             _check_not_refused(kind, object_id, "changed")
+            if (found := self._mirrored(object_id)) is not None:
+                return await self._taint(kind, found, shown, change, verb, caller=caller, dry_run=dry_run)
             wanted, resource, broken = self._checked(kind, object_id, shown, change, verb, caller=caller)
             if made_pods.is_made(object_id, self._store.tables):
                 validation.refuse(kind, object_id.name, broken)
@@ -294,6 +302,58 @@ class Writer:
                 return last
             is_audited = not kind.definition.is_heartbeat(stored.object, declared.object)
             return await self._write(kind, object_id, declared, verb, caller, is_audited=is_audited)
+
+    async def _taint(
+        self,
+        kind: ServedKind,
+        stored: ResourceDeclared,
+        shown: ShownObject,
+        change: Change,
+        verb: str,
+        *,
+        caller: Caller,
+        dry_run: bool,
+    ) -> ShownObject:
+        """Change the taints of a mirrored target. Nothing else of a mirrored object can be changed here."""
+        present, cluster = shown.document, self._store.cluster
+        object_id = ObjectId(stored.kind, stored.namespace, stored.name)
+        wanted = with_field_defaults(change(dict(present)))
+        mirrored.check_taints_alone(kind, stored, with_field_defaults(dict(present)), wanted, cluster=cluster)
+        self._guard(caller, GuardedWrite(kind, object_id.namespace, present, wanted))
+        resource = validation.typed(wanted, kind)
+        meta = resource.metadata
+        self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
+        if kind.definition.wanted_taints(resource) is not None:
+            validation.refuse(kind, object_id.name, kind.definition.validate(resource, self._switches()))
+        wished = self._wishes(kind, stored, resource, wanted, caller)
+        mirrored.check_wishes(kind, stored, wished, cluster=cluster)
+        if not wished:
+            return shown
+        wishes = taint_edits.merged(stored.wishes, wished, self.wishes_applied(stored))
+        declared = stored.model_copy(update={"wishes": wishes, "version": stored.version + 1})
+        if dry_run:
+            return self._as_if(kind, object_id, declared, shown)
+        return await self._write(kind, object_id, declared, verb, caller)
+
+    def _mirrored(self, object_id: ObjectId) -> ResourceDeclared | None:
+        """The record of an object that nobody may change here. None for any other."""
+        stored = self._store.tables.resources.get(object_id.key)
+        return stored if stored is not None and (stored.mirrored is not None or self._store.cluster) else None
+
+    def check_own(self, kind: ServedKind, object_id: ObjectId) -> None:
+        """Check that an object is not mirrored.
+
+        Raises:
+            StatusError: 403 if it is.
+        """
+        if (found := self._mirrored(object_id)) is not None:
+            raise mirrored.read_only(kind, object_id.name, found.mirrored, self._store.cluster)
+
+    def wishes_applied(self, stored: ResourceDeclared) -> int:
+        """The highest generation of an edit of a target's taints that the taint-manager has applied."""
+        tables = self._store.tables
+        current = tables.taints.get(f"{stored.kind}/{stored.name}")
+        return current.wishes_applied if current is not None and current.target_uid in {"", stored.uid} else 0
 
     def _checked(
         self, kind: ServedKind, object_id: ObjectId, shown: ShownObject, change: Change, verb: str, *, caller: Caller
@@ -321,10 +381,7 @@ class Writer:
         new = defaults.updated(wanted, before, wished=bool(wished))
         if new == before and not wished:
             return None
-        current = tables.taints.get(f"{stored.kind}/{stored.name}")
-        is_tainted = kind.definition.taints(stored, tables) is not None
-        is_same = is_tainted and current is not None and current.target_uid in {"", stored.uid}
-        applied = current.wishes_applied if is_same and current is not None else 0
+        applied = self.wishes_applied(stored)
         return ResourceDeclared(
             object=new,
             version=stored.version + 1,
@@ -349,11 +406,12 @@ class Writer:
             StatusError: 404 if it does not exist, 409 if a precondition fails, 403 if it must not be deleted, 503 if
                 nothing can be written.
         """
-        async with self._locks.held(object_id):
-            self._ensure_writable()
+        async with self.lock(object_id):
+            self.ensure_writable()
             shown = self._shown(kind, object_id)
             _check_may_delete(kind, object_id, shown, preconditions)
             _check_not_refused(kind, object_id, "deleted")
+            self.check_own(kind, object_id)
             if made_pods.is_made(object_id, self._store.tables):
                 return await self._end(object_id, shown, caller, dry_run=dry_run)
             stored = self._declared(kind, object_id)
@@ -366,10 +424,10 @@ class Writer:
             StatusError: nothing can be written now.
         """
         definition = named(object_id.kind)
-        async with self._locks.held(object_id):
+        async with self.lock(object_id):
             stored = self._store.tables.resources.get(object_id.key)
-            if definition is not None and stored is not None and stored.uid == uid:
-                self._ensure_writable()
+            if definition is not None and stored is not None and stored.uid == uid and stored.mirrored is None:
+                self.ensure_writable()
                 kind = ServedKind(definition, definition.versions[0])
                 await self._delete(kind, object_id, stored, options, caller, dry_run=False)
 
@@ -414,9 +472,10 @@ class Writer:
                 nothing can be written.
         """
         kind = ServedKind(POD_KIND, POD_KIND.versions[0])
-        async with self._locks.held(object_id):
-            self._ensure_writable()
+        async with self.lock(object_id):
+            self.ensure_writable()
             shown = self._shown(kind, object_id)
+            self.check_own(kind, object_id)
             if made_pods.is_made(object_id, self._store.tables):
                 made_pods.check_unbound(shown.document, uid)
                 await self._order(object_id, "bind", caller, node=node, dry_run=dry_run)
@@ -484,7 +543,7 @@ class Writer:
         tables = self._store.tables
         placed = tables.placements.get(object_id.key)
         owner_id = ObjectId.of(placed.owner.key) if placed is not None else object_id
-        async with self._locks.held(owner_id):
+        async with self.lock(owner_id):
             stored, placed = tables.resources.get(owner_id.key), tables.placements.get(object_id.key)
             if stored is None or placed is None or placed.owner_uid != stored.uid:
                 raise errors.not_found("", POD_KIND.plural, object_id.name)
@@ -505,7 +564,7 @@ class Writer:
         Raises:
             StatusError: nothing can be written now.
         """
-        self._ensure_writable()
+        self.ensure_writable()
         now = self._clock.now()
         await self._log.report(
             [
@@ -533,7 +592,7 @@ class Writer:
         Raises:
             StatusError: nothing can be written now.
         """
-        self._ensure_writable()
+        self.ensure_writable()
         meta, key = self._meta(object_id, str(uuid.uuid4()), caller), object_id.key
         audited = self._audited(key, uid, 0, verb, caller)
         await self._log.report([Write(AUDIT, key, key, audited, _beside(meta, AUDIT, key))])
@@ -547,13 +606,15 @@ class Writer:
         Raises:
             StatusError: nothing can be written now.
         """
-        async with self._locks.held(object_id):
+        async with self.lock(object_id):
             stored = self._store.tables.resources.get(object_id.key)
             if stored is None or stored.uid != uid or not deletion.is_marked(stored.object):
                 return True
+            if stored.mirrored is not None:
+                return True
             if self._creating[object_id.name] or object_id.name in self._store.tables.index(NamespaceIndex).sizes:
                 return False
-            self._ensure_writable()
+            self.ensure_writable()
             empty = {**stored.object, "spec": {**(stored.object.get("spec") or {}), "finalizers": []}}
             if not deletion.finalizers_of(empty):
                 await self._remove(object_id, stored, "finalize", caller)
@@ -587,7 +648,7 @@ class Writer:
         Raises:
             StatusError: nothing can be written now.
         """
-        async with self._locks.held(object_id):
+        async with self.lock(object_id):
             stored = self._store.tables.resources.get(object_id.key)
             if stored is not None and stored.uid == uid == evicted_uid(object_id, self._store.tables):
                 kind = ServedKind(POD_KIND, POD_KIND.versions[0])
@@ -602,7 +663,17 @@ class Writer:
         if self._guards is not None:
             self._guards.check(caller.user, write)
 
-    def _ensure_writable(self) -> None:
+    @property
+    def fleet(self) -> FleetObjects:
+        """The objects of its fleet."""
+        return self._store
+
+    def ensure_writable(self) -> None:
+        """Check that something can be written now.
+
+        Raises:
+            StatusError: 503 if not.
+        """
         if not self._store.ready:
             raise errors.unavailable("the gateway is not ready: it is still reading its tables")
         if self._log.obstacle:
@@ -674,7 +745,9 @@ class Writer:
         shown = kind.definition.taints(stored, self._store.tables) if stored is not None else None
         known = stored.wishes if stored is not None else ()
         wanted = list(taint_edits.asked_for(document, wanted, shown))
-        return taint_edits.difference(shown, wanted, known, now=self._clock.now(), actor=caller.actor)
+        present, applied = (shown.taints, shown.wishes_applied) if shown is not None else ((), 0)
+        now, actor = self._clock.now(), caller.actor
+        return taint_edits.difference(present, wanted, known, applied=applied, now=now, actor=actor)
 
     @staticmethod
     def _check_preconditions(kind: ServedKind, object_id: ObjectId, shown: ShownObject, wanted: Preconditions) -> None:
@@ -696,6 +769,37 @@ class Writer:
             return unkept(0, document)
         metadata = {**document["metadata"], "resourceVersion": str(present.version)}
         return unkept(present.version, {**document, "metadata": metadata})
+
+    def lock(self, object_id: ObjectId) -> AbstractAsyncContextManager[None]:
+        """What holds the lock of an object within a context."""
+        return self._locks.held(self.whole(object_id))
+
+    def now(self) -> datetime:
+        """The present time."""
+        return self._clock.now()
+
+    def record(self, object_id: ObjectId, declared: ResourceDeclared, caller: Caller) -> Write:
+        """The record that declares an object."""
+        meta = self._meta(object_id, event_id(object_id.key, declared.uid, declared.version), caller)
+        key = self.whole(object_id).key
+        return Write(RESOURCES, key, resource_partition_key(key), declared, meta)
+
+    def removal(self, object_id: ObjectId, stored: ResourceDeclared, caller: Caller) -> list[Write]:
+        """The records that remove an object, and note in the audit who has done that."""
+        meta = self._meta(object_id, event_id(object_id.key, stored.uid, "deleted"), caller)
+        key, audited = self.whole(object_id).key, self._audit(object_id, stored, "delete", caller)
+        return [
+            Write(RESOURCES, key, resource_partition_key(key), None, meta),
+            Write(AUDIT, key, key, audited, _beside(meta, AUDIT, key)),
+        ]
+
+    async def write_all(self, writes: Sequence[Write], what: str) -> None:
+        """Write records in one transaction, and wait until the store shows them.
+
+        Raises:
+            StatusError: 503 if nothing was written, 504 if that is not known or takes too long.
+        """
+        await self._read_back(what, await self._log.commit(writes))
 
     async def _remove(self, object_id: ObjectId, stored: ResourceDeclared, verb: str, caller: Caller) -> int:
         """Remove an object, and return the version of the log then."""
@@ -724,7 +828,9 @@ class Writer:
         self, object_id: ObjectId, event: ResourceDeclared | None, meta: Meta, audited: Audited | None
     ) -> int:
         """Write a record of an object, and wait until the store shows it. Returns the version of the log then."""
-        key = object_id.key
+        key = self.whole(object_id).key
+        if event is not None and self._store.cluster:
+            event = event.model_copy(update={"cluster": self._store.cluster})
         if object_id.kind in logged_kinds():  # nobody but the gateways reads it, and it is not audited: it is a note
             shown = defaults.without_generation(event.object) if event is not None else None
             return await self._read_back(key, await self._log.commit([logged_write(object_id, shown, meta)]))
@@ -736,6 +842,10 @@ class Writer:
         if object_id.kind == _PROBE_GRANT:
             writes.append(_grant_for_services(object_id.name, event, meta))
         return await self._read_back(key, await self._log.commit(writes))
+
+    def whole(self, object_id: ObjectId) -> ObjectId:
+        """An object as records name it: with its cluster."""
+        return object_id._replace(cluster=self._store.cluster) if self._store.cluster else object_id
 
     async def _read_back(self, key: str, version: int) -> int:
         """Wait until the store shows what was written, and return the version.
@@ -758,12 +868,12 @@ class Writer:
             source=SOURCE,
             type=RESOURCES.event_type,
             time=self._clock.now(),
-            subject=object_id.key,
+            subject=self.whole(object_id).key,
             traceparent=caller.traceparent,
         )
 
     def _audit(self, object_id: ObjectId, declared: ResourceDeclared, verb: str, caller: Caller) -> Audited:
-        return self._audited(object_id.key, declared.uid, declared.version, verb, caller)
+        return self._audited(self.whole(object_id).key, declared.uid, declared.version, verb, caller)
 
     def _audited(self, key: str, uid: str, version: int, verb: str, caller: Caller) -> Audited:
         return Audited(

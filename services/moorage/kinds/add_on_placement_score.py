@@ -30,6 +30,7 @@ class AddOnPlacementScoreKind(Kind["AddOnPlacementScore"]):
     kind = "AddOnPlacementScore"
     plural = "addonplacementscores"
     singular = "addonplacementscore"
+    mirrorable = True
     namespaced = True
     order = 240
     apply_order = 150

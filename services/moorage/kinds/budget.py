@@ -41,7 +41,7 @@ class BudgetKind(View):
         if "/" not in key:
             yield ObjectId(self.kind, "", key)
             return
-        kind, namespace, name = ObjectId.of(key)
+        kind, namespace, name, _ = ObjectId.of(key)
         yield ObjectId(self.kind, "", ".".join(filter(None, (kind.lower(), namespace, name))))
 
 

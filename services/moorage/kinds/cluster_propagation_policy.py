@@ -16,6 +16,7 @@ class ClusterPropagationPolicyKind(Propagation["ClusterPropagationPolicy"]):
     kind = "ClusterPropagationPolicy"
     plural = "clusterpropagationpolicies"
     singular = "clusterpropagationpolicy"
+    mirrorable = True
     short_names = ("cpp",)
     namespaced = False
     order = 170

@@ -24,6 +24,7 @@ class ClusterTaintPolicyKind(Kind["ClusterTaintPolicy"]):
     kind = "ClusterTaintPolicy"
     plural = "clustertaintpolicies"
     singular = "clustertaintpolicy"
+    mirrorable = True
     cli_names = ("ctp",)
     namespaced = False
     order = 150

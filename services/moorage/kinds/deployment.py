@@ -53,8 +53,10 @@ class DeploymentKind(ControllerKind["Deployment"]):
         """See `Kind`."""
         from moorage.kinds.status.rollouts import with_revision
 
-        found = super().shown(object_id, records)
-        return found if found is None else with_revision(found, records)
+        resource, found = records.resources.get(object_id.key), super().shown(object_id, records)
+        if found is None or resource is None or resource.mirrored is not None:
+            return found
+        return with_revision(found, records)
 
     def without_decided(self, document: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
         """See `Kind`. The number of the present template is not kept in the deployment."""

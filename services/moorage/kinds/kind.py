@@ -100,6 +100,9 @@ class Kind(ABC, Generic[ResourceT]):
     read_only: ClassVar[bool] = False
     """Whether only the services write it."""
 
+    mirrorable: ClassVar[bool] = False
+    """Whether a bridge may mirror its objects from a real cluster. Nothing that gives rights here may be."""
+
     repeatable: ClassVar[bool] = False
     """Whether a manifest may hold a read-only object that says what is decided already."""
 

@@ -21,6 +21,7 @@ class LeaseKind(Kind["Lease"]):
     kind = "Lease"
     plural = "leases"
     singular = "lease"
+    mirrorable = True
     namespaced = True
     created_by_update = True
     order = 260

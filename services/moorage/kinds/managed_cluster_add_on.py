@@ -29,6 +29,7 @@ class ManagedClusterAddOnKind(Kind["ManagedClusterAddOn"]):
     kind = "ManagedClusterAddOn"
     plural = "managedclusteraddons"
     singular = "managedclusteraddon"
+    mirrorable = True
     short_names = ("mca", "mcas")
     namespaced = True
     order = 250

@@ -43,6 +43,7 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
     kind = "ManagedClusterSet"
     plural = "managedclustersets"
     singular = "managedclusterset"
+    mirrorable = True
     short_names: ClassVar[tuple[str, ...]] = ("mclset", "mclsets")
     namespaced = False
     order = 210

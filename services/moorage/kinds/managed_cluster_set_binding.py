@@ -28,6 +28,7 @@ class ManagedClusterSetBindingKind(Kind["ManagedClusterSetBinding"]):
     kind = "ManagedClusterSetBinding"
     plural = "managedclustersetbindings"
     singular = "managedclustersetbinding"
+    mirrorable = True
     short_names = ("mclsetbinding", "mclsetbindings")
     namespaced = True
     order = 220

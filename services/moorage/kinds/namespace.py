@@ -31,6 +31,7 @@ class NamespaceKind(Untyped):
     kind = "Namespace"
     plural = "namespaces"
     singular = "namespace"
+    mirrorable = True
     short_names = ("ns",)
     namespaced = False
     order = 10
@@ -77,6 +78,9 @@ class NamespaceKind(Untyped):
 
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
         """See `Kind`."""
+        if resource.mirrored is not None and (said := resource.object.get("status")):
+            found: Document = said
+            return found
         return {"phase": "Terminating" if resource.object["metadata"].get("deletionTimestamp") else "Active"}
 
     def shown(self, object_id: ObjectId, records: Records) -> Document | None:

@@ -82,6 +82,7 @@ class PlacementKind(Kind["Placement"]):
     kind = "Placement"
     plural = "placements"
     singular = "placement"
+    mirrorable = True
     namespaced = True
     order = 230
     status_shown = True

@@ -80,6 +80,7 @@ class PodKind(Kind["Pod"]):
     kind = "Pod"
     plural = "pods"
     singular = "pod"
+    mirrorable = True
     short_names = ("po",)
     namespaced = True
     order = 30

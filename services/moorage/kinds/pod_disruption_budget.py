@@ -28,6 +28,7 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
     kind = "PodDisruptionBudget"
     plural = "poddisruptionbudgets"
     singular = "poddisruptionbudget"
+    mirrorable = True
     short_names = ("pdb",)
     namespaced = True
     order = 120
@@ -80,10 +81,15 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
         yield held_by(f"PodDisruptionBudget/{namespace}/{name}", related, now, namespace)
 
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
-        """The status of policy/v1, and `held`: the number of evictions that it holds now."""
+        """The status of policy/v1, and `held`: the number of evictions that it holds now.
+
+        A mirrored one is counted in its cluster.
+        """
         from moorage.core.disruption.budgets import disruption_of, disruptions
 
         counted = records.budgets.get(resource.key)
+        if resource.mirrored is not None and (said := resource.object.get("status")):
+            return {**said, **({"held": counted.held} if counted is not None else {})}
         expected, healthy = (counted.expected, counted.healthy) if counted is not None else (0, 0)
         try:
             guard = disruption_of(resource.object)

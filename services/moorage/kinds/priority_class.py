@@ -29,6 +29,7 @@ class PriorityClassKind(StoredKind):
     kind = built_in.PRIORITY_CLASS
     plural = "priorityclasses"
     singular = "priorityclass"
+    mirrorable = True
     short_names = ("pc",)
     namespaced = False
     order = 330

@@ -16,6 +16,7 @@ class PropagationPolicyKind(Propagation["PropagationPolicy"]):
     kind = "PropagationPolicy"
     plural = "propagationpolicies"
     singular = "propagationpolicy"
+    mirrorable = True
     short_names = ("pp",)
     namespaced = True
     order = 160

@@ -51,8 +51,8 @@ class ReplicaSetKind(ControllerKind["ReplicaSet"]):
         """See `Kind`."""
         from moorage.kinds.status.rollouts import made_by_deployment, shown_replica_set
 
-        found = super().shown(object_id, records)
-        if found is None or not made_by_deployment(found):
+        resource, found = records.resources.get(object_id.key), super().shown(object_id, records)
+        if found is None or not made_by_deployment(found) or (resource is not None and resource.mirrored is not None):
             return found
         made = shown_replica_set(found, records)
         return {**made, "status": self.without_zeros(made["status"])}

@@ -70,7 +70,7 @@ class MemoryLog:
         self._store = store
         self._ends: dict[tuple[Topic, int], int] = {}
         self.derivation = Derivation(store)
-        store.lead(self.derivation.tables, self.derivation.builder)
+        store.lead(self.derivation.tables, self.derivation.builder, self.derivation.clusters)
         self.objects: list[LoggedRecord] = []
         """The object log."""
 

@@ -21,6 +21,8 @@ ROLE_VIEW = f"{RBAC}/clusterroles/system:aggregate-to-view"
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 ELSEWHERE = {
+    ("moorage.io", "clustermirrors"),
+    ("moorage.io", "clusters"),
     ("moorage.io", "conditionreports/any"),
     ("", "bindings"),
     ("", "nodes/metrics"),

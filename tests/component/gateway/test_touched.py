@@ -117,12 +117,12 @@ class Fleet:
         return _object("v1", "ConfigMap", "settings", "default")
 
     def _policy(self) -> dict[str, Any]:
-        kind, namespace, name = ObjectId.of(self._random.choice(POLICIES))
+        kind, namespace, name, _ = ObjectId.of(self._random.choice(POLICIES))
         spec = {"placement": {"replicaScheduling": {"replicaSchedulingType": self._random.choice(("a", "b"))}}}
         return _object("policy.karmada.io/v1alpha1", kind, name, namespace, spec=spec)
 
     def _guard(self) -> dict[str, Any]:
-        kind, namespace, name = ObjectId.of(self._random.choice(GUARDS))
+        kind, namespace, name, _ = ObjectId.of(self._random.choice(GUARDS))
         if kind == "PodDisruptionBudget":
             return _object("policy/v1", kind, name, namespace, spec={"maxUnavailable": 1, "selector": {}})
         return _object("moorage.io/v1alpha1", kind, name, spec={})
@@ -223,7 +223,7 @@ class Fleet:
     def _eviction(self) -> tuple[str, Model]:
         (workload, owner), target = self._workload(), node_ref(self._random.choice(NODES))
         guards = [ObjectId.of(key) for key in GUARDS]
-        keys = [f"{kind}/{namespace}/{name}" if namespace else f"{kind}/{name}" for kind, namespace, name in guards]
+        keys = [f"{kind}/{namespace}/{name}" if namespace else f"{kind}/{name}" for kind, namespace, name, _ in guards]
         return eviction_key(workload, target, 1), EvictionDecided(
             workload=workload,
             owner=owner,

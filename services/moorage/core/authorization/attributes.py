@@ -36,6 +36,13 @@ REPORTS: Final = "conditionreports"
 EXPLANATIONS: Final = "explanations"
 """What one gets by asking for the reasons of decisions."""
 
+CLUSTERS: Final = "clusters"
+"""The real clusters that bridges mirror. Who may get one, or update it, may do so with its objects, too, as far as
+their roles go."""
+
+MIRRORS: Final = "clustermirrors"
+"""What a bridge updates by saying what it has seen in a cluster."""
+
 SIMULATIONS: Final = "simulations"
 """What one creates by asking what a change would do."""
 

@@ -6,7 +6,7 @@ Source: `k8s.io/kubernetes/pkg/apis/rbac/v1/evaluation_helpers.go`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from moorage.core.apimachinery.field_errors import quote
@@ -63,6 +63,10 @@ class PolicyRule:
             and self._is_about(asked.resource, asked.subresource)
             and (not self.resource_names or asked.name in self.resource_names)
         )
+
+    def allows_for_some(self, asked: Attributes) -> bool:
+        """Whether it allows what somebody asks to do with objects, for any of them at all."""
+        return replace(self, resource_names=()).allows(asked)
 
     def _is_about(self, resource: str, subresource: str) -> bool:
         resources = self.resources

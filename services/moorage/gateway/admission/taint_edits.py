@@ -12,7 +12,7 @@ from typing import Any
 
 from moorage.core.taints.desired.from_conditions import belongs_to_state
 from moorage_schemas.resource import TaintWish
-from moorage_schemas.taint import Taint, TargetTainted
+from moorage_schemas.taint import Taint, TaintRecord, TargetTainted
 
 
 def asked_for(document: Mapping[str, Any], wanted: Iterable[Taint], shown: TargetTainted | None) -> Iterator[Taint]:
@@ -74,25 +74,27 @@ def _is_built_in(document: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
 
 
 def difference(
-    shown: TargetTainted | None,
+    present: Iterable[Taint | TaintRecord],
     wanted: Iterable[Taint],
     known: Iterable[TaintWish],
     *,
+    applied: int,
     now: datetime,
     actor: str,
 ) -> list[TaintWish]:
     """The taint edits in a submitted list, each with a generation higher than all that were ever used.
 
     Args:
-        shown: the taints as they are shown to the person.
+        present: the list before: of a person, the taints that are shown; of a bridge, those that it has sent last.
         wanted: the submitted list.
         known: the taint edits in the target's record.
+        applied: the highest generation of an edit that the taint-manager has applied.
         now: the time of edits of taints without a `timeAdded` of their own.
         actor: the person.
     """
-    before = {taint.identity: taint for taint in shown.taints} if shown is not None else {}
+    before = {taint.identity: taint for taint in present}
     after = {taint.identity: taint for taint in wanted}
-    generation = max([shown.wishes_applied if shown is not None else 0, *(wish.generation for wish in known)])
+    generation = max([applied, *(wish.generation for wish in known)])
     wishes: list[TaintWish] = []
 
     def wish(taint_key: str, effect: str, value: str, time: datetime, *, present: bool) -> None:

@@ -14,9 +14,11 @@ from typing import Any, Final
 from moorage.core.authorization.attributes import (
     ACCOUNTS,
     AUTHENTICATED,
+    CLUSTERS,
     DECISIONS,
     EXPLANATIONS,
     MASTERS,
+    MIRRORS,
     OWN_GROUP,
     REPORTS,
     SIMULATIONS,
@@ -297,6 +299,7 @@ _OWN_ROLES: Final = (
             _READ,
             (
                 "budgets",
+                CLUSTERS,
                 "conditions",
                 "dedicatednodes",
                 "evictionbudgets",
@@ -328,6 +331,7 @@ _OWN_ROLES: Final = (
         _rule(_WRITE, ("clustertaintpolicies",), "policy.karmada.io"),
         _rule(_WRITE, ("dedicatednodes", "evictionbudgets", "evictionpauses"), OWN_GROUP),
         _rule(_CHANGE, ("moorageconfigurations",), OWN_GROUP),
+        _rule(("update",), (CLUSTERS,), OWN_GROUP),
         _rule(("create",), (REPORTS, f"{REPORTS}/any"), OWN_GROUP),
         _rule(_READ, ("deadletters",), OWN_GROUP),
         _rule(("create",), ("deadletters/replay",), OWN_GROUP),
@@ -337,6 +341,11 @@ _OWN_ROLES: Final = (
     ),
     _role("moorage:operator", aggregates=(_OPERATE, _FLEET_VIEW, _VIEW)),
     _role("moorage:probe", _rule(("create",), (REPORTS,), OWN_GROUP)),
+    _role(
+        "moorage:bridge",
+        _rule(("update",), (MIRRORS,), OWN_GROUP),
+        _rule(("create",), (REPORTS,), OWN_GROUP),
+    ),
     _role(
         "moorage:deployer",
         _rule(_READ, ("bindings", DECISIONS, "evictions", "workloadplacements"), OWN_GROUP),

@@ -66,7 +66,7 @@ class GarbageCollector(Keeper):
     async def settle(self, name: str) -> str:
         """Look at the object of a key. See `Keeper`."""
         declared = self._store.tables.resources.get(name)
-        if declared is not None:
+        if declared is not None and declared.mirrored is None:  # its cluster collects what is mirrored
             await self._look(ObjectId.of(name), declared)
         return ""
 
@@ -104,7 +104,7 @@ class GarbageCollector(Keeper):
         uid = declared.uid
         for key in sorted(self._index.dependents.get(uid, ())):
             dependent = self._store.tables.resources.get(key)
-            if dependent is not None:
+            if dependent is not None and dependent.mirrored is None:
                 await self._change(ObjectId.of(key), dependent.uid, lambda shown: _without_owners(shown, {uid}))
         await self._change(object_id, uid, lambda shown: _without_finalizer(shown, ORPHAN))
 
@@ -114,7 +114,7 @@ class GarbageCollector(Keeper):
         blocked = any(key.startswith(f"{POD}/") for key in made)
         for key in sorted(self._index.dependents.get(uid, ())):
             dependent = self._store.tables.resources.get(key)
-            if dependent is None:
+            if dependent is None or dependent.mirrored is not None:
                 continue
             references = dependent.object["metadata"].get("ownerReferences") or ()
             blocked |= any(one.get("uid") == uid and one.get("blockOwnerDeletion") is True for one in references)

@@ -104,7 +104,7 @@ def _worst(outcomes: Iterable[object]) -> str:
 def _machines_of(uid: str, tables: Tables) -> list[Machine]:
     """The nodes of a machine set, by name. Those that are being deleted do not count."""
     nodes = [tables.resources[key] for key in sorted(tables.index(MachineIndex).machines.get(uid, ()))]
-    nodes = [node for node in nodes if not is_marked(node.object)]
+    nodes = [node for node in nodes if node.mirrored is None and not is_marked(node.object)]
     return [
         Machine(
             name=node.name,

@@ -49,5 +49,5 @@ class NamespaceKeeper(Keeper):
 
     async def _delete(self, object_id: ObjectId) -> None:
         declared = self._store.tables.resources.get(object_id.key)
-        if declared is not None and not is_marked(declared.object):
+        if declared is not None and declared.mirrored is None and not is_marked(declared.object):
             await self._writer.collect(object_id, declared.uid, _CALLER, _OPTIONS)

@@ -62,7 +62,7 @@ class RolloutKeeper(Keeper):
     async def settle(self, name: str) -> str:
         """Keep the template of the controller of a key. See `Keeper`."""
         declared = self._store.tables.resources.get(name)
-        if declared is not None and not is_marked(declared.object):
+        if declared is not None and declared.mirrored is None and not is_marked(declared.object):
             await self._keep(ObjectId.of(name), declared)
         return ""
 
@@ -72,7 +72,9 @@ class RolloutKeeper(Keeper):
         kept = [
             found
             for key in sorted(self._index.kept.get(owner.key, ()))
-            if (found := resources.get(key)) is not None and controller_key(found.object)[1] == declared.uid
+            if (found := resources.get(key)) is not None
+            and found.mirrored is None
+            and controller_key(found.object)[1] == declared.uid
         ]
         keeper = of_template(owner, hashed)
         present = next((one for one in kept if one.name == keeper.name), None)

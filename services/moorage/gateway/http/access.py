@@ -6,16 +6,17 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
-from moorage.core.authorization.attributes import Attributes, User
+from moorage.core.authorization.attributes import Attributes, Permission, User
 from moorage.gateway.authentication.authenticator import Authenticator, ShownCredentials
 from moorage.gateway.authentication.certificates import EXTENSION
 from moorage.gateway.authentication.refusals import InvalidCredentialsError, UnknownYetError
 from moorage.gateway.authorization.authorizer import Authorizer
 from moorage.gateway.errors import StatusError, unavailable
+from moorage.gateway.http.cluster_paths import about_cluster, cluster_of
 from moorage.gateway.http.impersonation import impersonation_of
 from moorage.gateway.http.origins import check_origin
 from moorage.gateway.http.refused_requests import RefusedRequests
-from moorage.gateway.http.request_attributes import attributes_of, seen_by
+from moorage.gateway.http.request_attributes import MIRROR_PATH, attributes_of, seen_by
 
 OPEN: Final = ("/healthz", "/livez", "/readyz")
 """How the paths begin that are answered to everybody, so that who watches the process needs no credentials."""
@@ -49,7 +50,15 @@ class Access:
             return
         self.check_page(request)
         user = await self.identify(request)
-        self.check_permitted(request, user, attributes_of(request.method, path, request.query_params))
+        asked = attributes_of(request.method, path, request.query_params)
+        if path == MIRROR_PATH:
+            self._check(request, user, asked, self.authorizer.authorize_some(user, asked))
+            return
+        if cluster := cluster_of(request):
+            for one in about_cluster(cluster, asked):
+                self.check_permitted(request, user, one)
+            return
+        self.check_permitted(request, user, asked)
         if (seen := seen_by(path, request.query_params)) is not None:
             self.check_permitted(request, user, seen)
 
@@ -109,7 +118,9 @@ class Access:
         Raises:
             StatusError: 403 if not.
         """
-        found = self.authorizer.authorize(user, asked)
+        self._check(request, user, asked, self.authorizer.authorize(user, asked))
+
+    def _check(self, request: Request, user: User, asked: Attributes, found: Permission) -> None:
         if not found.allowed:
             error = forbidden(user, asked, found.reason)
             self._refused.tell(request, user, error.code, error.message, asked)

@@ -24,6 +24,7 @@ from moorage.gateway.authentication.authenticator import Authenticator
 from moorage.gateway.authorization.authorizer import Authorizer
 from moorage.gateway.authorization.guards import WriteGuards
 from moorage.gateway.authorization.report_guard import ReportGuard
+from moorage.gateway.cluster_store import ClusterStore
 from moorage.gateway.configuration import Configured, FirstContent
 from moorage.gateway.controllers.controllers import Controllers
 from moorage.gateway.controllers.events import EventRecorder
@@ -34,6 +35,8 @@ from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.http import health, paths
 from moorage.gateway.http.access import Access
 from moorage.gateway.http.backend import Backend
+from moorage.gateway.http.cluster_paths import ClusterPaths, cluster_of
+from moorage.gateway.http.clusters import ClusterApis
 from moorage.gateway.http.dead_letters import DeadLettersApi
 from moorage.gateway.http.decisions import Decisions
 from moorage.gateway.http.discovery import cluster_views, definitions, groups, issuer, openapi, reviews
@@ -45,11 +48,19 @@ from moorage.gateway.http.limits import InFlightMiddleware, OpenWatches, Request
 from moorage.gateway.http.messages import answers
 from moorage.gateway.http.messages.negotiation import AnswerForm, form_of_errors
 from moorage.gateway.http.messages.warnings import warn, warnings_of
+from moorage.gateway.http.mirror import MirrorApi
 from moorage.gateway.http.refused_requests import RefusedRequests
 from moorage.gateway.http.reports import Intake
-from moorage.gateway.http.request_attributes import CONDITIONS_PATH, DECISIONS_PATH, EXPLAIN_PATH, SIMULATE_PATH
+from moorage.gateway.http.request_attributes import (
+    CONDITIONS_PATH,
+    DECISIONS_PATH,
+    EXPLAIN_PATH,
+    MIRROR_PATH,
+    SIMULATE_PATH,
+)
 from moorage.gateway.http.resources import ResourcesApi
 from moorage.gateway.http.subresources.pods import bindings_path, is_binding
+from moorage.gateway.locks import ObjectLocks
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.report_outcomes import ReportOutcomes
 from moorage.gateway.store import Store
@@ -142,7 +153,8 @@ def create_app(gateway: Gateway, front: Front | None = None) -> Starlette:
     authenticator = gateway.authenticator or Authenticator(settings, StoredAccounts(gateway.store), gateway.metrics)
     authorizer = Authorizer(gateway.store)
     access = Access(authenticator, authorizer, refused)
-    writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates, WriteGuards(authorizer))
+    guards, locks = WriteGuards(authorizer), ObjectLocks()
+    writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates, guards, locks=locks)
     controllers = _controllers(gateway, writer)
     watches = OpenWatches(settings.max_watches_per_user)
     issued = issuer.Issuer(authenticator.accounts)
@@ -158,7 +170,13 @@ def create_app(gateway: Gateway, front: Front | None = None) -> Starlette:
         gateway.store, gateway.log, gateway.clock, lambda: in_force.limits, guard=guard, outcomes=gateway.outcomes
     )
 
-    endpoints = _Endpoints(gateway, writer, in_force, access, watches, intake=intake, guard=guard)
+    def writer_of(cluster: str) -> Writer:
+        if not cluster:
+            return writer
+        fleet = ClusterStore(gateway.store, cluster)
+        return Writer(fleet, gateway.log, gateway.clock, lambda: in_force.gates, guards, locks=locks)
+
+    endpoints = _Endpoints(gateway, writer, in_force, access, watches, intake=intake, guard=guard, writer_of=writer_of)
     decisions = Decisions(gateway.store, gateway.metrics, watches, gateway.catch_up)
 
     def guarded(verb: str, handler: Handler) -> Handler:
@@ -201,6 +219,7 @@ def create_app(gateway: Gateway, front: Front | None = None) -> Starlette:
         app.add_middleware(_Before, front=front, api=ServedApi(gateway, access, watches))
     limits = RequestLimits(settings.max_requests_in_flight, settings.max_mutating_requests_in_flight)
     app.add_middleware(InFlightMiddleware, limits=limits, metrics=gateway.metrics)
+    app.add_middleware(ClusterPaths)
     app.state.leading = leading
     app.state.controllers = controllers
     roles = DefaultRoles(gateway.store, writer)
@@ -244,6 +263,7 @@ def _routes(
         route(issuer.CONFIGURATION, "discovery", issued.configuration, _READING),
         route(issuer.KEYS, "discovery", issued.keys, _READING),
         route(CONDITIONS_PATH, "conditions", intake.handle, _METHODS),
+        route(MIRROR_PATH, "mirror", endpoints.mirror, _METHODS),
         route(DECISIONS_PATH, "decisions", decisions.handle, _METHODS),
         route(EXPLAIN_PATH, "explain", endpoints.explain, _METHODS),
         route(SIMULATE_PATH, "simulate", endpoints.simulate, _METHODS),
@@ -279,6 +299,7 @@ class _Endpoints:
         *,
         intake: Intake,
         guard: ReportGuard,
+        writer_of: Callable[[str], Writer],
     ) -> None:
         self._gateway = gateway
         self._access = access
@@ -295,6 +316,8 @@ class _Endpoints:
         self._api = ResourcesApi(self._backend)
         replay = LetterReplay(self._backend, intake, guard, lambda: in_force.limits)
         self._letters = DeadLettersApi(self._backend, gateway.letters, replay)
+        self._clusters = ClusterApis(gateway.store, self._backend, writer_of)
+        self.mirror = MirrorApi(writer_of, access).handle
         self._views = cluster_views.ClusterViews(self._backend, access)
 
     async def core(self, request: Request) -> Response:
@@ -321,6 +344,11 @@ class _Endpoints:
         if not parts:
             document = groups.resources(group, version)
             return answers.in_form(200, document, groups.plain_form(_read(request)))
+        if cluster := cluster_of(request):
+            return await self._clusters.handle(cluster, request, paths.parse(group, version, parts))
+        return await self._of_home(group, version, parts, request)
+
+    async def _of_home(self, group: str, version: str, parts: list[str], request: Request) -> Response:
         if version == reviews.VERSION and (review := reviews.answered(request, group, parts)) is not None:
             return await reviews.answer(request, review, self._gateway.clock, self._access)
         if is_binding(group, version, parts):

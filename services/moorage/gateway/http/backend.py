@@ -18,7 +18,7 @@ from moorage.gateway.http.messages.representations import Representation
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.shown_objects import ShownObject
-from moorage.gateway.store import Store
+from moorage.gateway.store import FleetObjects
 from moorage.gateway.writer import Writer
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.openapi import registry
@@ -30,9 +30,9 @@ ONE: Final = (ObjectView.WHOLE, ObjectView.TABLE, ObjectView.METADATA, ObjectVie
 
 @dataclass(frozen=True)
 class Backend:
-    """The present objects, the way to write them, what is switched on, and who may do what."""
+    """The present objects of a fleet, the way to write them, what is switched on, and who may do what."""
 
-    store: Store
+    store: FleetObjects
     writer: Writer
     metrics: Metrics
     clock: Clock

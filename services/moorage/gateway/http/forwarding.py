@@ -22,7 +22,7 @@ from moorage.gateway.errors import StatusError
 from moorage.gateway.http.access import Access
 from moorage.gateway.http.hosts import check_host
 from moorage.gateway.http.messages import answers, bodies
-from moorage.gateway.http.request_attributes import CONDITIONS_PATH, SIMULATE_PATH
+from moorage.gateway.http.request_attributes import CONDITIONS_PATH, MIRROR_PATH, SIMULATE_PATH
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store, within
 from moorage.gateway.writer import READ_BACK_WITHIN
@@ -356,7 +356,8 @@ class ForwardingMiddleware:
             else:
                 if replayed.body is None:
                     bearer = await self._access.token_for_peer(request)
-                    replayed.body = await bodies.read_body(request)
+                    limit = bodies.MIRROR_LIMIT if request.url.path == MIRROR_PATH else bodies.BODY_LIMIT
+                    replayed.body = await bodies.read_body(request, limit)
                 try:
                     return await forwarding.answer(request, replayed.body, bearer)
                 except NotTakenError:

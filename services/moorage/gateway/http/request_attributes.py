@@ -11,6 +11,7 @@ from typing import Final
 from moorage.core.authorization.attributes import (
     DECISIONS,
     EXPLANATIONS,
+    MIRRORS,
     OWN_GROUP,
     REPORTS,
     SIMULATIONS,
@@ -23,6 +24,7 @@ from moorage_schemas.refs import TargetKind
 
 CONDITIONS_PATH: Final = "/v1/conditions"
 EXPLAIN_PATH: Final = "/v1/explain"
+MIRROR_PATH: Final = "/v1/mirror"
 DECISIONS_PATH: Final = "/v1/decisions"
 SIMULATE_PATH: Final = "/v1/simulate"
 LIVE_PATH: Final = "/console/live"
@@ -100,6 +102,8 @@ def _own(method: str, path: str, query: Mapping[str, str]) -> Attributes | None:
         kind = called(query.get("kind", ""))
         namespace = query.get("namespace", "default") if kind is not None and kind.namespaced else ""
         return Attributes(verb, OWN_GROUP, "v1alpha1", EXPLANATIONS, "", namespace, query.get("name", ""))
+    if path == MIRROR_PATH:  # which cluster that is, the body says
+        return Attributes("update" if verb == "create" else verb, OWN_GROUP, "v1alpha1", MIRRORS)
     if path == SIMULATE_PATH:
         return Attributes(verb, OWN_GROUP, "v1alpha1", SIMULATIONS)
     if path == DECISIONS_PATH:

@@ -159,7 +159,7 @@ class Term:
                 await self._take_over()
                 await self._sources.reader.catch_up()
                 tasks.create_task(self._age.mind(self._sources.reader.read_to_ends), name="gateway-sources-age")
-                self._store.lead(self._derivation.tables, self._derivation.builder)
+                self._store.lead(self._derivation.tables, self._derivation.builder, self._derivation.clusters)
                 async with during():
                     self._derivation.begin()
                     self._work.set()

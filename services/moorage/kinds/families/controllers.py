@@ -61,6 +61,7 @@ class ControllerKind(Kind[ResourceT]):
     namespaced: ClassVar[bool] = True
     in_all: ClassVar[bool] = True
     status_shown: ClassVar[bool] = True
+    mirrorable: ClassVar[bool] = True
     columns: ClassVar[tuple[TableColumn, ...]] = controller_columns(_ready, _scheduled)
     counted_status: ClassVar[bool] = True
     shown_zeros: ClassVar[frozenset[str]] = frozenset()
@@ -110,9 +111,12 @@ class ControllerKind(Kind[ResourceT]):
         yield Rows(f"Pods of this {found.get('kind')} ({len(pods)})", ["NAME", "STATUS", "NODE"], pods)
 
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
-        """See `Kind`."""
+        """See `Kind`. The pods of a mirrored controller are made in its cluster, and counted there."""
         from moorage.kinds.status.controllers import counts
 
+        if resource.mirrored is not None:
+            found: Document | None = resource.object.get("status")
+            return found
         return self.without_zeros(self.counted(counts(resource, records), resource, records))
 
     def without_zeros(self, status: Document) -> Document:

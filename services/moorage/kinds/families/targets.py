@@ -81,6 +81,7 @@ class Target(Kind[ResourceT]):
     """
 
     status_declared: ClassVar[bool] = True
+    mirrorable: ClassVar[bool] = True
 
     def declared(self, document: dict[str, Any]) -> dict[str, Any]:
         """See `Kind`."""

@@ -55,6 +55,10 @@ class Unsettled:
         """Note that something has changed about several."""
         self._names.update(dict.fromkeys(names))
 
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._names.clear()
+
     def take(self, count: int) -> list[str]:
         """Remove and return the first ones, at most a number of them."""
         taken = list(itertools.islice(self._names, count))

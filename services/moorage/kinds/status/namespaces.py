@@ -49,7 +49,7 @@ def identity(name: str, records: Records) -> dict[str, str]:
 
 
 class NamespaceIndex(Index):
-    """How many declared objects each namespace has.
+    """How many declared objects each namespace has. Mirrored ones are apart: they do not go with it.
 
     A namespace that nobody has declared is implied by its objects, and by the managed cluster of its name. Objects were
     accepted in any namespace once, and those go on as before. OCM makes a namespace for each managed cluster.
@@ -70,6 +70,9 @@ class NamespaceIndex(Index):
         self.unsettled = Unsettled()
         """Those of them about which something has changed."""
 
+        self.mirrored: dict[str, int] = {}
+        """The number of mirrored objects of each namespace that has any."""
+
         self._clusters: set[str] = set()
 
     def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
@@ -81,6 +84,9 @@ class NamespaceIndex(Index):
             return _of(name) if is_other else ()
         if namespace in self.ending:
             self.unsettled.add(namespace)
+        if namespace and _is_mirrored(before) != _is_mirrored(after):
+            was = self._counted(namespace, before, -1)
+            return _of(namespace) if self._counted(namespace, after, 1) or was else ()
         if (before is None) is (after is None):
             return ()
         if key == _FIRST:
@@ -89,20 +95,24 @@ class NamespaceIndex(Index):
         if kind == _CLUSTER and not namespace:
             (self._clusters.discard if after is None else self._clusters.add)(name)
             return _of(name)
-        return _of(namespace) if namespace and self._sized(namespace, -1 if after is None else 1) else ()
+        return _of(namespace) if self._counted(namespace, after or before, -1 if after is None else 1) else ()
 
-    def _sized(self, namespace: str, change: int) -> bool:
+    def _counted(self, namespace: str, record: ResourceDeclared | None, change: int) -> bool:
         """Count an object more or less. Returns whether the namespace has its first or has lost its last one."""
-        before = self.sizes.get(namespace, 0)
+        if not namespace or record is None:
+            return False
+        sizes = self.mirrored if record.mirrored is not None else self.sizes
+        before = sizes.get(namespace, 0)
         if (now := max(before + change, 0)) > 0:
-            self.sizes[namespace] = now
+            sizes[namespace] = now
         else:
-            self.sizes.pop(namespace, None)
+            sizes.pop(namespace, None)
         return not before or not now
 
     def _declared(self, name: str, after: ResourceDeclared | None) -> None:
         (self.declared.discard if after is None else self.declared.add)(name)
-        if after is not None and after.object["metadata"].get("deletionTimestamp"):
+        is_own = after is not None and after.mirrored is None
+        if after is not None and is_own and after.object["metadata"].get("deletionTimestamp"):
             self.ending[name] = after.uid
             self.unsettled.add(name)
         else:
@@ -110,12 +120,17 @@ class NamespaceIndex(Index):
 
     def implies(self, name: str) -> bool:
         """Whether a namespace exists although nobody has declared it."""
-        return name in self.sizes or name in self._clusters
+        return name in self.sizes or name in self.mirrored or name in self._clusters
 
     def implied(self) -> Iterator[str]:
         """The namespaces that exist although they need not be declared."""
         yield from self.sizes
-        yield from self._clusters - self.sizes.keys()
+        yield from self.mirrored.keys() - self.sizes.keys()
+        yield from self._clusters - self.sizes.keys() - self.mirrored.keys()
+
+
+def _is_mirrored(record: ResourceDeclared | None) -> bool:
+    return record is not None and record.mirrored is not None
 
 
 def _of(namespace: str) -> list[ObjectId]:

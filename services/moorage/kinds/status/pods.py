@@ -35,6 +35,9 @@ _PHASES: Final = {
 
 def shown(object_id: ObjectId, records: Records) -> Document | None:
     """A pod as it is now. None if it does not exist, or was evicted."""
+    resource = records.resources.get(object_id.key)
+    if resource is not None and resource.mirrored is not None:
+        return _mirrored(resource, records)
     pod = _bare_or_made(object_id, records)
     node = (pod.get("spec") or {}).get("nodeName") if pod is not None else None
     if pod is None or not node:
@@ -43,6 +46,22 @@ def shown(object_id: ObjectId, records: Records) -> Document | None:
     if not at(pod, "status", "conditions"):
         return pod  # it is being deleted, and its binding has ended
     return with_reports(pod, reported.reports(records, object_id.key, f"{TargetKind.NODE.value}/{node}"))
+
+
+def _mirrored(resource: ResourceDeclared, records: Records) -> Document:
+    """A pod of a real cluster: as it is there, and where that says nothing, as Moorage has decided.
+
+    An eviction does not mark it as one that is being deleted. Its cluster does, when its bridge acts.
+    """
+    placed, document = records.placements.get(resource.key), resource.object
+    pod = {**document, "status": {"phase": "Pending", "qosClass": _qos(document)}}
+    if placed is not None and placed.uid == resource.uid and placed.state is not PlacementState.EVICTED:
+        pod = with_placement(pod, placed)
+    if node := (document.get("spec") or {}).get("nodeName"):
+        pod["spec"] = {**pod["spec"], "nodeName": node}
+    if (node := (pod.get("spec") or {}).get("nodeName")) and at(pod, "status", "conditions"):
+        pod = with_reports(pod, reported.reports(records, resource.key, f"{TargetKind.NODE.value}/{node}"))
+    return {**pod, "status": {**pod["status"], **(document.get("status") or {})}}
 
 
 def is_stopping(object_id: ObjectId, records: Records) -> bool:
@@ -67,8 +86,8 @@ def evicted_uid(object_id: ObjectId, records: Records) -> str:
     if object_id.kind != POD:
         return ""
     resource, placed = records.resources.get(object_id.key), records.placements.get(object_id.key)
-    if resource is None or placed is None:
-        return ""
+    if resource is None or placed is None or resource.mirrored is not None:
+        return ""  # what its cluster says of a mirrored pod counts
     gone = placed.state is PlacementState.EVICTED and placed.uid == resource.uid
     return resource.uid if gone and not _is_marked(resource) else ""
 

@@ -46,16 +46,34 @@ class ObjectId(NamedTuple):
     kind: str
     namespace: str
     name: str
+    cluster: str = ""
+    """The cluster that it is in. Empty for the home fleet, and wherever only one fleet is known."""
 
     @property
     def key(self) -> str:
-        """`Kind/namespace/name`, as in the topic `resources`."""
-        return f"{self.kind}/{self.namespace}/{self.name}"
+        """`Kind/namespace/name`, as in the topic `resources`. A cluster and a colon precede it."""
+        key = f"{self.kind}/{self.namespace}/{self.name}"
+        return f"{self.cluster}:{key}" if self.cluster else key
+
+    @property
+    def place(self) -> str:
+        """See `place_of`."""
+        return place_of(self.kind, self.cluster)
+
+    @property
+    def local(self) -> ObjectId:
+        """The object as its own fleet knows it: without the cluster."""
+        return self._replace(cluster="") if self.cluster else self
 
     @classmethod
     def of(cls, key: str) -> ObjectId:
         """The object that a record key of `resources` or `placements` names."""
-        return cls(*ResourceKey.parse(key)[:3])
+        return cls(*ResourceKey.parse(key))
+
+
+def place_of(kind: str, cluster: str = "") -> str:
+    """Where the objects of a kind are kept: under its name, and in a cluster under that of the cluster before it."""
+    return f"{cluster}:{kind}" if cluster else kind
 
 
 EventT = TypeVar("EventT", bound=Model)
@@ -73,30 +91,30 @@ class ObjectMap(Generic[ValueT]):
 
     def __init__(self) -> None:
         self._kinds: dict[str, dict[str, dict[str, ValueT]]] = {}
+        """By the place of their kind (`place_of`), the namespace and the name."""
 
     def get(self, object_id: ObjectId) -> ValueT | None:
         """The value of an object. None if there is none."""
-        kind, namespace, name = object_id
-        return self._kinds.get(kind, {}).get(namespace, {}).get(name)
+        return self._kinds.get(object_id.place, {}).get(object_id.namespace, {}).get(object_id.name)
 
     def put(self, object_id: ObjectId, value: ValueT) -> None:
         """Set the value of an object."""
-        kind, namespace, name = object_id
-        self._kinds.setdefault(kind, {}).setdefault(namespace, {})[name] = value
+        namespaces = self._kinds.setdefault(object_id.place, {})
+        namespaces.setdefault(object_id.namespace, {})[object_id.name] = value
 
     def discard(self, object_id: ObjectId) -> None:
         """Remove the value of an object, if there is one."""
-        kind, namespace, name = object_id
-        namespaces = self._kinds.get(kind, {})
+        place, namespace = object_id.place, object_id.namespace
+        namespaces = self._kinds.get(place, {})
         names = namespaces.get(namespace, {})
-        if names.pop(name, None) is not None and not names:
+        if names.pop(object_id.name, None) is not None and not names:
             del namespaces[namespace]
             if not namespaces:
-                del self._kinds[kind]
+                del self._kinds[place]
 
-    def sorted(self, kind: str, namespace: str = "") -> Iterator[ValueT]:
-        """The values of a kind in one namespace or in all, by namespace and name."""
-        namespaces = self._kinds.get(kind, {})
+    def sorted(self, place: str, namespace: str = "") -> Iterator[ValueT]:
+        """The values of a kind (`place_of`) in one namespace or in all, by namespace and name."""
+        namespaces = self._kinds.get(place, {})
         for one in (namespace,) if namespace else sorted(namespaces):
             names = namespaces.get(one, {})
             for name in sorted(names):
@@ -104,20 +122,20 @@ class ObjectMap(Generic[ValueT]):
 
     def __iter__(self) -> Iterator[ObjectId]:
         """The objects in order. Others may be put and discarded meanwhile, and may be left out."""
-        for kind in sorted(self._kinds):
-            for namespace in sorted(self._kinds.get(kind, ())):
-                for name in sorted(self._kinds.get(kind, {}).get(namespace, ())):
-                    yield ObjectId(kind, namespace, name)
+        for place in sorted(self._kinds):
+            cluster, _, kind = place.rpartition(":")
+            for namespace in sorted(self._kinds.get(place, ())):
+                for name in sorted(self._kinds.get(place, {}).get(namespace, ())):
+                    yield ObjectId(kind, namespace, name, cluster)
 
-    def names(self, kind: str, namespace: str = "") -> dict[str, list[str]]:
-        """The names of the objects of a kind by namespace, of one namespace or of all, at the present moment."""
-        namespaces = self._kinds.get(kind, {})
+    def names(self, place: str, namespace: str = "") -> dict[str, list[str]]:
+        """The names of the objects of a kind (`place_of`) by namespace, of one or of all, at the present moment."""
+        namespaces = self._kinds.get(place, {})
         wanted = (namespace,) if namespace else tuple(namespaces)
         return {one: list(namespaces[one]) for one in wanted if one in namespaces}
 
     def __contains__(self, object_id: ObjectId) -> bool:
-        kind, namespace, name = object_id
-        return name in self._kinds.get(kind, {}).get(namespace, {})
+        return object_id.name in self._kinds.get(object_id.place, {}).get(object_id.namespace, {})
 
     def __len__(self) -> int:
         return sum(len(names) for namespaces in self._kinds.values() for names in namespaces.values())

@@ -19,6 +19,7 @@ from moorage.gateway.durable_log import Write
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.shown_objects import ShownObject, unkept
 from moorage.gateway.store import Store
+from moorage.kinds.status.clusters import cluster_of
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
@@ -50,7 +51,10 @@ class _Clock:
 
 
 class _Store(Store):
-    """Builds an object when it is asked for, because most objects of a large fleet never are."""
+    """Builds an object when it is asked for, because most objects of a large fleet never are.
+
+    It has the objects of the home fleet, which are those that a simulation can change.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +63,8 @@ class _Store(Store):
     def fold(self, records: Iterable[Input]) -> None:
         """Take records in."""
         for record in records:
-            self.tables.apply(record.topic, record.key, record.event)
+            if not cluster_of(record.topic.short, record.key):
+                self.tables.apply(record.topic, record.key, record.event)
             self.version += 1
         if self.applied is not None:
             self.applied()
@@ -69,9 +74,9 @@ class _Store(Store):
         document = self.builder.build(object_id)
         return unkept(self.version, document) if document is not None else None
 
-    def all(self, kind: str, namespace: str = "") -> list[ShownObject]:
+    def all(self, place: str, namespace: str = "") -> list[ShownObject]:
         known = {ObjectId.of(key) for key in (*self.tables.resources, *self.tables.placements)}
-        chosen = sorted(one for one in known if one.kind == kind and namespace in {"", one.namespace})
+        chosen = sorted(one for one in known if one.kind == place and namespace in {"", one.namespace})
         return [shown for object_id in chosen if (shown := self.get(object_id)) is not None]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from starlette.requests import ClientDisconnect, Request
@@ -19,6 +19,9 @@ from moorage.kinds.openapi.registry import Origin
 
 BODY_LIMIT = 1_000_000
 """The maximum size of a body in bytes. With what the gateway adds, it must fit into a Kafka record of 1 MiB."""
+
+MIRROR_LIMIT: Final = 8_000_000
+"""The maximum size of a batch of what a bridge has seen. Each object in it must fit into a record."""
 
 BODY_SECONDS = 60.0
 """Seconds within which a body must come. A client that sends a byte now and then would hold its memory for ever."""

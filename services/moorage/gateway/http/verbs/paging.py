@@ -20,7 +20,7 @@ import orjson
 from moorage.gateway.errors import StatusError, bad_request
 from moorage.gateway.history import TooOldError
 from moorage.gateway.shown_objects import ShownObject
-from moorage.gateway.store import Store
+from moorage.gateway.store import FleetObjects
 from moorage.kinds.openapi.json_values import ParseError
 from moorage.kinds.openapi.parsing import parse as parse_json
 
@@ -100,7 +100,7 @@ class Snapshots:
         store: the present objects.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: FleetObjects) -> None:
         self._store = store
         self._kept: OrderedDict[tuple[str, str, int], tuple[float, Sequence[ShownObject]]] = OrderedDict()
 
@@ -159,12 +159,10 @@ class Snapshots:
     def _unchanged_since(self, kind: str, namespace: str, version: int) -> bool:
         history = self._store.history
         try:
-            changes = history.since(history.position(version))
+            changes = history.since(history.position(version), kind)
         except TooOldError:
             return False
-        return not any(
-            change.object_id.kind == kind and namespace in {"", change.object_id.namespace} for change in changes
-        )
+        return not any(namespace in {"", change.object_id.namespace} for change in changes)
 
 
 def token_for(version: int, found: ShownObject) -> str:

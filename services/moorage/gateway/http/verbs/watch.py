@@ -18,7 +18,7 @@ from moorage.gateway.history import ObjectChange, TooOldError
 from moorage.gateway.http.messages.representations import EventEncoder, JsonEvents
 from moorage.gateway.http.messages.selectors import Selector
 from moorage.gateway.shown_objects import ShownObject
-from moorage.gateway.store import Store
+from moorage.gateway.store import FleetObjects
 from moorage.kinds.kind import ServedKind
 
 BOOKMARK_EVERY = 30.0
@@ -95,7 +95,7 @@ def too_large(version: int, present: int) -> StatusError:
     return StatusError(504, f"Timeout: {message}: {version}, current: {present}", causes=[cause], retry_after=1)
 
 
-async def fresh(store: Store, version: int) -> None:
+async def fresh(store: FleetObjects, version: int) -> None:
     """Wait until the store has reached a version.
 
     Raises:
@@ -110,7 +110,7 @@ async def fresh(store: Store, version: int) -> None:
         raise too_large(version, store.version) from None
 
 
-def start(store: Store, watch: Watch) -> int:
+def start(store: FleetObjects, watch: Watch) -> int:
     """Returns the number of the first change that a watch shows.
 
     Raises:
@@ -126,7 +126,9 @@ def start(store: Store, watch: Watch) -> int:
         raise expired(watch.version, store.history.floor) from None
 
 
-async def events(store: Store, watch: Watch, number: int, shared: SharedEvents | None = None) -> AsyncIterator[bytes]:
+async def events(
+    store: FleetObjects, watch: Watch, number: int, shared: SharedEvents | None = None
+) -> AsyncIterator[bytes]:
     """The lines of a watch, starting with the change of this number. They end at the timeout."""
     shared = shared or SharedEvents()
     if watch.version is None:
@@ -156,7 +158,7 @@ async def events(store: Store, watch: Watch, number: int, shared: SharedEvents |
             return
 
 
-async def _more(store: Store, watch: Watch, end: float | None) -> tuple[bool, bool]:
+async def _more(store: FleetObjects, watch: Watch, end: float | None) -> tuple[bool, bool]:
     """Wait for more changes. Returns whether the watch is over, and whether there was none for long."""
     left = None if end is None else end - asyncio.get_running_loop().time()
     if store.history.closed or (left is not None and left <= 0):

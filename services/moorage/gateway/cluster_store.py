@@ -1,0 +1,110 @@
+"""One cluster of a store, as the code of the API sees it: a fleet of its own, whose names have no cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from moorage.gateway.derivation import ClusterTables
+from moorage.gateway.history import ObjectChange
+from moorage.gateway.object_builder import ObjectBuilder
+from moorage.gateway.shown_objects import ShownObject
+from moorage.gateway.store import Store
+from moorage.gateway.tables import Tables
+from moorage.kinds.status.records import ObjectId, place_of
+
+
+class ClusterStore:
+    """The objects of a cluster. See `FleetObjects`.
+
+    Args:
+        store: has them, and those of the home fleet and of other clusters.
+        cluster: the name of the cluster.
+    """
+
+    def __init__(self, store: Store, cluster: str) -> None:
+        self._store = store
+        self.cluster = cluster
+        self.history = ClusterHistory(store, cluster)
+
+    @property
+    def ready(self) -> bool:
+        """See `Store`."""
+        return self._store.ready
+
+    @property
+    def version(self) -> int:
+        """See `Store`. There is one order of the objects of all fleets."""
+        return self._store.version
+
+    @property
+    def tables(self) -> Tables:
+        """See `FleetObjects`."""
+        return self._own.tables
+
+    @property
+    def builder(self) -> ObjectBuilder:
+        """See `FleetObjects`."""
+        return self._own.builder
+
+    @property
+    def _own(self) -> ClusterTables:
+        return self._store.clusters.get(self.cluster) or ClusterTables()
+
+    def get(self, object_id: ObjectId) -> ShownObject | None:
+        """See `Store`."""
+        return self._store.get(object_id._replace(cluster=self.cluster))
+
+    def all(self, place: str, namespace: str = "") -> Sequence[ShownObject]:
+        """See `Store`."""
+        return self._store.all(place_of(place, self.cluster), namespace)
+
+    def names(self, place: str, namespace: str = "") -> dict[str, list[str]]:
+        """See `Store`."""
+        return self._store.names(place_of(place, self.cluster), namespace)
+
+    async def reached(self, version: int) -> None:
+        """See `Store`."""
+        await self._store.reached(version)
+
+
+class ClusterHistory:
+    """The latest changes of the objects of a cluster. See `FleetHistory`.
+
+    Args:
+        store: has the history of all fleets.
+        cluster: the name of the cluster.
+    """
+
+    def __init__(self, store: Store, cluster: str) -> None:
+        self._store = store
+        self._cluster = cluster
+
+    @property
+    def count(self) -> int:
+        """See `History`."""
+        return self._store.history.count
+
+    @property
+    def floor(self) -> int:
+        """See `History`."""
+        return self._store.history.floor
+
+    @property
+    def closed(self) -> bool:
+        """See `History`."""
+        return self._store.history.closed
+
+    def position(self, version: int) -> int:
+        """See `History`."""
+        return self._store.history.position(version)
+
+    def since(self, number: int, place: str = "") -> list[ObjectChange]:
+        """See `History`."""
+        return self._store.history.since(number, self._place(place))
+
+    async def wait(self, place: str = "", namespace: str = "") -> None:
+        """See `History`."""
+        await self._store.history.wait(self._place(place), namespace)
+
+    def _place(self, place: str) -> str:
+        return place_of(place, self._cluster) if place else ""

@@ -1,0 +1,51 @@
+"""The API of a cluster, under `/clusters/{name}` (docs/access.md, "Clusters"): the objects of that cluster alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moorage.core.authorization.attributes import CLUSTERS, OWN_GROUP
+from moorage.gateway import errors
+from moorage.gateway.cluster_store import ClusterStore
+from moorage.gateway.http.backend import Backend
+from moorage.gateway.http.paths import ResourcePath
+from moorage.gateway.http.resources import ResourcesApi
+from moorage.gateway.store import Store
+from moorage.gateway.writer import Writer
+
+
+class ClusterApis:
+    """Answers requests about the objects of clusters.
+
+    Args:
+        store: the objects of all fleets.
+        backend: that of the home fleet.
+        writer_of: returns what writes objects of a cluster.
+    """
+
+    def __init__(self, store: Store, backend: Backend, writer_of: Callable[[str], Writer]) -> None:
+        self._store = store
+        self._backend = backend
+        self._writer_of = writer_of
+        self._apis: dict[str, ResourcesApi] = {}
+
+    async def handle(self, cluster: str, request: Request, path: ResourcePath) -> Response:
+        """Answer a request.
+
+        Raises:
+            StatusError: 404 if no bridge mirrors anything of that cluster, or the request fails.
+        """
+        if not self._store.ready:
+            raise errors.unavailable("the gateway is not ready: it is still reading its tables")
+        if not self._store.has_cluster(cluster):
+            self._apis.pop(cluster, None)
+            raise errors.not_found(OWN_GROUP, CLUSTERS, cluster)
+        api = self._apis.get(cluster)
+        if api is None:
+            fleet, writer = ClusterStore(self._store, cluster), self._writer_of(cluster)
+            api = self._apis[cluster] = ResourcesApi(replace(self._backend, store=fleet, writer=writer))
+        return await api.handle(request, path)
