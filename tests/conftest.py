@@ -66,7 +66,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"kubectl: {programs.told()}", red=True)
     if not browsers.program():
         terminalreporter.write_line(f"browser: {browsers.told()}", red=True)
-    if planes.scripts() is None:
+    if not planes.is_complete():
         terminalreporter.write_line(f"planes: {planes.told()}", red=True)
     for language, needs in examples.missing().items():
         note = f"examples: {needs} MISSING, SO THE DEPLOYER AND THE PROBE IN {language.upper()} DID NOT RUN"

@@ -53,12 +53,12 @@ class Cluster:
         """Delete an object, or all of a collection. What is not there is deleted already."""
         await self.send("DELETE", path, options or None, missing=True)
 
-    async def update(self, path: str, change: Callable[[Document], None]) -> Document:
-        """Change an object as it is now, again if somebody else was faster."""
+    async def update(self, path: str, change: Callable[[Document], None], part: str = "") -> Document:
+        """Change an object, or its subresource `part`, as it is now, and again if somebody else was faster."""
         for _ in range(_ATTEMPTS):
             found = await self.get(path)
             change(found)
-            response = await self._http.put(path, json=found)
+            response = await self._http.put(f"{path}/{part}" if part else path, json=found)
             if response.status_code != HTTPStatus.CONFLICT:
                 return self._read(response)
         raise AssertionError(f"{path}: others changed it {_ATTEMPTS} times in a row")

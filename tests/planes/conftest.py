@@ -11,5 +11,8 @@ _HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if plane.scripts() is None:
-        items[:] = [one for one in items if _HERE not in one.path.parents]
+    items[:] = [one for one in items if _HERE not in one.path.parents or _can_run(one.path.name)]
+
+
+def _can_run(module: str) -> bool:
+    return plane.scripts() is not None and plane.has(plane.PROGRAMS[module])

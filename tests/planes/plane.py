@@ -16,6 +16,9 @@ VARIABLE: Final = "MOORAGE_PLANES"
 CACHE: Final = "PLANES_CACHE"
 """The folder with the programs that `up.sh` starts."""
 
+PROGRAMS: Final = {"test_kubernetes.py": "kubeplane", "test_ocm.py": "ocmhub", "test_karmada.py": "karmadaplane"}
+"""The program that the scenarios of a module need."""
+
 _SECONDS: Final = 180.0  # for a script that starts or ends processes
 
 
@@ -31,11 +34,19 @@ def scripts() -> Path | None:
 def told() -> str:
     """Whether the scenarios run, in words for the header and the end of a run."""
     if found := scripts():
-        return f"{found}, programs in {_cache()}"
+        lacking = [
+            f"{program} MISSING, SO {file} DID NOT RUN" for file, program in PROGRAMS.items() if not has(program)
+        ]
+        return "; ".join([f"{found}, programs in {_cache()}", *lacking])
     return (
         f"NO CONTROL PLANE, SO UPSTREAM'S SCENARIOS DID NOT RUN: set {VARIABLE} to the folder of up.sh and down.sh, "
         f"and {CACHE} to the folder of what they start"
     )
+
+
+def is_complete() -> bool:
+    """Whether all scenarios can run."""
+    return scripts() is not None and all(has(program) for program in PROGRAMS.values())
 
 
 def has(program: str) -> bool:

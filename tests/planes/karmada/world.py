@@ -1,0 +1,222 @@
+"""The part of Karmada's control plane that one scenario has for itself: clusters, and a namespace with a deployment."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tests.planes.cluster import MERGE, Cluster, Document, Follower, following
+from tests.planes.engines import Engine
+
+CLUSTERS: Final = "/apis/cluster.karmada.io/v1alpha1/clusters"
+TAINT_POLICIES: Final = "/apis/policy.karmada.io/v1alpha1/clustertaintpolicies"
+BINDINGS: Final = "/apis/work.karmada.io/v1alpha2/resourcebindings"
+WORKS: Final = "/apis/work.karmada.io/v1alpha1/works"
+_NAMESPACES: Final = "/api/v1/namespaces"
+
+_DEPLOYMENT: Final = "nginx"
+_REPLICAS: Final = 3
+_ENABLED: Final = [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]
+
+Taint = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Followers:
+    """What the scenarios of an engine read."""
+
+    clusters: Follower
+    bindings: Follower
+    works: Follower
+
+
+@asynccontextmanager
+async def followed(cluster: Cluster) -> AsyncIterator[Followers]:
+    """Followers of Clusters, ResourceBindings and Works."""
+    async with following(cluster, CLUSTERS, BINDINGS, WORKS) as followers:
+        yield Followers(*followers)
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class World:
+    """The clusters and the namespace of one scenario."""
+
+    def __init__(self, name: str, cluster: Cluster, followers: Followers, engine: Engine) -> None:
+        """Describe the part.
+
+        Args:
+            name: of the namespace, and the beginning of the names of the clusters.
+            cluster: Karmada's API server.
+            followers: of what it holds.
+            engine: what decides.
+        """
+        self.name, self.cluster, self.engine = name, cluster, engine
+        self.patience = engine.patience
+        self._followers = followers
+        self._clusters: list[str] = []
+        self._policies: list[str] = []
+
+    async def open(self) -> None:
+        """Create the namespace."""
+        await self.cluster.create(_NAMESPACES, {"metadata": {"name": self.name}})
+
+    async def close(self) -> None:
+        """Delete everything."""
+        for one in self._policies:
+            await self.cluster.delete(f"{TAINT_POLICIES}/{one}")
+        await self.cluster.delete(f"{_NAMESPACES}/{self.name}")
+        for one in self._clusters:
+            await self.cluster.delete(f"{CLUSTERS}/{one}")
+
+    # What the scenario sets up.
+
+    async def member(self, name: str, *taints: Taint) -> str:
+        """Create a cluster that is ready, and return its name."""
+        full = f"{self.name}-{name}"
+        self._clusters.append(full)
+        spec = {"syncMode": "Pull", "id": full, "taints": list(taints)}
+        described = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": full}}
+        await self.cluster.create(CLUSTERS, {**described, "spec": spec})
+        await self.condition(full, "Ready", "True", kubernetesVersion="v1.37.0", apiEnablements=_ENABLED)
+        await self.condition(full, "CompleteAPIEnablements", "True")
+        return full
+
+    async def condition(self, cluster: str, type_: str, status: str, **fields: Any) -> None:
+        """Report a condition of a cluster, as its agent would, and more fields of its status."""
+        condition = {"type": type_, "status": status, "reason": "Scenario", "message": "", "lastTransitionTime": _now()}
+
+        def change(found: Document) -> None:
+            shown = found.setdefault("status", {})
+            others = [one for one in shown.get("conditions", ()) if one["type"] != type_]
+            shown.update(fields, conditions=[*others, condition])
+
+        path = f"{CLUSTERS}/{cluster}"
+        await self.cluster.update(path, change, part="status")
+
+    async def taint_policy(self, name: str, **spec: Any) -> None:
+        """Create a ClusterTaintPolicy."""
+        full = f"{self.name}-{name}"
+        self._policies.append(full)
+        kind = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterTaintPolicy"}
+        await self.cluster.create(TAINT_POLICIES, {**kind, "metadata": {"name": full}, "spec": spec})
+
+    async def taint(self, cluster: str, taint: Taint) -> dt.datetime:
+        """Add a taint to a cluster as of now, and return when tolerated times begin."""
+        now = dt.datetime.now(dt.UTC).replace(microsecond=0)
+
+        def add(found: Document) -> None:
+            added = {**taint, "timeAdded": now.strftime("%Y-%m-%dT%H:%M:%SZ")}
+            found["spec"]["taints"] = [*found["spec"].get("taints", ()), added]
+
+        await self.cluster.update(f"{CLUSTERS}/{cluster}", add)
+        return now
+
+    async def untaint(self, cluster: str, taint: Taint) -> None:
+        """Remove a taint from a cluster."""
+
+        def remove(found: Document) -> None:
+            same = (taint["key"], taint["effect"])
+            kept = [one for one in found["spec"].get("taints", ()) if (one["key"], one["effect"]) != same]
+            found["spec"]["taints"] = kept
+
+        await self.cluster.update(f"{CLUSTERS}/{cluster}", remove)
+
+    async def deploy(self, placement: Document, failover: Document | None = None) -> None:
+        """Create a deployment, and a PropagationPolicy that selects it."""
+        resource = {"apiVersion": "apps/v1", "kind": "Deployment", "name": _DEPLOYMENT}
+        spec = {"resourceSelectors": [resource], "placement": placement} | ({"failover": failover} if failover else {})
+        kind = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy"}
+        policies = f"/apis/policy.karmada.io/v1alpha1/namespaces/{self.name}/propagationpolicies"
+        await self.cluster.create(policies, {**kind, "metadata": {"name": _DEPLOYMENT}, "spec": spec})
+        labels = {"app": _DEPLOYMENT}
+        containers = [{"name": "nginx", "image": "nginx:1.19.0"}]
+        await self.cluster.create(
+            f"/apis/apps/v1/namespaces/{self.name}/deployments",
+            {
+                "metadata": {"name": _DEPLOYMENT, "labels": labels},
+                "spec": {
+                    "replicas": _REPLICAS,
+                    "selector": {"matchLabels": labels},
+                    "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+                },
+            },
+        )
+
+    async def healthy(self, cluster: str) -> None:
+        """Report that the deployment is healthy on a cluster, as its agent would, when it is to run there."""
+        work = await self._followers.works.until(
+            f"the deployment is handed to {cluster}", lambda: self.work(cluster), self.patience
+        )
+        group = {"group": "apps", "version": "v1", "kind": "Deployment", "resource": "deployments"}
+        identifier = {"ordinal": 0, **group, "namespace": self.name, "name": _DEPLOYMENT}
+        counts = ("replicas", "readyReplicas", "updatedReplicas", "availableReplicas")
+        shown = {**dict.fromkeys(counts, _REPLICAS), "observedGeneration": 1}
+        applied = {"type": "Applied", "status": "True", "reason": "AppliedSuccessful", "message": ""}
+        status = {
+            "conditions": [{**applied, "lastTransitionTime": _now()}],
+            "manifestStatuses": [{"identifier": identifier, "status": shown, "health": "Healthy"}],
+        }
+        metadata = work["metadata"]
+        place = f"/apis/work.karmada.io/v1alpha1/namespaces/{metadata['namespace']}/works/{metadata['name']}/status"
+        await self.cluster.patch(place, {"status": status}, MERGE)
+
+    # What the API server shows.
+
+    def taints(self, cluster: str) -> set[tuple[str, str]]:
+        """Keys and effects of the taints that a cluster has now."""
+        found = self._followers.clusters.get(cluster) or {"spec": {}}
+        return {(one["key"], one["effect"]) for one in found["spec"].get("taints") or ()}
+
+    async def tainted(self, cluster: str, *taints: tuple[str, str]) -> None:
+        """Return when a cluster has these taints, and no others."""
+        wanted = set(taints)
+        await self._followers.clusters.until(
+            f"{cluster} has the taints {sorted(wanted)}",
+            lambda: True if self.taints(cluster) == wanted else None,
+            self.patience,
+        )
+
+    def targets(self) -> set[str]:
+        """The clusters of the deployment's binding as it is now."""
+        found = self._followers.bindings.get(f"{_DEPLOYMENT}-deployment", self.name) or {"spec": {}}
+        return {one["name"] for one in found["spec"].get("clusters") or ()}
+
+    async def placed(self, wanted: Callable[[set[str]], bool], expected: str) -> set[str]:
+        """Return the clusters of the binding as soon as they are as wanted."""
+
+        def find() -> set[str] | None:
+            found = self.targets()
+            return found if wanted(found) else None
+
+        return await self._followers.bindings.until(f"{self.name} is placed {expected}", find, self.patience)
+
+    def work(self, cluster: str) -> Document | None:
+        """What a cluster is to run of the deployment. None if it is nothing."""
+        for one in self._followers.works.all(f"karmada-es-{cluster}"):
+            manifests = one["spec"]["workload"]["manifests"]
+            if any(self._is_ours(manifest) for manifest in manifests) and not _is_leaving(one):
+                return one
+        return None
+
+    async def disappears(self, clusters: Iterable[str]) -> None:
+        """Return when the deployment is to run on none of these clusters."""
+        gone = list(clusters)
+        await self._followers.works.until(
+            f"the deployment is on none of {gone}",
+            lambda: True if not any(self.work(one) for one in gone) else None,
+            self.patience,
+        )
+
+    def _is_ours(self, manifest: Document) -> bool:
+        metadata = manifest["metadata"]
+        return (metadata.get("namespace"), metadata["name"]) == (self.name, _DEPLOYMENT)
+
+
+def _is_leaving(document: Document) -> bool:
+    return "deletionTimestamp" in document["metadata"]

@@ -1,0 +1,52 @@
+"""Scenarios of Karmada's own end-to-end tests, on a real API server, with upstream's controllers and with Moorage."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+import pytest
+import pytest_asyncio
+from tests.planes import scenarios
+from tests.planes.cluster import connected
+from tests.planes.engines import Engine, name
+from tests.planes.karmada import cluster_taint_policy, failover
+from tests.planes.karmada.engines import Nobody, Upstream
+from tests.planes.karmada.world import World, followed
+from tests.planes.plane import Plane, started
+from tests.planes.scenarios import Scenario, Tasks
+
+SCENARIOS: Final[list[Scenario[World]]] = [
+    *cluster_taint_policy.SUITE.scenarios,
+    *failover.CLUSTER.scenarios,
+    *failover.TOLERATION.scenarios,
+]
+IDS: Final = [scenario.name for scenario in SCENARIOS]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane]:
+    """The control plane of all scenarios. Which of its controllers run follows from the engine."""
+    async with started(tmp_path_factory.mktemp("plane")) as plane:
+        yield plane
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session", params=[Upstream(), Nobody()], ids=name)
+async def decided(request: pytest.FixtureRequest, plane: Plane) -> AsyncIterator[tuple[Engine, Tasks]]:
+    """An engine, and what becomes of the scenarios."""
+    engine: Engine = request.param
+    wanted = scenarios.chosen(request, __file__, SCENARIOS)
+    async with engine.deciding(plane), connected(plane.folder) as cluster, followed(cluster) as followers:
+
+        def world(number: int) -> World:
+            return World(f"{engine.name}-{number:02}", cluster, followers, engine)
+
+        async with scenarios.running(wanted, world) as tasks:
+            yield engine, tasks
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=IDS)
+async def test_scenario(decided: tuple[Engine, Tasks], scenario: Scenario[World]) -> None:
+    """It passes with each engine, and fails where nobody decides."""
+    engine, tasks = decided
+    await (scenarios.passes if engine.decides else scenarios.fails)(tasks[scenario.name])
