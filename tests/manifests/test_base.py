@@ -185,7 +185,7 @@ def test_secrets_are_what_the_page_makes(
     )
     hosts = set(covered.value.get_values_for_type(x509.DNSName))
     assert {"moorage-gateway.moorage.svc", "*.moorage-gateways.moorage.svc"} <= hosts
-    secrets = dict(re.findall(r"create secret generic (\S+) \\?\n?((?:\s*--from-file=\S+(?: \\\n)?)+)", PAGE))
+    secrets = dict(re.findall(r"create secret generic (\S+) \\?\n?((?:\s*--from-file=state/\S+(?: \\\n)?)+)", PAGE))
     files = {
         name: {Path(path).name for path in re.findall(r"--from-file=(\S+)", words)} for name, words in secrets.items()
     }

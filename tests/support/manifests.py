@@ -18,6 +18,12 @@ KUBERNETES: Final = ROOT / "ops" / "kubernetes"
 CHART: Final = KUBERNETES / "chart"
 NAMESPACE: Final = "moorage"
 
+KUSTOMIZATIONS: Final = ("base", "overlays/dev", "overlays/production")
+"""What kustomize builds."""
+
+CHARTS: Final[dict[str, tuple[str, ...]]] = {"chart": ()}
+"""What helm renders: names, and the options of each."""
+
 Manifest = dict[str, Any]
 
 _HASH: Final = re.compile(r"\b(moorage-[a-z-]*settings)-[a-z0-9]{10}\b")
@@ -47,6 +53,11 @@ def kustomized(folder: str) -> str:
 def templated(*options: str) -> str:
     """What helm makes of the chart."""
     return _run(str(programs.helm()), "template", "moorage", str(CHART), "--namespace", NAMESPACE, *options)
+
+
+def made(form: str) -> str:
+    """What kustomize or helm makes of one of `KUSTOMIZATIONS` or `CHARTS`."""
+    return templated(*CHARTS[form]) if form in CHARTS else kustomized(form)
 
 
 def linted(*options: str) -> str:

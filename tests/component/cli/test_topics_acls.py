@@ -39,9 +39,42 @@ def test_the_same_as_documents_and_as_commands_of_kafkas_tool(run: Run) -> None:
     assert any("--operation Read --operation Write --topic 'moorage.timer-fired.v1'" in one for one in commands)
 
 
+def test_the_same_as_users_of_strimzi(run: Run) -> None:
+    words = ("topics", "acls", "timer", "probe", "-o", "strimzi", "--strimzi-cluster", "main")
+    probe, timer = yaml.safe_load_all(said(run(*words))[1])
+    assert probe == {
+        "apiVersion": "kafka.strimzi.io/v1",
+        "kind": "KafkaUser",
+        "metadata": {"name": "moorage-probe", "labels": {"strimzi.io/cluster": "main"}},
+        "spec": {
+            "authentication": {"type": "tls"},
+            "authorization": {
+                "type": "simple",
+                "acls": [
+                    {
+                        "resource": {
+                            "type": "topic",
+                            "name": "moorage.condition-reports.v1",
+                            "patternType": "literal",
+                        },
+                        "operations": ["Write"],
+                    }
+                ],
+            },
+        },
+    }
+    rules = timer["spec"]["authorization"]["acls"]
+    assert {"resource": {"type": "cluster"}, "operations": ["DescribeConfigs"]} in rules
+    every = {"type": "topic", "name": "moorage.", "patternType": "prefix"}
+    assert {"resource": every, "operations": ["Describe", "DescribeConfigs"]} in rules
+    ids = {"type": "transactionalId", "name": "moorage.timer.", "patternType": "prefix"}
+    assert {"resource": ids, "operations": ["Write"]} in rules
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (("-o", "strimzi", "--check"), "-o strimzi: not with --check or --apply"),
         (("nobody",), "there is no role 'nobody'; must be one of condition-ingest, "),
         (("--prune",), "--prune: only with --apply"),
         (("--apply", "--check"), "--apply: only one of it and --check"),

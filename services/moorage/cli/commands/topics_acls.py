@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from moorage.cli.api import endpoints, topics
-from moorage.cli.contract import kafka_roles
+from moorage.cli.contract import kafka_roles, strimzi_users
 from moorage.cli.contract.kafka_roles import KafkaRole
 from moorage.cli.errors import FAILED, UsageError
 from moorage.cli.render import output
@@ -27,6 +27,7 @@ class AclFormat(StrEnum):
     JSON = "json"
     YAML = "yaml"
     COMMANDS = "commands"
+    STRIMZI = "strimzi"
 
 
 def acls(
@@ -39,12 +40,17 @@ def acls(
     ] = None,
     form: Annotated[
         AclFormat,
-        typer.Option("-o", "--output", help="json, yaml, or commands: the commands of Kafka's own tool."),
+        typer.Option(
+            "-o", "--output", help="json, yaml, commands: those of Kafka's own tool, or strimzi: its KafkaUsers."
+        ),
     ] = AclFormat.TABLE,
     principals: Annotated[
         str, typer.Option("--principal-prefix", help="What the names of the principals begin with.")
     ] = kafka_roles.PRINCIPALS,
     *,
+    cluster: Annotated[
+        str, typer.Option("--strimzi-cluster", help="With -o strimzi: the name of the Kafka that the users belong to.")
+    ] = "moorage",
     check: Annotated[
         bool, typer.Option("--check", help="Compare with Kafka. Exit with 1 if something differs.")
     ] = False,
@@ -58,6 +64,8 @@ def acls(
     Each part is a principal of its own, and may do what the services' classes and the table of topics say that it does,
     and no more. Comparing needs the right to describe the cluster, and adding the right to alter it.
     """
+    if form is AclFormat.STRIMZI and (check or apply):
+        raise UsageError("-o strimzi: not with --check or --apply, because Strimzi's operator makes the ACLs")
     if not principals.partition(":")[2] or (apply and check) or (prune and not apply):
         raise UsageError(
             "--prune: only with --apply"
@@ -70,6 +78,9 @@ def acls(
     if not apply and not check:
         settings = endpoints.load_settings()
         wanted = kafka_roles.entries(settings.topic_prefix, principals, chosen)
+        if form is AclFormat.STRIMZI:
+            output.write("---\n".join(output.to_yaml(user) for user in strimzi_users.kafka_users(wanted, cluster)))
+            return
         _show(sorted(wanted), form, settings)
         return
     bootstrap, prefix = endpoints.kafka()
