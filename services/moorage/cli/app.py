@@ -97,6 +97,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "up": Entry(f"{_COMMANDS}.up", "up", "Run broker, services and gateway until Ctrl-C.", _RUN),
     "run": Entry(f"{_COMMANDS}.run", "run", "Run one or more services in this process.", _RUN),
+    "bridge": Entry(f"{_COMMANDS}.bridge", "app", "Mirror a real cluster, and act there on what is decided.", _RUN),
     "identities": Entry(
         f"{_COMMANDS}.identities",
         "identities",

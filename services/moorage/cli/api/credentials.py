@@ -106,6 +106,11 @@ def of_environment(options: Mapping[str, Any]) -> Credentials:
     )
 
 
+def token_file() -> str:
+    """Return the file with the token that the environment names. Empty if the token itself is there, or nothing."""
+    return "" if os.environ.get(TOKEN, "") else os.environ.get(TOKEN_FILE, "")
+
+
 def text_of(file: str | Path) -> str:
     """Return the text of a file without the white space around it.
 

@@ -17,18 +17,22 @@ from moorage_schemas.topics import (
     AUDIT,
     BINDINGS,
     CONDITION_REPORTS,
+    CONDITIONS,
     DEAD_LETTERS,
     EVICTIONS,
     JOURNAL,
     OBJECTS,
     PLACEMENTS,
     RESOURCES,
+    TAINTS,
     TOPICS,
+    WORKLOAD_CONDITIONS,
     Topic,
 )
 
 PROBE: Final = "probe"
 DEPLOYER: Final = "deployer"
+BRIDGE: Final = "bridge"
 OPERATOR: Final = "operator"
 VIEWER: Final = "viewer"
 
@@ -131,6 +135,12 @@ _OUTSIDE: Final = (
         reads=(BINDINGS, PLACEMENTS, EVICTIONS),
         writes=(CONDITION_REPORTS,),
         groups=("deployer*",),
+    ),
+    KafkaRole(
+        BRIDGE,
+        "Follows what was decided on a real cluster. What it has seen there, it sends to the gateway.",
+        reads=(RESOURCES, CONDITIONS, TAINTS, BINDINGS, PLACEMENTS, EVICTIONS, WORKLOAD_CONDITIONS),
+        runs=True,
     ),
     KafkaRole(
         OPERATOR,

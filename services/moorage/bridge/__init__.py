@@ -1,0 +1,1 @@
+"""Bridges: each makes Moorage the probe and the deployer of one real cluster."""

@@ -1,0 +1,102 @@
+"""What a bridge sends to the gateway: the objects of its cluster, and condition reports."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+import httpx
+import orjson
+
+MIRROR_PATH: Final = "/v1/mirror"
+CONDITIONS_PATH: Final = "/v1/conditions"
+
+_BATCH: Final = "application/cloudevents-batch+json"
+_TIMEOUT: Final = httpx.Timeout(30.0, connect=5.0)
+_ERROR: Final = 300
+
+
+class GatewayError(Exception):
+    """A request that the gateway did not carry out.
+
+    Attributes:
+        status: the HTTP status. 0 if there was no answer.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayAddress:
+    """Where the gateway is, and what it is shown.
+
+    Attributes:
+        server: its address.
+        headers: the headers of each request, such as a token that is renewed on disk.
+        tls: what a connection by HTTPS trusts and shows.
+    """
+
+    server: str
+    headers: Callable[[], Sequence[tuple[str, str]]] = field(default=lambda: (), repr=False)
+    tls: Callable[[], ssl.SSLContext] = field(default=ssl.create_default_context, repr=False)
+
+
+class GatewayClient:
+    """Sends batches. Use it as a context manager.
+
+    Args:
+        address: of the gateway.
+    """
+
+    def __init__(self, address: GatewayAddress) -> None:
+        self._address = address
+        verify = address.tls() if address.server.startswith("https:") else True
+        self._http = httpx.AsyncClient(base_url=address.server, timeout=_TIMEOUT, verify=verify)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+
+    async def mirror(
+        self, source: str, cluster: str, objects: Sequence[dict[str, Any]], deleted: Sequence[dict[str, str]]
+    ) -> list[dict[str, Any]]:
+        """Say what objects of a cluster are like now, and which are gone. Return what became of each, in this order.
+
+        Raises:
+            GatewayError: nothing was written, or it is not known whether it was.
+        """
+        body = {"source": source, "cluster": cluster, "objects": objects, "deleted": deleted}
+        found = await self._post(MIRROR_PATH, body, "application/json")
+        return list(found["results"])
+
+    async def report(self, events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Send condition reports as CloudEvents. Return what became of each.
+
+        Raises:
+            GatewayError: some may have been written; they may be sent again.
+        """
+        found = await self._post(CONDITIONS_PATH, events, _BATCH)
+        return list(found["items"])
+
+    async def _post(self, path: str, body: Any, content_type: str) -> dict[str, Any]:
+        headers = [("content-type", content_type), ("user-agent", "moorage-bridge"), *self._address.headers()]
+        try:
+            answer = await self._http.post(path, content=orjson.dumps(body), headers=headers)
+        except httpx.HTTPError as error:
+            raise GatewayError(0, f"{self._address.server}: {str(error) or type(error).__name__}") from error
+        try:
+            found = orjson.loads(answer.content)
+        except orjson.JSONDecodeError:
+            found = None
+        document: dict[str, Any] = found if isinstance(found, dict) else {}
+        # A batch of which every part is refused has the status of the first, and still says what became of each.
+        if answer.status_code >= _ERROR and not ("items" in document or "results" in document):
+            text = document.get("message") or answer.text[:200]
+            raise GatewayError(answer.status_code, f"{self._address.server}{path}: {answer.status_code} {text}")
+        return document

@@ -1,0 +1,214 @@
+"""A client of one kube-apiserver, for JSON as it is: without models, which would cost more than the requests."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import aiohttp
+import orjson
+from kubernetes_asyncio.client import ApiClient, Configuration
+from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
+
+from moorage.bridge.kube.errors import ApiError
+from moorage.bridge.kube.limiter import RequestLimiter
+from moorage.bridge.metrics import REQUESTS
+from moorage.runtime.errors import RuntimeFailure
+
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+
+FIELD_MANAGER: Final = "moorage"
+"""The name under which a bridge writes, in `metadata.managedFields`."""
+
+_TRIES: Final = 8
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=30, connect=5)
+_SILENCE: Final = 90.0
+"""Seconds without a byte after which a watch counts as cut. A kube-apiserver sends a bookmark about every minute."""
+
+_AUTHENTICATION: Final = ["BearerToken"]
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """Which cluster, as whom, and how much it may be asked.
+
+    Attributes:
+        kubeconfig: the file. Empty means that of `KUBECONFIG` or `~/.kube/config`, or the service account of the pod
+            in which this runs.
+        context: the context in it. Empty for its current one.
+        qps: the requests in a second.
+        burst: the requests at once after a pause.
+    """
+
+    kubeconfig: str = ""
+    context: str = ""
+    qps: float = 100.0
+    burst: int = 200
+
+
+class KubeClient:
+    """Sends requests to one kube-apiserver. Use `connect`.
+
+    Args:
+        api: what `kubernetes_asyncio` has made of a kubeconfig: the address, TLS, and who asks.
+        limiter: limits the requests.
+    """
+
+    def __init__(self, api: ApiClient, limiter: RequestLimiter) -> None:
+        self._api = api
+        self._limiter = limiter
+        self._session: aiohttp.ClientSession = api.rest_client.pool_manager
+        self.server: str = str(api.configuration.host).rstrip("/")
+        self.heard_at = float("-inf")
+        """The loop's time at which the server last answered."""
+
+    @classmethod
+    async def connect(cls, access: ClusterAccess) -> Self:
+        """Return a client. Nothing is sent yet.
+
+        Raises:
+            RuntimeFailure: there is no such kubeconfig or context, and this is no pod.
+        """
+        configuration = Configuration()
+        try:
+            if not access.kubeconfig and not access.context and _is_in_cluster():
+                load_incluster_config(client_configuration=configuration)
+            else:
+                await load_kube_config(
+                    config_file=access.kubeconfig or None,
+                    context=access.context or None,
+                    client_configuration=configuration,
+                )
+        except (ConfigException, OSError) as error:
+            where = access.kubeconfig or "the kubeconfig"
+            raise RuntimeFailure(f"{where}: the cluster to bridge cannot be read from it: {error}") from None
+        configuration.connection_pool_maxsize = 0  # watches stay open, and requests are limited below
+        return cls(ApiClient(configuration), RequestLimiter(access.qps, access.burst))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._api.close()
+
+    async def get(self, path: str, params: Mapping[str, str] | None = None) -> JsonObject:
+        """Read an object or a list. See `request`."""
+        return await self.request("GET", path, params=params)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        tries: int = _TRIES,
+    ) -> JsonObject:
+        """Send a request, and return the decoded answer.
+
+        A request that the server is too busy for is sent again, after the time that the server names. So is one that
+        may have been carried out because its answer was lost: all requests of a bridge may be repeated.
+
+        Raises:
+            ApiError: the server refuses.
+            OSError: the server cannot be reached, after several attempts.
+        """
+        pause = _FIRST_PAUSE
+        for attempt in range(1, tries + 1):
+            try:
+                return await self._once(method, path, params, body, content_type)
+            except ApiError as error:
+                if not error.is_overload or attempt == tries:
+                    raise
+                wait = error.retry_after if error.retry_after is not None else pause
+            except OSError:
+                if attempt == tries:
+                    raise
+                wait = pause
+            pause = min(pause * 2, _LONGEST_PAUSE)
+            # Those who were refused together do not come back together.
+            await asyncio.sleep(min(wait, _LONGEST_PAUSE) * random.uniform(1.0, 1.2))  # noqa: S311 - no secret
+        raise AssertionError("unreachable")
+
+    async def _once(
+        self, method: str, path: str, params: Mapping[str, str] | None, body: Any, content_type: str
+    ) -> JsonObject:
+        await self._limiter.take()
+        headers = {"content-type": content_type} if body is not None else {}
+        data = orjson.dumps(body) if body is not None else None
+        try:
+            async with self._session.request(
+                method,
+                self.server + path,
+                params=params,
+                data=data,
+                headers=await self._headers(headers),
+                timeout=_TIMEOUT,
+            ) as answer:
+                raw = await answer.read()
+                self._heard(method, answer.status)
+                if answer.status >= 400:  # noqa: PLR2004 - the first status of an error
+                    raise ApiError.of(answer.status, _decoded(raw), answer.headers.get("retry-after"))
+                return _decoded(raw) if raw else {}
+        except aiohttp.ClientError as error:
+            raise OSError(f"{self.server}: {error}") from error
+        except TimeoutError as error:
+            raise OSError(f"{self.server}: no answer within {_TIMEOUT.total} s") from error
+
+    async def watch(self, path: str, params: Mapping[str, str]) -> AsyncIterator[JsonObject]:
+        """Yield the events of a watch until the server ends it.
+
+        Raises:
+            ApiError: the server refuses.
+            OSError: the connection is cut, or nothing comes any more.
+        """
+        await self._limiter.take()
+        timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=_SILENCE)
+        try:
+            async with self._session.get(
+                self.server + path, params=params, headers=await self._headers({}), timeout=timeout
+            ) as answer:
+                self._heard("WATCH", answer.status)
+                if answer.status >= 400:  # noqa: PLR2004 - the first status of an error
+                    raise ApiError.of(answer.status, _decoded(await answer.read()), answer.headers.get("retry-after"))
+                rest = b""
+                async for chunk in answer.content.iter_any():
+                    self.heard_at = asyncio.get_running_loop().time()
+                    *lines, rest = (rest + chunk if rest else chunk).split(b"\n")
+                    for line in lines:
+                        if line:
+                            yield _decoded(line)
+        except aiohttp.ClientError as error:
+            raise OSError(f"{self.server}: {error}") from error
+        except TimeoutError as error:
+            raise OSError(f"{self.server}: nothing came for {_SILENCE} s") from error
+
+    async def _headers(self, headers: dict[str, str]) -> dict[str, str]:
+        """The headers of a request, with who asks. Tokens that end are renewed here."""
+        query: list[tuple[str, str]] = []
+        await self._api.update_params_for_auth(headers, query, _AUTHENTICATION)
+        return {**headers, "accept": JSON, "user-agent": "moorage-bridge"}
+
+    def _heard(self, verb: str, status: int) -> None:
+        self.heard_at = asyncio.get_running_loop().time()
+        REQUESTS.labels(verb, f"{status // 100}xx" if status != 429 else "429").inc()  # noqa: PLR2004 - too many requests
+
+
+def _decoded(raw: bytes) -> Any:
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return raw.decode(errors="replace")
+
+
+def _is_in_cluster() -> bool:
+    return Path("/var/run/secrets/kubernetes.io/serviceaccount/token").exists()

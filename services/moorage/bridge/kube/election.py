@@ -1,0 +1,148 @@
+"""One process of several acts: the one that holds a Lease in the cluster, as Kubernetes' own controllers do it.
+
+Who waits judges the Lease by when it has last seen it change, by its own clock. So clocks may differ.
+
+Source: k8s.io/client-go/tools/leaderelection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import structlog
+
+from moorage.bridge.kube.client import KubeClient
+from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
+from moorage.bridge.metrics import LEADING
+
+_log = structlog.get_logger(__name__)
+
+_GROUP: Final = "/apis/coordination.k8s.io/v1/namespaces"
+
+
+class Election:
+    """Holds a Lease, or waits for it.
+
+    Args:
+        client: of the cluster.
+        namespace: of the Lease.
+        name: of the Lease.
+        identity: of this process.
+        duration: seconds without a renewal after which another process takes the Lease.
+        on_change: called when this process begins or ceases to lead.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        duration: float = 4.0,
+        on_change: Callable[[bool], None],
+    ) -> None:
+        self._client = client
+        self._leases = f"{_GROUP}/{namespace}/leases"
+        self._name = name
+        self._namespace = namespace
+        self._identity = identity
+        self._duration = duration
+        self._on_change = on_change
+        self._renewed_at = float("-inf")
+        self._seen: tuple[str, str] = ("", "")
+        """The holder and the time of renewal that were last seen."""
+
+        self._seen_at = float("-inf")
+        self._was_leading = False
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process holds the Lease now. It stops before another one may take it."""
+        return self._now() < self._renewed_at + self._duration * 2 / 3
+
+    async def run(self) -> None:
+        """Take part until cancelled."""
+        while True:
+            began = self._now()
+            try:
+                async with asyncio.timeout(self._duration / 2):
+                    if await self._attempt():
+                        self._renewed_at = began
+            except ApiError as error:
+                if error.status != CONFLICT:  # another process was faster
+                    _log.warning("election.refused", lease=self._name, error=str(error))
+            except (OSError, TimeoutError) as error:
+                _log.warning("election.interrupted", lease=self._name, error=str(error) or "no answer")
+            self._tell()
+            await asyncio.sleep(self._duration / 4)
+            self._tell()
+
+    async def release(self) -> None:
+        """Give the Lease back, so that another process need not wait."""
+        if not self.leading:
+            return
+        try:
+            async with asyncio.timeout(self._duration / 2):
+                lease = await self._client.request("GET", f"{self._leases}/{self._name}", tries=1)
+                spec = lease.get("spec") or {}
+                if spec.get("holderIdentity") == self._identity:
+                    lease["spec"] = {**spec, "holderIdentity": "", "leaseDurationSeconds": 1}
+                    await self._client.request("PUT", f"{self._leases}/{self._name}", body=lease, tries=1)
+        except (ApiError, OSError, TimeoutError) as error:
+            _log.warning("election.not_released", lease=self._name, error=str(error))
+        self._renewed_at = float("-inf")
+        self._tell()
+
+    async def _attempt(self) -> bool:
+        """Take or renew the Lease. Return whether this process holds it."""
+        path = f"{self._leases}/{self._name}"
+        try:
+            lease = await self._client.request("GET", path, tries=1)
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+            await self._client.request("POST", self._leases, body=self._document(None), tries=1)
+            return True
+        spec = lease.get("spec") or {}
+        holder = str(spec.get("holderIdentity") or "")
+        state = (holder, str(spec.get("renewTime") or ""))
+        if state != self._seen:
+            self._seen, self._seen_at = state, self._now()
+        lasts = float(spec.get("leaseDurationSeconds") or self._duration)
+        if holder not in {"", self._identity} and self._now() < self._seen_at + lasts:
+            return False
+        await self._client.request("PUT", path, body=self._document(lease), tries=1)
+        return True
+
+    def _document(self, present: dict[str, Any] | None) -> dict[str, Any]:
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        spec = (present.get("spec") or {}) if present else {}
+        takes = spec.get("holderIdentity") != self._identity
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": present["metadata"] if present else {"name": self._name, "namespace": self._namespace},
+            "spec": {
+                "holderIdentity": self._identity,
+                "leaseDurationSeconds": max(1, round(self._duration)),
+                "acquireTime": now if takes else spec.get("acquireTime"),
+                "renewTime": now,
+                "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (1 if takes and present else 0),
+            },
+        }
+
+    def _tell(self) -> None:
+        leading = self.leading
+        if leading != self._was_leading:
+            self._was_leading = leading
+            LEADING.set(leading)
+            _log.info("election.leads" if leading else "election.follows", lease=self._name)
+            self._on_change(leading)
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,77 @@
+"""What a kube-apiserver answers when it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+NOT_FOUND: Final = 404
+CONFLICT: Final = 409
+GONE: Final = 410
+TOO_MANY_REQUESTS: Final = 429
+
+_BUDGET: Final = "DisruptionBudget"
+
+
+class ApiError(Exception):
+    """A refused request.
+
+    Attributes:
+        status: the HTTP status.
+        reason: the `reason` of the `Status`, such as `AlreadyExists`. Empty if there is none.
+        message: the text of the server.
+        retry_after: seconds after which the server wants to be asked again. None if it does not say.
+        causes: the types of the causes in the details.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str = "",
+        message: str = "",
+        retry_after: float | None = None,
+        causes: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(f"{status} {reason}: {message}" if reason else f"{status}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+        self.causes = causes
+
+    @classmethod
+    def of(cls, status: int, body: Any, retry_after: str | None) -> ApiError:
+        """Return the error that an answer says.
+
+        Args:
+            status: the HTTP status.
+            body: the decoded body; anything else than a `Status` is shown as it is.
+            retry_after: the header `Retry-After` in seconds.
+        """
+        found: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
+        details = found.get("details")
+        causes = details.get("causes") or () if isinstance(details, Mapping) else ()
+        return cls(
+            status,
+            str(found.get("reason") or ""),
+            str(found.get("message") or ("" if found else body or "")),
+            _seconds(retry_after),
+            tuple(str(one.get("reason") or "") for one in causes if isinstance(one, Mapping)),
+        )
+
+    @property
+    def is_held_by_budget(self) -> bool:
+        """Whether a PodDisruptionBudget refuses an eviction now."""
+        return self.status == TOO_MANY_REQUESTS and _BUDGET in self.causes
+
+    @property
+    def is_overload(self) -> bool:
+        """Whether the server has too much to do now, so that the same request may succeed later."""
+        return (self.status == TOO_MANY_REQUESTS and not self.is_held_by_budget) or self.status in {500, 503, 504}
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return max(0.0, float(text)) if text else None
+    except ValueError:  # a date, which a kube-apiserver does not send
+        return None

@@ -1,0 +1,1 @@
+"""The bridge to a Kubernetes cluster: its nodes, pods and controllers."""

@@ -1,0 +1,202 @@
+"""Writes to the nodes of a cluster: the taints and the conditions that the topics say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+
+from moorage.bridge.kube.client import APPLY_PATCH, FIELD_MANAGER, MERGE_PATCH, KubeClient
+from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
+from moorage.bridge.kubernetes.nodes import SeenNode
+from moorage.bridge.kubernetes.ownership import TAINTS_ANNOTATION, Identity, identity_of, noted
+from moorage.bridge.metrics import ACTS
+from moorage.bridge.tables import DecidedTables
+from moorage_schemas.condition import ConditionChanged
+from moorage_schemas.taint import TaintRecord
+
+_log = structlog.get_logger(__name__)
+
+_TRIES: Final = 4  # times that a list of taints is read and written anew when somebody else was faster
+
+STOPPED: Final = "NodeStatusUnknown"
+"""The reason of the conditions of a node that has fallen silent, as in Kubernetes."""
+
+JsonObject = dict[str, Any]
+
+
+class NodeActs:
+    """Makes nodes of the cluster what the topics say.
+
+    Args:
+        client: of the cluster.
+        tables: what the topics say.
+        source: of the bridge, whose own reports are not written back.
+        node: returns a node as it was last seen. None if it is not there.
+        is_silent: returns whether a node has fallen silent.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        tables: DecidedTables,
+        source: str,
+        node: Callable[[str], SeenNode | None],
+        is_silent: Callable[[str], bool],
+    ) -> None:
+        self._client = client
+        self._tables = tables
+        self._source = source
+        self._node = node
+        self._is_silent = is_silent
+
+    async def taint(self, name: str) -> None:
+        """Give a node its taints.
+
+        Raises:
+            ApiError: the cluster refuses.
+            OSError: it cannot be reached.
+        """
+        node = self._node(name)
+        for _ in range(_TRIES):
+            if node is None or (patch := self._taints_patch(node)) is None:
+                return
+            try:
+                await self._client.request("PATCH", node_path(name), body=patch, content_type=MERGE_PATCH)
+            except ApiError as error:
+                if error.status == NOT_FOUND:
+                    return
+                if error.status != CONFLICT:
+                    ACTS.labels("taint", "failed").inc()
+                    raise
+                ACTS.labels("taint", "conflict").inc()
+                node = await self._read(name)
+            else:
+                ACTS.labels("taint", "done").inc()
+                _log.info("bridge.tainted", node=name, taints=[identity_of(one) for one in patch["spec"]["taints"]])
+                return
+        raise OSError(f"node {name}: its taints were changed by others {_TRIES} times meanwhile")
+
+    def _taints_patch(self, node: SeenNode) -> JsonObject | None:
+        """Return the patch with which a node gets its taints. None if it has them, or nothing is known of it."""
+        wanted = self._tables.own_taints(node.name, node.uid)
+        return taints_patch(node, wanted, managed=node.managed_taints) if wanted is not None else None
+
+    async def condition(self, name: str) -> None:
+        """Give a node the conditions that others than the cluster have reported.
+
+        Raises:
+            ApiError: the cluster refuses.
+            OSError: it cannot be reached.
+        """
+        node = self._node(name)
+        if node is None or (wanted := self.conditions(node)) is None:
+            return
+        body = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "uid": node.uid},
+            "status": {"conditions": wanted},
+        }
+        params = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        try:
+            await self._client.request(
+                "PATCH", f"{node_path(name)}/status", params=params, body=body, content_type=APPLY_PATCH
+            )
+        except ApiError as error:
+            ACTS.labels("condition", "failed").inc()
+            if error.status not in {NOT_FOUND, CONFLICT}:  # it is gone, or another one
+                raise
+        else:
+            ACTS.labels("condition", "done").inc()
+
+    def conditions(self, node: SeenNode) -> list[JsonObject] | None:
+        """Return the conditions that a bridge has to set on a node. None if they are there.
+
+        Those are what others have reported to Moorage, of types that nobody else sets in the cluster; and `Unknown` for
+        a node that has fallen silent, as the node lifecycle controller writes it, until the kubelet writes again.
+        """
+        wanted: dict[str, ConditionChanged] = {}
+        for kind, record in self._tables.conditions.get(node.name, {}).items():
+            if record.target_uid not in {"", node.uid}:
+                continue
+            if record.source == self._source:
+                known = node.conditions.get(kind)
+                is_new = self._is_silent(node.name) and (known is None or known.status != record.status.value)
+                if record.reason == STOPPED and (is_new or kind in node.own_conditions):
+                    wanted[kind] = record
+            elif kind in node.own_conditions or kind not in node.conditions:
+                wanted[kind] = record
+        present = {kind: node.conditions[kind] for kind in node.own_conditions if kind in node.conditions}
+        said = {kind: (record.status.value, record.reason, record.message) for kind, record in wanted.items()}
+        if said == {kind: tuple(one) for kind, one in present.items()}:
+            return None
+        return [_condition(record) for _, record in sorted(wanted.items())]
+
+    async def _read(self, name: str) -> SeenNode | None:
+        try:
+            return SeenNode.of(await self._client.get(node_path(name)))
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise
+
+
+def taints_patch(node: SeenNode, wanted: Iterable[TaintRecord], *, managed: frozenset[Identity]) -> JsonObject | None:
+    """Return the merge patch with which a node gets the taints of Moorage. None if it has them.
+
+    The list is written whole and with the version that it was read at, because the API server keeps it as one value.
+    The taints of others stay as they are and where they are.
+
+    Args:
+        node: as it was read.
+        wanted: the taints that Moorage gives it.
+        managed: the taints on it that may be removed.
+    """
+    others = [one for one in node.taints if identity_of(one) not in managed]
+    theirs = {identity_of(one) for one in others}
+    mine = [_written(taint) for taint in wanted if taint.identity not in theirs]
+    present = [one for one in node.taints if identity_of(one) in managed]
+    if _compared(mine) == _compared(present) and node.own_taints == {identity_of(one) for one in mine}:
+        return None
+    return {
+        "metadata": {
+            "uid": node.uid,
+            "resourceVersion": node.version,
+            "annotations": {TAINTS_ANNOTATION: noted(mine)},
+        },
+        "spec": {"taints": [*others, *mine]},
+    }
+
+
+def node_path(name: str) -> str:
+    """Return the path of a node."""
+    return f"/api/v1/nodes/{name}"
+
+
+def _written(taint: TaintRecord) -> JsonObject:
+    value = {"value": taint.value} if taint.value else {}
+    return {"key": taint.key, **value, "effect": taint.effect, "timeAdded": _time(taint.time_added)}
+
+
+def _compared(taints: list[JsonObject] | list[Mapping[str, Any]]) -> dict[tuple[str, str], tuple[str, str]]:
+    """What has to be equal of taints: their values and times, in any order."""
+    return {identity_of(one): (str(one.get("value") or ""), str(one.get("timeAdded") or "")) for one in taints}
+
+
+def _condition(record: ConditionChanged) -> JsonObject:
+    return {
+        "type": record.type,
+        "status": record.status.value,
+        "reason": record.reason,
+        "message": record.message,
+        "lastTransitionTime": _time(record.last_transition_time),
+        "lastHeartbeatTime": _time(record.last_heartbeat_time),
+    }
+
+
+def _time(at: datetime) -> str:
+    """A time as the API server stores it, in whole seconds."""
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

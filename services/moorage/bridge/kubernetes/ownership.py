@@ -1,0 +1,96 @@
+"""What on a node is Moorage's, and what is somebody else's.
+
+A node's taints are one list that several programs write, so a bridge notes beside it, in the same write, which of them
+are its own. Conditions are a list by type, for which the API server keeps who has set each (`managedFields`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from moorage.bridge.kube.client import FIELD_MANAGER
+from moorage.core.taints.desired.from_conditions import belongs_to_state
+
+TAINTS_ANNOTATION: Final = "moorage.io/taints"
+"""The taints on a node that a bridge has set: a JSON array of objects with `key` and `effect`."""
+
+Identity = tuple[str, str]
+"""The key and the effect of a taint."""
+
+
+def identity_of(taint: Mapping[str, Any]) -> Identity:
+    """Return what tells a taint of a node from its others."""
+    return str(taint.get("key") or ""), str(taint.get("effect") or "")
+
+
+def own_taints(node: Mapping[str, Any]) -> frozenset[Identity]:
+    """Return the taints that a bridge has noted as its own. A note that cannot be read counts as none."""
+    annotations = (node.get("metadata") or {}).get("annotations") or {}
+    try:
+        noted = orjson.loads(annotations.get(TAINTS_ANNOTATION) or "[]")
+    except orjson.JSONDecodeError:
+        return frozenset()
+    if not isinstance(noted, list):
+        return frozenset()
+    return frozenset(identity_of(one) for one in noted if isinstance(one, Mapping))
+
+
+def noted(taints: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return the annotation for taints. None if there are none."""
+    identities = sorted({identity_of(taint) for taint in taints})
+    return orjson.dumps([{"key": key, "effect": effect} for key, effect in identities]).decode() if identities else None
+
+
+def taints_of(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the taints of a node as the cluster has them."""
+    return (node.get("spec") or {}).get("taints") or ()
+
+
+def follows_from_state(node: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    """Whether a taint is one that only the node's state decides on, such as `node.kubernetes.io/not-ready`."""
+    return belongs_to_state(node, *identity_of(taint), str(taint.get("value") or ""))
+
+
+def managed_taints(node: Mapping[str, Any]) -> frozenset[Identity]:
+    """Return the taints on a node that a bridge may remove.
+
+    They are those that it has noted, and those that follow from the node's state and have no time: the API server's
+    admission gives them to a new node, for whichever controller manages such taints. Kubernetes' own controller gives
+    its taints a time, so they are not touched.
+    """
+    given = {
+        identity_of(taint)
+        for taint in taints_of(node)
+        if not taint.get("timeAdded") and follows_from_state(node, taint)
+    }
+    return own_taints(node) | given
+
+
+def foreign_taints(node: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the taints that are somebody's wish: those of others that do not follow from the node's state.
+
+    What follows from it comes from conditions, which are mirrored. If Kubernetes' own controller sets such a taint,
+    too, that is its decision and not a person's.
+    """
+    own = own_taints(node)
+    return [
+        dict(taint)
+        for taint in taints_of(node)
+        if identity_of(taint) not in own and not follows_from_state(node, taint)
+    ]
+
+
+def own_conditions(node: Mapping[str, Any]) -> frozenset[str]:
+    """Return the types of conditions that a bridge has set last."""
+    found: set[str] = set()
+    for entry in (node.get("metadata") or {}).get("managedFields") or ():
+        if entry.get("manager") != FIELD_MANAGER or entry.get("subresource") != "status":
+            continue
+        fields = ((entry.get("fieldsV1") or {}).get("f:status") or {}).get("f:conditions") or {}
+        for name in fields:
+            if name.startswith("k:"):
+                found.add(str(orjson.loads(name[2:]).get("type", "")))
+    return frozenset(found)

@@ -1,0 +1,146 @@
+"""Objects of a cluster as they are mirrored: what decisions and people need, without what only changes or is large.
+
+An object may have 1.5 MB in etcd. A record of Kafka has 1 MB, and a fleet of 5,000 pods is kept in memory by several
+processes, so specs of containers, volumes and image lists are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from moorage.bridge.kubernetes.ownership import foreign_taints
+
+JsonObject = dict[str, Any]
+
+_METADATA: Final = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "ownerReferences",
+    "finalizers",
+)
+_LONGEST_ANNOTATION: Final = 1024
+_DROPPED: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration", "moorage.io/taints"})
+_POD_SPEC: Final = (
+    "affinity",
+    "hostNetwork",
+    "nodeName",
+    "nodeSelector",
+    "overhead",
+    "preemptionPolicy",
+    "priority",
+    "priorityClassName",
+    "restartPolicy",
+    "schedulerName",
+    "schedulingGates",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+    "topologySpreadConstraints",
+)
+_CONTAINER: Final = ("name", "image", "resources", "ports", "restartPolicy")
+_CONTAINERS: Final = ("containers", "initContainers")
+_NODE_STATUS: Final = ("addresses", "allocatable", "capacity", "nodeInfo")
+_COUNTS: Final = (
+    "active",
+    "availableReplicas",
+    "completionTime",
+    "currentNumberScheduled",
+    "currentReplicas",
+    "desiredNumberScheduled",
+    "failed",
+    "numberAvailable",
+    "numberMisscheduled",
+    "numberReady",
+    "numberUnavailable",
+    "observedGeneration",
+    "readyReplicas",
+    "replicas",
+    "startTime",
+    "succeeded",
+    "unavailableReplicas",
+    "updatedNumberScheduled",
+    "updatedReplicas",
+)
+_TEMPLATE: Final = "template"
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+
+
+def reduced(found: Mapping[str, Any]) -> JsonObject:
+    """Return an object as it is mirrored, with its `metadata.resourceVersion`."""
+    kind = str(found["kind"])
+    shrink = _KINDS.get(kind, _controller)
+    return {
+        "apiVersion": found["apiVersion"],
+        "kind": kind,
+        "metadata": _metadata(found.get("metadata") or {}),
+        **shrink(found),
+    }
+
+
+def _metadata(metadata: Mapping[str, Any]) -> JsonObject:
+    kept = {name: metadata[name] for name in _METADATA if metadata.get(name)}
+    annotations = {
+        name: value
+        for name, value in (metadata.get("annotations") or {}).items()
+        if name not in _DROPPED and len(value) <= _LONGEST_ANNOTATION
+    }
+    return {**kept, "annotations": annotations} if annotations else kept
+
+
+def _pod(found: Mapping[str, Any]) -> JsonObject:
+    status: Mapping[str, Any] = found.get("status") or {}
+    # That a pod runs well is reported as a condition. Only that it has ended changes what is decided.
+    phase = status.get("phase")
+    ended = {"phase": phase, **_kept(status, ("reason", "message"))} if phase in _FINISHED else {}
+    return {"spec": _pod_spec(found.get("spec") or {}), **({"status": ended} if ended else {})}
+
+
+def _pod_spec(spec: Mapping[str, Any]) -> JsonObject:
+    kept = _kept(spec, _POD_SPEC)
+    for name in _CONTAINERS:
+        if containers := spec.get(name):
+            kept[name] = [_kept(one, _CONTAINER) for one in containers]
+    return kept
+
+
+def _node(found: Mapping[str, Any]) -> JsonObject:
+    spec: Mapping[str, Any] = found.get("spec") or {}
+    kept = _kept(spec, ("unschedulable", "providerID", "podCIDR", "podCIDRs"))
+    if taints := foreign_taints(found):
+        kept["taints"] = taints
+    return {"spec": kept, "status": _kept(found.get("status") or {}, _NODE_STATUS)}
+
+
+def _controller(found: Mapping[str, Any]) -> JsonObject:
+    """A Deployment, StatefulSet, Job or the like: what it demands, and how far it is."""
+    spec: Mapping[str, Any] = found.get("spec") or {}
+    kept = {name: value for name, value in spec.items() if name not in {_TEMPLATE, "volumeClaimTemplates"}}
+    if template := spec.get(_TEMPLATE):
+        kept[_TEMPLATE] = {
+            "metadata": _kept(template.get("metadata") or {}, ("labels",)),
+            "spec": _pod_spec(template.get("spec") or {}),
+        }
+    return {"spec": kept, "status": _kept(found.get("status") or {}, _COUNTS)}
+
+
+def _spec_alone(found: Mapping[str, Any]) -> JsonObject:
+    """A PodDisruptionBudget, whose status Moorage computes itself."""
+    return {"spec": dict(found.get("spec") or {})}
+
+
+def _kept(found: Mapping[str, Any], names: tuple[str, ...]) -> JsonObject:
+    return {name: found[name] for name in names if found.get(name) not in (None, "", [], {})}
+
+
+_KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], JsonObject]]] = {
+    "Pod": _pod,
+    "Node": _node,
+    "PodDisruptionBudget": _spec_alone,
+}

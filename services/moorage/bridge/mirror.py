@@ -1,0 +1,139 @@
+"""Keeps `resources` like the cluster, through the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+import structlog
+
+from moorage.bridge.batches import BatchSender
+from moorage.bridge.gateway_client import GatewayClient
+from moorage.bridge.metrics import MIRRORED
+from moorage.bridge.tables import DecidedTables, digest_of
+from moorage_schemas.keys import ResourceKey
+from moorage_schemas.taint import Taint
+
+_log = structlog.get_logger(__name__)
+
+_REFUSED: Final = "Refused"
+_AGAIN: Final = 30.0  # seconds after which a refused object is sent again, since what is in its way may have gone
+_LARGEST: Final = 4_000_000
+"""Bytes of objects in a batch, half of what the gateway takes."""
+
+
+class MirroredState(NamedTuple):
+    """What was last sent of an object."""
+
+    uid: str
+    digest: bytes
+
+
+class MirrorSender(BatchSender):
+    """Sends the objects that differ from what was sent last, and which are gone.
+
+    Args:
+        source: of the bridge.
+        cluster: the name of the cluster. Empty for the home fleet.
+        gateway: takes the objects.
+        tables: say which objects are mirrored now.
+        present: returns an object as it is to be mirrored. None if it is not in the cluster.
+        sent: called with the keys of objects that `resources` has now.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        cluster: str,
+        *,
+        gateway: GatewayClient,
+        tables: DecidedTables,
+        present: Callable[[str], dict[str, Any] | None],
+        sent: Callable[[Sequence[str]], None],
+    ) -> None:
+        super().__init__("mirror")
+        self._source = source
+        self._cluster = cluster
+        self._gateway = gateway
+        self._tables = tables
+        self._present = present
+        self._told = sent
+        self._sent: dict[str, MirroredState] = {}
+
+    def has(self, key: str, uid: str) -> bool:
+        """Whether `resources` has an object with this uid."""
+        known = self._known(key)
+        return known is not None and known.uid == uid
+
+    def forget(self) -> None:
+        """Go by what the topics say of objects, since another process may have sent others meanwhile."""
+        self._sent.clear()
+
+    def gone(self, kinds: frozenset[str], present: frozenset[str]) -> list[str]:
+        """The objects of some kinds that are mirrored and not there any more, by key.
+
+        Args:
+            kinds: all of whose objects are known.
+            present: the keys of all that are there.
+        """
+        mirrored = {key for key, record in self._tables.resources.items() if record.source == self._source}
+        return [key for key in {*mirrored, *self._sent} if ResourceKey.parse(key).kind in kinds and key not in present]
+
+    async def _send(self, keys: Sequence[str]) -> None:
+        objects: list[dict[str, Any]] = []
+        deleted: list[dict[str, str]] = []
+        states: list[tuple[str, MirroredState | None]] = []
+        gone: list[tuple[str, None]] = []
+        size = 0
+        for key in keys:
+            found = self._present(key)
+            if found is None:
+                if (known := self._known(key)) is not None:
+                    kind, namespace, name, _ = ResourceKey.parse(key)
+                    deleted.append({"kind": kind, "namespace": namespace, "name": name, "uid": known.uid})
+                    gone.append((key, None))
+                continue
+            taints = [Taint.model_validate(one) for one in (found.get("spec") or {}).get("taints") or ()]
+            state = MirroredState(str(found["metadata"].get("uid", "")), digest_of(found, taints))
+            if self._known(key) == state:
+                continue
+            size += len(orjson.dumps(found))
+            if size > _LARGEST and objects:
+                self.mark(key)  # with the next batch
+                continue
+            objects.append(found)
+            states.append((key, state))
+        if not objects and not deleted:
+            return
+        results = await self._gateway.mirror(self._source, self._cluster, objects, deleted)
+        self._note([*states, *gone], results)
+
+    def _note(self, states: Sequence[tuple[str, MirroredState | None]], results: Sequence[dict[str, Any]]) -> None:
+        """Note what became of a batch."""
+        refused: list[str] = []
+        there: list[str] = []
+        for (key, state), result in zip(states, results, strict=True):
+            outcome = str(result.get("outcome"))
+            MIRRORED.labels(outcome).inc()
+            if outcome == _REFUSED:
+                _log.warning("bridge.object_refused", key=key, why=result.get("message"))
+                refused.append(key)
+            elif state is None:
+                self._sent.pop(key, None)
+            else:
+                self._sent[key] = state
+                there.append(key)
+        if refused:
+            self.mark_later(refused, _AGAIN)
+        if there:
+            self._told(there)
+
+    def _known(self, key: str) -> MirroredState | None:
+        """What is mirrored of an object, as far as this process knows. None if it is not."""
+        if (known := self._sent.get(key)) is not None:
+            return known
+        record = self._tables.resources.get(key)
+        return (
+            MirroredState(record.uid, record.digest) if record is not None and record.source == self._source else None
+        )

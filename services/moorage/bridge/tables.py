@@ -1,0 +1,265 @@
+"""What the topics say about one cluster: the last record of each key, reduced to what a bridge needs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from moorage.runtime.service import GlobalView, Input
+from moorage_schemas.condition import HEALTHY, ConditionChanged, WorkloadConditionChanged
+from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import BindingKey, ConditionKey, EvictionKey, ResourceKey, TargetKey, WorkloadConditionKey
+from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.taint import Taint, TaintOrigin, TaintRecord, TargetTainted
+from moorage_schemas.topics import (
+    BINDINGS,
+    CONDITIONS,
+    EVICTIONS,
+    PLACEMENTS,
+    RESOURCES,
+    TAINTS,
+    WORKLOAD_CONDITIONS,
+    Topic,
+)
+
+TOPICS: Final = (RESOURCES, TAINTS, CONDITIONS, BINDINGS, PLACEMENTS, EVICTIONS, WORKLOAD_CONDITIONS)
+
+_NODE: Final = "Node"
+_POD: Final = "Pod"
+
+Touched = Callable[[str, str], None]
+"""Called with the kind and the key of an object about which something has changed: a pod's, or a node's name."""
+
+
+def digest_of(found: Mapping[str, Any], taints: Iterable[Taint]) -> bytes:
+    """Return a digest of an object without its version, its taints, and what the record does not keep.
+
+    Args:
+        found: the object.
+        taints: those that others have set in the cluster. Their times do not count.
+    """
+    metadata, spec = found.get("metadata") or {}, found.get("spec")
+    kept = {
+        **found,
+        "metadata": {name: value for name, value in metadata.items() if name != "resourceVersion"},
+        "spec": {name: value for name, value in spec.items() if name != "taints"} if spec else {},
+    }
+    whose = [(one.key, one.value, one.effect) for one in taints]
+    return hashlib.blake2b(orjson.dumps((kept, whose), option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
+
+
+class MirroredRecord(NamedTuple):
+    """A mirrored object as `resources` has it."""
+
+    uid: str
+    source: str
+    digest: bytes
+    """See `digest_of`."""
+
+    wished: frozenset[tuple[str, str]]
+    """The taints that somebody asks for at the gateway, by key and effect. Those of the cluster are not among them."""
+
+
+class PodBinding(NamedTuple):
+    """Where a pod belongs."""
+
+    uid: str
+    generation: int
+    node: str
+
+
+class LastPlacement(NamedTuple):
+    """What was decided last on a pod."""
+
+    uid: str
+    state: PlacementState
+    reason: str
+    message: str
+
+
+class RequestedEviction(NamedTuple):
+    """A pod that has to leave now."""
+
+    uid: str
+    node: str
+    generation: int
+    message: str
+    taint: str
+    """The first taint that evicts it, as `key=value:effect`."""
+
+
+class Health(NamedTuple):
+    """What was last reported of a pod."""
+
+    uid: str
+    generation: int
+    status: str
+
+
+class DecidedTables(GlobalView):
+    """The present content of the topics, as far as it is about one cluster.
+
+    Args:
+        cluster: the name of the cluster in references. Empty for the home fleet.
+        touched: called for each change.
+    """
+
+    def __init__(self, cluster: str, touched: Touched) -> None:
+        self.resources: dict[str, MirroredRecord] = {}
+        """By key."""
+
+        self.taints: dict[str, TargetTainted] = {}
+        """By the name of the node."""
+
+        self.conditions: dict[str, dict[str, ConditionChanged]] = {}
+        """By the name of the node, by type."""
+
+        self.bindings: dict[str, dict[str, PodBinding]] = {}
+        """By the key of the pod, by the key of the node."""
+
+        self.decisions: dict[str, LastPlacement] = {}
+        """By the key of the pod."""
+
+        self.evictions: dict[str, dict[str, RequestedEviction]] = {}
+        """By the key of the pod, by that of the eviction: those that are requested."""
+
+        self.health: dict[str, dict[str, Health]] = {}
+        """By the key of the pod, by the key of the node."""
+
+        self._prefix = f"{cluster}:" if cluster else ""
+        self._touched = touched
+        self._fold: Mapping[str, Callable[[Input], None]] = {
+            RESOURCES.short: self._resource,
+            TAINTS.short: self._tainted,
+            CONDITIONS.short: self._condition,
+            BINDINGS.short: self._bound,
+            PLACEMENTS.short: self._placed,
+            EVICTIONS.short: self._eviction,
+            WORKLOAD_CONDITIONS.short: self._workload_condition,
+        }
+
+    def wants(self, topic: Topic, key: str) -> bool:
+        """See `GlobalView`."""
+        head, _, _ = key.partition("/")
+        cluster, _, kind = head.rpartition(":")
+        if (f"{cluster}:" if cluster else "") != self._prefix:
+            return False
+        if topic is TAINTS or topic is CONDITIONS:
+            return kind == _NODE
+        if topic is WORKLOAD_CONDITIONS:
+            return kind == _POD and key.endswith(f"|{HEALTHY}")
+        return topic is RESOURCES or kind == _POD
+
+    def apply(self, record: Input) -> None:
+        """See `GlobalView`."""
+        self._fold[record.topic.short](record)
+
+    def changed(self) -> Iterable[int] | None:
+        """See `GlobalView`. What has changed was told while it was folded in."""
+        return ()
+
+    def binding_of(self, pod: str, uid: str) -> PodBinding | None:
+        """Where the pod with this uid belongs. None if it has no binding."""
+        return next((one for one in self.bindings.get(pod, {}).values() if one.uid == uid), None)
+
+    def eviction_of(self, pod: str, uid: str) -> RequestedEviction | None:
+        """Why the pod with this uid has to leave now. None if it may stay."""
+        return next((one for one in self.evictions.get(pod, {}).values() if one.uid == uid), None)
+
+    def own_taints(self, node: str, uid: str) -> tuple[TaintRecord, ...] | None:
+        """The taints of a node that Moorage gives it, or somebody at the gateway. None if nothing is known of it.
+
+        Those that somebody has set in the cluster are not among them, also while the record of one that was just
+        removed there is still older.
+        """
+        found, record = self.taints.get(node), self.resources.get(str(ResourceKey(_NODE, "", node, self._cluster)))
+        if found is None or record is None or record.uid != uid or found.target_uid not in {"", uid}:
+            return None
+        return tuple(
+            taint
+            for taint in found.taints
+            if any(origin is not TaintOrigin.EXPLICIT for origin in taint.origins) or taint.identity in record.wished
+        )
+
+    @property
+    def _cluster(self) -> str:
+        return self._prefix.removesuffix(":")
+
+    def _resource(self, record: Input) -> None:
+        event = record.event
+        if isinstance(event, ResourceDeclared) and event.mirrored is not None:
+            source = event.mirrored.source
+            wished = frozenset((one.key, one.effect) for one in event.wishes if one.present and one.actor != source)
+            digest = digest_of(event.object, event.mirrored.taints)
+            self.resources[record.key] = MirroredRecord(event.uid, source, digest, wished)
+        elif self.resources.pop(record.key, None) is None:
+            return
+        key = ResourceKey.parse(record.key)
+        if key.kind == _NODE:
+            self._touched(_NODE, key.name)
+
+    def _tainted(self, record: Input) -> None:
+        node, event = TargetKey.parse(record.key).name, record.event
+        if isinstance(event, TargetTainted):
+            self.taints[node] = event
+        else:
+            self.taints.pop(node, None)
+        self._touched(_NODE, node)
+
+    def _condition(self, record: Input) -> None:
+        key, event = ConditionKey.parse(record.key), record.event
+        node = TargetKey.parse(key.target).name
+        if isinstance(event, ConditionChanged):
+            self.conditions.setdefault(node, {})[key.type] = event
+        elif (known := self.conditions.get(node)) is not None:
+            known.pop(key.type, None)
+            if not known:
+                del self.conditions[node]
+        self._touched(_NODE, node)
+
+    def _bound(self, record: Input) -> None:
+        key, event = BindingKey.parse(record.key), record.event
+        if isinstance(event, WorkloadBound):
+            found = PodBinding(event.uid, event.generation, event.target.name)
+            self.bindings.setdefault(key.workload, {})[key.target] = found
+        else:
+            _drop(self.bindings, key.workload, key.target)
+        self._touched(_POD, key.workload)
+
+    def _placed(self, record: Input) -> None:
+        event = record.event
+        if isinstance(event, WorkloadPlaced):
+            self.decisions[record.key] = LastPlacement(event.uid, event.state, event.reason, event.message)
+        else:
+            self.decisions.pop(record.key, None)
+        self._touched(_POD, record.key)
+
+    def _eviction(self, record: Input) -> None:
+        key, event = EvictionKey.parse(record.key), record.event
+        if isinstance(event, EvictionDecided) and event.state is EvictionState.REQUESTED:
+            taint = next((f"{one.key}={one.value}:{one.effect}" for one in event.taints), "")
+            found = RequestedEviction(event.workload_uid, event.target.name, event.generation, event.message, taint)
+            self.evictions.setdefault(key.workload, {})[record.key] = found
+        else:
+            _drop(self.evictions, key.workload, record.key)
+        self._touched(_POD, key.workload)
+
+    def _workload_condition(self, record: Input) -> None:
+        key, event = WorkloadConditionKey.parse(record.key), record.event
+        if isinstance(event, WorkloadConditionChanged):
+            found = Health(event.workload_uid, event.binding_generation, event.status.value)
+            self.health.setdefault(key.workload, {})[key.target] = found
+        else:
+            _drop(self.health, key.workload, key.target)
+
+
+def _drop(table: dict[str, dict[str, Any]], outer: str, inner: str) -> None:
+    known = table.get(outer)
+    if known is not None:
+        known.pop(inner, None)
+        if not known:
+            del table[outer]

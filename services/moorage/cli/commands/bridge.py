@@ -1,0 +1,216 @@
+"""`moorage bridge`: makes Moorage the probe and the deployer of a real cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from moorage.cli.api import credentials, endpoints
+from moorage.cli.errors import CliError, UsageError
+from moorage.cli.render import output
+
+if TYPE_CHECKING:
+    from moorage.bridge.gateway_client import GatewayAddress
+    from moorage.bridge.kubernetes.bridge import BridgeAct
+    from moorage.bridge.kubernetes.pod_acts import EvictionMode
+    from moorage.runtime.member import MemberMaker
+    from moorage.runtime.settings import Settings
+
+_ALL: Final = "all"
+_ROLE: Final = "bridge"
+
+app = typer.Typer(no_args_is_help=True, help="Mirror a real cluster, and act there on what is decided.")
+
+Kubeconfig = Annotated[
+    str,
+    typer.Option(
+        metavar="FILE",
+        help="The kubeconfig of the cluster. The default is that of KUBECONFIG, or the service account of the pod.",
+        show_default=False,
+    ),
+]
+KubeContext = Annotated[str, typer.Option(metavar="NAME", help="Its context.", show_default=False)]
+ClusterName = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="The name of the cluster in Moorage. Without one its objects are those of the home fleet.",
+        show_default=False,
+    ),
+]
+
+
+@app.callback()
+def _bridge() -> None:
+    """Mirror a real cluster, and act there on what is decided."""
+
+
+@app.command("kubernetes")
+def kubernetes(
+    ctx: typer.Context,
+    *,
+    kubeconfig: Kubeconfig = "",
+    kube_context: KubeContext = "",
+    cluster: ClusterName = "",
+    act: Annotated[
+        str,
+        typer.Option(
+            metavar="ACT,…",
+            help="What is written to the cluster: taints, evictions, placement, conditions, or all. "
+            "Without it the bridge only reads.",
+            show_default=False,
+        ),
+    ] = "",
+    eviction: Annotated[
+        str, typer.Option(metavar="MODE", help="How pods are evicted: delete, or api (through its budgets).")
+    ] = "delete",
+    node_monitor_grace_period: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=1, help="Without a renewal of its Lease for so long, a node is Unknown."),
+    ] = 50.0,
+    kube_api_qps: Annotated[float, typer.Option(min=0, help="Requests a second to the cluster. 0 for no limit.")] = 100,
+    kube_api_burst: Annotated[int, typer.Option(min=1, help="Requests at once after a pause.")] = 200,
+    lease_namespace: Annotated[str, typer.Option(help="Where the Lease is that elects one of several bridges.")] = (
+        "kube-system"
+    ),
+    lease_duration: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, help="Without a renewal for so long, another bridge takes over.")
+    ] = 4.0,
+    http_port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="The port of /healthz, /readyz and /metrics. 0 for any.")
+    ] = 0,
+) -> None:
+    """Bridge a Kubernetes cluster until Ctrl-C.
+
+    Its nodes, pods, controllers and budgets are mirrored, and the conditions of its nodes are reported. With --act,
+    what Moorage decides is done there. Several processes may bridge a cluster; one of them acts.
+
+    The cluster is that of --kubeconfig. The gateway is found as by every command, and Kafka as by `moorage run`.
+    """
+    from moorage.bridge.kube.client import ClusterAccess  # noqa: PLC0415 - it loads slowly
+    from moorage.bridge.kubernetes.bridge import BridgeOptions, KubernetesBridge  # noqa: PLC0415 - as above
+
+    options = BridgeOptions(
+        access=ClusterAccess(kubeconfig, kube_context, kube_api_qps, kube_api_burst),
+        gateway=_gateway(ctx),
+        cluster=_name(cluster),
+        acts=_acts(act),
+        eviction_mode=_mode(eviction),
+        grace=node_monitor_grace_period,
+        lease_namespace=lease_namespace,
+        lease_duration=lease_duration,
+    )
+    _run(_settings(http_port), lambda settings: KubernetesBridge(settings, options))
+
+
+@app.command("leave")
+def leave(
+    ctx: typer.Context,
+    *,
+    kubeconfig: Kubeconfig = "",
+    kube_context: KubeContext = "",
+    cluster: ClusterName = "",
+    lease_namespace: Annotated[str, typer.Option(help="Where the Lease of its bridges is.")] = "kube-system",
+) -> None:
+    """Take back what bridges have written to a Kubernetes cluster, and forget what was mirrored of it.
+
+    Taints and conditions of others stay. Stop the bridges of the cluster first.
+    """
+    from moorage.bridge.kube.client import ClusterAccess  # noqa: PLC0415 - it loads slowly
+    from moorage.bridge.kubernetes import bridge  # noqa: PLC0415 - as above
+    from moorage.runtime.app import run_async  # noqa: PLC0415 - as above
+    from moorage.runtime.errors import RuntimeFailure  # noqa: PLC0415 - as above
+
+    options = bridge.BridgeOptions(
+        access=ClusterAccess(kubeconfig, kube_context),
+        gateway=_gateway(ctx),
+        cluster=_name(cluster),
+        lease_namespace=lease_namespace,
+    )
+    try:
+        left = run_async(bridge.leave(_settings(0), options))
+    except RuntimeFailure as error:
+        raise CliError(str(error)) from None
+    output.line(f"cleaned {left.nodes} nodes, and {left.objects} objects are not mirrored any more")
+
+
+def _settings(http_port: int) -> Settings:
+    bootstrap, prefix = endpoints.kafka()
+    return endpoints.load_settings(
+        {}, kafka_role=_ROLE, bootstrap_servers=bootstrap, topic_prefix=prefix, http_port=http_port
+    )
+
+
+def _run(settings: Settings, make: MemberMaker) -> None:
+    from moorage.runtime.app import run_async, run_services  # noqa: PLC0415 - it loads slowly
+    from moorage.runtime.errors import RuntimeFailure  # noqa: PLC0415 - as above
+    from moorage.runtime.logs import configure_logs  # noqa: PLC0415 - as above
+
+    configure_logs(settings)
+    try:
+        code = run_async(run_services([], settings, beside=[make]))
+    except RuntimeFailure as error:
+        raise CliError(str(error)) from None
+    except KeyboardInterrupt:
+        code = 0
+    if code:
+        raise typer.Exit(code)
+
+
+def _gateway(ctx: typer.Context) -> GatewayAddress:
+    """Return where the gateway is. A token file is read again for each request, because its token ends."""
+    from moorage.bridge.gateway_client import GatewayAddress  # noqa: PLC0415 - it loads slowly
+
+    found = endpoints.server(ctx)
+    if found.guessed:
+        endpoints.gateway(ctx)
+    shown = found.credentials()
+    file = credentials.token_file()
+
+    def headers() -> Sequence[tuple[str, str]]:
+        if file and (text := Path(file).read_text("ascii").strip()):
+            return [("authorization", f"Bearer {text}")]
+        return shown.headers
+
+    return GatewayAddress(found.address, headers, shown.tls)
+
+
+def _name(cluster: str) -> str:
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - only this command needs it
+
+    from moorage_schemas.refs import Cluster  # noqa: PLC0415 - as above
+
+    try:
+        return str(TypeAdapter(Cluster).validate_python(cluster))
+    except ValidationError:
+        raise UsageError(
+            f"--cluster: invalid value {cluster!r}: must consist of lower case letters, digits, '-' and '.', and begin "
+            "and end with a letter or a digit"
+        ) from None
+
+
+def _acts(text: str) -> frozenset[BridgeAct]:
+    from moorage.bridge.kubernetes.bridge import BridgeAct  # noqa: PLC0415 - it loads slowly
+
+    if text == _ALL:
+        return frozenset(BridgeAct)
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    try:
+        return frozenset(BridgeAct(word) for word in words)
+    except ValueError:
+        names = ", ".join(BridgeAct)
+        raise UsageError(
+            f"--act: invalid value {text!r}: must be all, or some of {names}, separated by commas"
+        ) from None
+
+
+def _mode(text: str) -> EvictionMode:
+    from moorage.bridge.kubernetes.pod_acts import EvictionMode  # noqa: PLC0415 - it loads slowly
+
+    try:
+        return EvictionMode(text)
+    except ValueError:
+        raise UsageError(f"--eviction: invalid value {text!r}: must be one of {', '.join(EvictionMode)}") from None
