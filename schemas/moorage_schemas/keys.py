@@ -125,6 +125,12 @@ class EvictionKey(NamedTuple):
         return f"{self.workload}|{self.target}|{self.generation}"
 
 
+def split_cluster(key: str) -> tuple[str, str]:
+    """The cluster that a key begins with, empty for the home fleet, and the rest of the key."""
+    head, colon, rest = key.partition(":")
+    return (head, rest) if colon and "/" not in head else ("", key)
+
+
 def _of(cluster: str) -> str:
     return f"{cluster}:" if cluster else ""
 

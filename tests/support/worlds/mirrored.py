@@ -73,7 +73,8 @@ class MirroredWorld(NodeWorld):
     def bindings(self, name: str) -> list[WorkloadBound]:
         """The bindings of a pod."""
         found = self.flow.table(BINDINGS).values()
-        return [one for one in found if isinstance(one, WorkloadBound) and one.workload.name == name]
+        mine = [one for one in found if isinstance(one, WorkloadBound) and one.workload.cluster == self.within]
+        return [one for one in mine if one.workload.name == name]
 
     def task(self, bound: WorkloadBound) -> EvictionDecided:
         """The eviction of a binding."""

@@ -21,13 +21,22 @@ class NodeWorld(World):
         seed: determines the order in which services run.
         settings: those of all services; rates are lifted when None.
         start: the time at which it begins.
+        cluster: the cluster that everything is in; empty for the home fleet.
+        beside: another world, whose services this one shares.
     """
 
     def __init__(
-        self, *nodes: str, seed: int | None = None, settings: Settings | None = None, start: datetime = START
+        self,
+        *nodes: str,
+        seed: int | None = None,
+        settings: Settings | None = None,
+        start: datetime = START,
+        cluster: str = "",
+        beside: World | None = None,
     ) -> None:
         self.settings = settings or lifted(partitions=PARTITIONS)
-        super().__init__(flow_of(every_service(self.settings), seed=seed, start=start))
+        flow = flow_of(every_service(self.settings), seed=seed, start=start) if beside is None else beside.flow
+        super().__init__(flow, cluster)
         for name in nodes:
             self.node(name)
 
@@ -38,12 +47,13 @@ class NodeWorld(World):
             for event in self.pods().values()
             if event.state is PlacementState.PLACED
         }
-        assert {(key, event.generation) for key, event in self.flow.table(BINDINGS).items()} == wanted
+        found = self.flow.table(BINDINGS).items()
+        assert {(key, one.generation) for key, one in found if one.target.cluster == self.within} == wanted
 
     def pods(self, owner: str = "") -> dict[str, WorkloadPlaced]:
         """The decision on each pod, by its name."""
-        table = self.flow.table(PLACEMENTS)
-        return {event.workload.name: event for event in table.values() if owner in {"", event.owner.name}}
+        mine = [event for event in self.flow.table(PLACEMENTS).values() if event.workload.cluster == self.within]
+        return {event.workload.name: event for event in mine if owner in {"", event.owner.name}}
 
     def where(self, owner: str = "") -> list[str]:
         """The nodes of an owner's pods, sorted. `-` for a pod that waits."""

@@ -102,8 +102,11 @@ class World:
     effect: ClassVar[str] = "NoExecute"
     """The default effect of a taint."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: Flow, cluster: str = "") -> None:
         self.flow = flow
+        self.within = cluster
+        """The cluster that everything is in; empty for the home fleet."""
+
         self._declared = DeclaredObjects()
         self.objects = self._declared.objects
         """The declared objects, by record key."""
@@ -199,14 +202,15 @@ class World:
         return self._write_with(key, pod_metadata=metadata)
 
     def _write_with(self, key: str, **fields: Any) -> Record:
-        event = self._declared.next(key).model_copy(update=fields)
+        event = self._declared.next(key).model_copy(update={"cluster": self.within, **fields})
         return self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
 
     # Targets. Each is given by its name, or by `Kind/name` if it is not of the world's own kind.
 
     def ref(self, name: str) -> TargetRef:
         """The reference to a target."""
-        return TargetRef.parse(name) if "/" in name else TargetRef(kind=self.kind, name=name)
+        found = TargetRef.parse(name) if "/" in name else TargetRef(kind=self.kind, name=name)
+        return found if found.cluster else TargetRef(kind=found.kind, name=found.name, cluster=self.within)
 
     def uid(self, name: str) -> str:
         """The present or the last uid of a target."""
@@ -342,11 +346,11 @@ class World:
     def _key(self, kind: str, name: str, namespace: str) -> str:
         served = named(kind)
         assert served is not None, kind
-        return resource_key(kind, namespace if served.namespaced else "", name)
+        return resource_key(kind, namespace if served.namespaced else "", name, self.within)
 
     def _target_key(self, name: str) -> str:
         ref = self.ref(name)
-        return resource_key(ref.kind, "", ref.name)
+        return resource_key(ref.kind, "", ref.name, ref.cluster)
 
     def _uid(self, key: str) -> str:
         return f"uid-{key.rpartition('/')[2]}-{self._lives[key]}"

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from moorage.core.apimachinery.selectors import test_of
-from moorage_schemas.keys import ResourceKey
+from moorage_schemas.keys import ResourceKey, split_cluster
 from moorage_schemas.resource import resource_key
 from moorage_schemas.resources.budgets import (
     Amount,
@@ -32,7 +32,8 @@ DISRUPTION: Final = "PodDisruptionBudget"
 RATE: Final = "resource-eviction-rate"
 """The name of the limit on evictions from clusters, in `held_by` and as the key of its count."""
 
-GUARD_PREFIXES: Final = (f"{PAUSE}/", f"{BUDGET}/", f"{DISRUPTION}/")
+_DISRUPTION_PREFIX: Final = f"{DISRUPTION}/"
+GUARD_PREFIXES: Final = (f"{PAUSE}/", f"{BUDGET}/", _DISRUPTION_PREFIX)
 """Prefixes of the keys of resources that may hold evictions."""
 
 POD_PREFIX: Final = "Pod/"
@@ -73,6 +74,31 @@ class Subject:
     def namespace(self) -> str:
         """The workload's namespace."""
         return ResourceKey.parse(self.workload).namespace
+
+
+def own_namespace(key: str) -> str:
+    """The namespace of an object or workload, by its key. That of a cluster follows the cluster's name and a colon.
+
+    So namespaces of the same name in two clusters are two.
+    """
+    _, namespace, _, cluster = ResourceKey.parse(key)
+    return f"{cluster}:{namespace}" if cluster else namespace
+
+
+def is_pod(key: str) -> bool:
+    """Whether the key of a workload, or of something about it, is that of a pod."""
+    return key.startswith(POD_PREFIX) or split_cluster(key)[1].startswith(POD_PREFIX)
+
+
+def is_guard(key: str) -> bool:
+    """Whether a resource may hold evictions, by its key. Pauses and budgets of the home fleet hold those of clusters.
+
+    A cluster itself has only disruption budgets.
+    """
+    if key.startswith(GUARD_PREFIXES):
+        return True
+    cluster, rest = split_cluster(key)
+    return bool(cluster) and rest.startswith(_DISRUPTION_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +189,7 @@ class Budget:
             case BudgetPer.ZONE:
                 return subject.zone
             case BudgetPer.NAMESPACE:
-                return subject.namespace
+                return own_namespace(subject.workload)
             case BudgetPer.WORKLOAD:
                 return subject.owner
             case BudgetPer.FLEET:
@@ -177,6 +203,8 @@ class Disruption:
     key: str
     name: str
     namespace: str
+    """The namespace of its pods, see `own_namespace`."""
+
     selects: LabelTest
     min_available: BudgetShare | None
     max_unavailable: BudgetShare | None
@@ -267,8 +295,8 @@ def budget_of(obj: Mapping[str, Any]) -> Budget:
     )
 
 
-def disruption_of(obj: Mapping[str, Any]) -> Disruption:
-    """The disruption budget that an object declares.
+def disruption_of(obj: Mapping[str, Any], cluster: str = "") -> Disruption:
+    """The disruption budget that an object declares in a cluster, or in the home fleet.
 
     Raises:
         ValueError: an amount is neither a number nor a percentage.
@@ -276,9 +304,9 @@ def disruption_of(obj: Mapping[str, Any]) -> Disruption:
     found = PodDisruptionBudget.model_validate(obj)
     spec, namespace, name = found.spec, found.metadata.namespace, found.metadata.name
     return Disruption(
-        key=resource_key(DISRUPTION, namespace, name),
-        name=f"{DISRUPTION}/{namespace}/{name}",
-        namespace=namespace,
+        key=(key := resource_key(DISRUPTION, namespace, name, cluster)),
+        name=key,
+        namespace=own_namespace(key),
         selects=label_test(spec.selector),
         min_available=_share(spec.min_available, "spec.minAvailable"),
         max_unavailable=_share(spec.max_unavailable, "spec.maxUnavailable"),

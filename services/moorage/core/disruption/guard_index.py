@@ -9,7 +9,6 @@ from moorage.core.disruption.budgets import (
     BUDGET,
     DISRUPTION,
     PAUSE,
-    POD_PREFIX,
     Budget,
     Disruption,
     Pause,
@@ -17,6 +16,8 @@ from moorage.core.disruption.budgets import (
     Subject,
     budget_of,
     disruption_of,
+    is_pod,
+    own_namespace,
     pause_of,
 )
 from moorage_schemas.keys import ResourceKey
@@ -102,7 +103,7 @@ class Guards:
                 del self._disruptions[place]
         if obj is None:
             return
-        kind = ResourceKey.parse(key).kind
+        kind, _, _, cluster = ResourceKey.parse(key)
         if kind == PAUSE:
             self.pauses[key] = pause = pause_of(obj)
             self._pauses.add(pause)
@@ -110,7 +111,7 @@ class Guards:
             self.budgets[key] = budget = budget_of(obj)
             self._budgets.add(budget)
         elif kind == DISRUPTION:
-            self.disruptions[key] = disruption = disruption_of(obj)
+            self.disruptions[key] = disruption = disruption_of(obj, cluster)
             self._disruptions.setdefault((disruption.namespace, disruption.demands), {})[key] = disruption
 
     def pauses_of(self, subject: Subject) -> tuple[Pause, ...]:
@@ -127,9 +128,9 @@ class Guards:
 
     def disruptions_of(self, workload: str, labels: Mapping[str, str]) -> tuple[Disruption, ...]:
         """The disruption budgets that select a pod, by name. Empty for workloads that are not pods."""
-        if not self._disruptions or not workload.startswith(POD_PREFIX):
+        if not self._disruptions or not is_pod(workload):
             return ()
-        namespace, known = ResourceKey.parse(workload).namespace, self._disruptions
+        namespace, known = own_namespace(workload), self._disruptions
         found = [
             guard
             for label in (None, *labels.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.core.disruption.budgets import GUARD_PREFIXES
+from moorage.core.disruption.budgets import is_guard
 from moorage.core.disruption.guard_index import Guards
 from moorage.runtime.configuration import Configuration, ConfiguredView
 from moorage.runtime.service import Input
@@ -38,4 +38,4 @@ class GuardView(ConfiguredView):
 
     def wants(self, topic: Topic, key: str) -> bool:
         """Return whether a record is a guard, or the configuration."""
-        return super().wants(topic, key) or key.startswith(GUARD_PREFIXES)
+        return super().wants(topic, key) or is_guard(key)

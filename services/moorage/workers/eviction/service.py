@@ -79,7 +79,7 @@ from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.condition import EVICTED, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.eviction import Acknowledgement, Escalation, EvictionDecided, EvictionState, GenerationFloor
-from moorage_schemas.keys import BindingKey, EvictionKey, WorkloadConditionKey
+from moorage_schemas.keys import BindingKey, EvictionKey, WorkloadConditionKey, split_cluster
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import target_of_resource
@@ -654,7 +654,7 @@ class Eviction(Service[EvictionPartition]):
 
     def _may_wait(self, state: EvictionPartition, key: str, target: BoundTarget, workload: str) -> bool:
         """Return whether a guard may hold this eviction, so that the governor must be asked."""
-        if state.rules.value.rated and key.startswith(_CLUSTERS):
+        if state.rules.value.rated and split_cluster(key)[1].startswith(_CLUSTERS):
             return True
         if not state.guards:  # a fast path for fleets without guards
             return False

@@ -21,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final
 
+from moorage.core.disruption.budgets import own_namespace
 from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.runtime.portions import CHECKS
 from moorage.runtime.service import Input
@@ -272,7 +273,7 @@ class BudgetBook:
         self._counters.drop(namespaces)
         self._in_flight.forget(namespaces)
         for key, slot in self._slots.items():
-            if namespaces is None or slot.workload.namespace in namespaces:
+            if namespaces is None or own_namespace(slot.workload.key) in namespaces:
                 slots[key] = None
         # All of them leave their queues first, because these hold the counters that are dropped.
         if namespaces is None:
@@ -280,7 +281,7 @@ class BudgetBook:
             requests.update(dict.fromkeys(self._requests))
         else:
             for key, request in self._requests.items():
-                if request.event.workload.namespace in namespaces:
+                if own_namespace(request.event.workload.key) in namespaces:
                     self._dequeue(request)
                     requests[key] = None
         guards = self._counters.view.guards

@@ -15,6 +15,7 @@ from moorage.core.disruption.budgets import LEAVE_LASTS, RATE, Budget, Disruptio
 from moorage.core.disruption.token_bucket import Bucket
 from moorage.workers.governor.view import GovernorView
 from moorage.workers.governor.wait_queue import Counter
+from moorage_schemas.keys import split_cluster
 from moorage_schemas.refs import TargetKind
 
 _UNBOUNDED = 1 << 31
@@ -205,7 +206,7 @@ class Counters:
             self.disruption(guard) for guard in guards.disruptions_of(subject.workload, subject.labels)
         ]
         found += [self._budget(budget, budget.part(subject)) for budget in guards.budgets_of(subject)]
-        if self.rate.limits and subject.target.startswith(_CLUSTERS):
+        if self.rate.limits and split_cluster(subject.target)[1].startswith(_CLUSTERS):
             found.append(self.rate)
         return found
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
-from moorage.core.disruption.budgets import LEAVE_LASTS, POD_PREFIX, Subject
+from moorage.core.disruption.budgets import LEAVE_LASTS, Subject, is_pod, own_namespace
 from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.runtime.portions import RECORDS
 from moorage.workers.governor.counters import BudgetCounter, Counters, DisruptionCounter
@@ -81,7 +81,7 @@ class InFlight:
             self._forget_all()
             return
         for key, counted in list(self._counted.items()):
-            if counted.slot.workload.namespace in namespaces:
+            if own_namespace(counted.slot.workload.key) in namespaces:
                 self._count_out(key)
 
     def _forget_all(self) -> None:
@@ -225,7 +225,7 @@ class InFlight:
                 ended.append((counted.slot.granted_time, key))
         if not ended:
             return
-        lacks = self._lacks(owner, standing) if ended[0][1].startswith(POD_PREFIX) else 0
+        lacks = self._lacks(owner, standing) if is_pod(ended[0][1]) else 0
         ended.sort(reverse=True)
         for _, key in ended[:lacks]:
             self._set(self._counted[key], under_way=True, leaving=False)

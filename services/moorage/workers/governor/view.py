@@ -17,9 +17,11 @@ from moorage.core.disruption.budgets import (
     BUDGET,
     DISRUPTION,
     GUARD_PREFIXES,
-    POD_PREFIX,
     Budget,
     Subject,
+    is_guard,
+    is_pod,
+    own_namespace,
 )
 from moorage.core.disruption.guard_index import Guards
 from moorage.core.scheduling.nodes.mirrored import controller_reference
@@ -30,7 +32,7 @@ from moorage.runtime.pools import Pool
 from moorage.runtime.service import Input
 from moorage.workers.governor.records import BoundWorkload, Marks, Selected, WorkloadOwner
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
-from moorage_schemas.keys import BindingKey, ResourceKey
+from moorage_schemas.keys import BindingKey, ResourceKey, split_cluster
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
@@ -41,6 +43,7 @@ from moorage_schemas.zone import NO_ZONE
 _MAKERS: Final = tuple(f"{kind}/" for kind in CONTROLLERS)
 _TARGETS: Final = (f"{TargetKind.NODE.value}/", f"{TargetKind.CLUSTER.value}/")
 _RESOURCES: Final = (*GUARD_PREFIXES, *_MAKERS, *_TARGETS)
+_OF_CLUSTERS: Final = (f"{DISRUPTION}/", *_MAKERS, *_TARGETS)
 _HEALTHY: Final = f"|{HEALTHY}"
 _REPLICA_SET: Final = "ReplicaSet"
 _DEPLOYMENT: Final = "Deployment"
@@ -79,7 +82,7 @@ class GovernorView(ConfiguredView):
     def wants(self, topic: Topic, key: str) -> bool:
         """Accept guards, owners of pods, targets for their zones, all bindings, and workloads' health."""
         if topic is RESOURCES:
-            return key.startswith(_RESOURCES)
+            return key.startswith(_RESOURCES) or split_cluster(key)[1].startswith(_OF_CLUSTERS)
         return topic is not WORKLOAD_CONDITIONS or key.endswith(_HEALTHY)
 
     def apply(self, record: Input) -> None:
@@ -98,9 +101,9 @@ class GovernorView(ConfiguredView):
             self._condition(record)
         else:
             event = record.event if isinstance(record.event, ResourceDeclared) else None
-            if record.key.startswith(GUARD_PREFIXES):
+            if is_guard(record.key):
                 self._guard(record.key, event)
-            elif record.key.startswith(_MAKERS):
+            elif split_cluster(record.key)[1].startswith(_MAKERS):
                 self._maker(record.key, event)
             else:
                 self._target(record.key, event)
@@ -110,7 +113,7 @@ class GovernorView(ConfiguredView):
         return None
 
     def _guard(self, key: str, event: ResourceDeclared | None) -> None:
-        kind, namespace, *_ = ResourceKey.parse(key)
+        kind, namespace = ResourceKey.parse(key).kind, own_namespace(key)
         if kind == DISRUPTION:
             self._selected.pop(key, None)
             for marks in self._watchers:
@@ -151,7 +154,7 @@ class GovernorView(ConfiguredView):
             return
         owner.wanted = wanted
         self._follow_scale(key, owner, scaled_by)
-        near = f"{DISRUPTION}/{ResourceKey.parse(key).namespace}/"
+        near = str(ResourceKey.parse(key)._replace(kind=DISRUPTION, name=""))
         makers = {key, *owner.scales}
         guards = {
             one
@@ -230,28 +233,28 @@ class GovernorView(ConfiguredView):
             owner = self._owners.get(bound.owner)
             if owner is None:
                 owner = self._owners[bound.owner] = WorkloadOwner()
-            if not key.startswith(POD_PREFIX):
+            if not is_pod(key):
                 owner.on_clusters += 1
             else:
                 owner.bound += 1
                 if bound.unhealthy:
                     owner.unhealthy[key] = None
-        if key.startswith(POD_PREFIX):
-            self._pods.setdefault(_namespace(key), {})[key] = bound
+        if is_pod(key):
+            self._pods.setdefault(own_namespace(key), {})[key] = bound
         self._count(key, bound, 1)
 
     def _take(self, key: str, bound: BoundWorkload) -> None:
         del self._bound[key]
         if bound.owner:
             owner = self._owners[bound.owner]
-            if not key.startswith(POD_PREFIX):
+            if not is_pod(key):
                 owner.on_clusters -= 1
             else:
                 owner.bound -= 1
                 owner.unhealthy.pop(key, None)
             self._tidy(bound.owner, owner)
-        if key.startswith(POD_PREFIX):
-            namespace = _namespace(key)
+        if is_pod(key):
+            namespace = own_namespace(key)
             del self._pods[namespace][key]
             if not self._pods[namespace]:
                 del self._pods[namespace]
@@ -271,7 +274,7 @@ class GovernorView(ConfiguredView):
 
     def _subject(self, key: str, bound: BoundWorkload) -> Subject:
         workload = BindingKey.parse(key).workload
-        zone = self._zones.get(bound.target, NO_ZONE)
+        zone = self._zones.get(bound.target) or _no_zone(bound.target)
         return Subject(workload, bound.owner or workload, bound.target, zone, bound.labels)
 
     def _pooled(self, labels: Mapping[str, str]) -> Mapping[str, str]:
@@ -285,7 +288,7 @@ class GovernorView(ConfiguredView):
 
     def nodes(self) -> list[str]:
         """Return every declared node, by its target's key."""
-        return [target for target in self._zones if target.startswith(_TARGETS[0])]
+        return [target for target in self._zones if split_cluster(target)[1].startswith(_TARGETS[0])]
 
     def bound(self, key: str) -> BoundWorkload | None:
         """Return the present binding of this key."""
@@ -340,6 +343,11 @@ def _scaled_by(event: ResourceDeclared) -> str:
 
 def _namespace(key: str) -> str:
     return ResourceKey.parse(key).namespace
+
+
+def _no_zone(target: str) -> str:
+    cluster = split_cluster(target)[0]
+    return f"{cluster}:{NO_ZONE}" if cluster else NO_ZONE
 
 
 def _select(selected: Selected, bound: BoundWorkload, change: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from functools import partial
 
 from moorage.core.disruption.zones import ZoneRules, ZoneTable
 from moorage.runtime.service import Input
@@ -11,12 +12,74 @@ from moorage.runtime.settings import Settings
 from moorage.workers.governor.record_writer import SOURCE, Write
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.keys import split_cluster
 from moorage_schemas.topics import FLEET, ZONE_GRANTS, ZONE_MEMBERS, ZONES, Topic
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered
 
 
 class ZoneBook:
     """All nodes and zones, in the one partition that has them.
+
+    Whether every zone is fully disrupted is a question about one cluster, so each has a book of its own.
+
+    Args:
+        settings: the rates and thresholds.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._books = {"": ClusterZones(settings)}
+
+    def configure(self, settings: Settings) -> None:
+        """Use other rates and thresholds from now on. The next `settle` computes everything again if they differ."""
+        if settings is not self._settings:
+            self._settings = settings
+            for book in self._books.values():
+                book.configure(settings)
+
+    def apply(self, topic: Topic, key: str, event: Model | None) -> None:
+        """Fold in a node or a zone."""
+        self._book(key).apply(topic, key, event)
+
+    def note(self, record: Input) -> None:
+        """Store the cause of a node's record until `settle`. Call this before the record is folded in."""
+        self._book(record.key).note(record)
+
+    def look_again(self) -> None:
+        """Make the next `settle` compute everything again."""
+        for book in self._books.values():
+            book.look_again()
+
+    def settle(self, now: datetime, write: Write, declared: Callable[[], Iterable[str]] = tuple) -> None:
+        """Write the changes of zones, and grants; `declared` returns the declared nodes of all clusters."""
+        for cluster, book in self._books.items():
+            book.settle(now, write, partial(_of_cluster, declared, cluster))
+
+    @property
+    def owes(self) -> bool:
+        """Whether withdrawals are still to be written."""
+        return any(book.owes for book in self._books.values())
+
+    def next_wake(self) -> datetime | None:
+        """Return when the next node may be granted."""
+        times = (book.next_wake() for book in self._books.values())
+        return min((time for time in times if time is not None), default=None)
+
+    def may_grant(self, now: datetime) -> bool:
+        """Return whether any node could be granted now."""
+        return any(book.may_grant(now) for book in self._books.values())
+
+    def _book(self, key: str) -> ClusterZones:
+        """Return the book of the cluster of a node or a zone. Both have it in their keys."""
+        cluster = split_cluster(key)[0]
+        book = self._books.get(cluster)
+        if book is None:
+            book = self._books[cluster] = ClusterZones(self._settings)
+        return book
+
+
+class ClusterZones:
+    """The nodes and zones of one cluster, or of the home fleet.
 
     Args:
         settings: the rates and thresholds.
@@ -103,6 +166,10 @@ class ZoneBook:
             subject=grant.target.key,
             correlation_id="" if member is None else member.correlation_id,
         )
+
+
+def _of_cluster(declared: Callable[[], Iterable[str]], cluster: str) -> list[str]:
+    return [target for target in declared() if split_cluster(target)[0] == cluster]
 
 
 def _by_time(name: str, record: ZoneChanged | None, now: datetime) -> Meta:

@@ -35,6 +35,7 @@ from moorage.runtime.service import Emit, GlobalView, Input, NeedFresh, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.placement.engine.controller import by_prefix
 from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.pods.controller import PODS, PodController
 from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.base import Model
@@ -103,6 +104,8 @@ class PlacementService(Service[PlacementPartition]):
 
     def apply(self, state: PlacementPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a resource or a decision."""
+        if ":" in key:
+            state.meet(key)
         if topic is RESOURCES:
             declared = event if isinstance(event, ResourceDeclared) else None
             for controller in state.controllers:
@@ -113,8 +116,12 @@ class PlacementService(Service[PlacementPartition]):
 
     def apply_row(self, state: PlacementPartition, topic: Topic, key: str, row: Any) -> bool:  # noqa: ARG002 - only decisions have rows
         """Fold in a decision on a pod. There are far fewer of the others."""
-        pods = state.pods
-        if by_prefix(state.controllers, key) is not pods:
+        if key.startswith(PODS):
+            state.pods.decided(key, row)
+            return True
+        state.meet(key)
+        pods = by_prefix(state.controllers, key)
+        if not isinstance(pods, PodController):
             return False
         pods.decided(key, row)
         return True
@@ -146,7 +153,7 @@ class PlacementService(Service[PlacementPartition]):
 
     def _take(self, state: PlacementPartition, batch: Sequence[Input]) -> None:
         for record in batch:
-            self.apply(state, record.topic, record.key, record.event)
+            self.apply(state, record.topic, record.key, record.event)  # may add a controller
             for controller in state.controllers:
                 if record.key.startswith(controller.resources):
                     controller.look_at(record.key, record.meta)
@@ -182,6 +189,8 @@ def _is_new(state: PlacementPartition, record: Input) -> bool:
     event = record.event
     if not isinstance(event, ResourceDeclared):
         return False
+    if ":" in record.key:
+        state.meet(record.key)
     return any(one.is_new(event) for one in state.controllers if record.key.startswith(one.resources))
 
 

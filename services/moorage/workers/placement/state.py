@@ -12,6 +12,7 @@ from moorage.workers.placement.ocm.controller import SelectionController
 from moorage.workers.placement.pods.controller import PodController
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import split_cluster
 
 
 class PlacementPartition:
@@ -30,9 +31,13 @@ class PlacementPartition:
         self.ocm = SelectionController()
         self.pods = PodController(self.karmada.state.claims, self.karmada.state.would_claim)
         self.controllers: tuple[Controller, ...] = (self.karmada, self.ocm, self.pods)
-        """The controllers in the order in which they reconcile. Resources on clusters create no pods on nodes."""
+        """The controllers in the order in which they reconcile. Resources on clusters create no pods on nodes.
 
+        After them come those of the pods of clusters that are mirrored under a name."""
+
+        self._clusters: dict[str, PodController] = {}
         self.view = FleetView()
+        self._attached = False
 
     def attach(self, view: FleetView) -> None:
         """Use a view, and be notified of its changes."""
@@ -43,9 +48,31 @@ class PlacementPartition:
         self.pods.attach(view.pods)
         self.karmada.attach(view.karmada)
         self.ocm.attach(view.ocm)
+        for cluster, controller in self._clusters.items():
+            controller.attach(view.pods_of(cluster))
+        self._attached = True
+
+    def pods_in(self, cluster: str) -> PodController:
+        """Return the controller of the pods of a cluster; the home fleet has the empty name."""
+        if not cluster:
+            return self.pods
+        known = self._clusters.get(cluster)
+        if known is None:
+            known = self._clusters[cluster] = PodController(_never, _never, cluster)
+            self.controllers = (*self.controllers, known)
+            if self._attached:
+                known.attach(self.view.pods_of(cluster))
+        return known
+
+    def meet(self, key: str) -> None:
+        """Have a controller for the pods of the cluster of a record."""
+        cluster, rest = split_cluster(key)
+        if cluster and cluster not in self._clusters and rest.startswith(OWNERS):
+            self.pods_in(cluster)
 
     def detach(self) -> None:
         """Undo what the partition has assumed in the view, because the partition is taken away."""
+        self._attached = False
         self.view.detach(self)
         for controller in self.controllers:
             controller.leave()
@@ -68,3 +95,8 @@ class PlacementPartition:
         """Check a resource's pods on nodes, because it has started, or stopped, being placed on clusters."""
         if key.startswith(OWNERS):
             self.pods.work.add(Work(key, cause))
+
+
+def _never(_resource: object) -> bool:
+    """Policies place only what is declared in the home fleet."""
+    return False

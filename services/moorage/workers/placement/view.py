@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from moorage.runtime.configuration import Configuration, ConfiguredView
 from moorage.runtime.service import Input
@@ -11,7 +11,10 @@ from moorage.workers.placement.karmada.view import ClusterView
 from moorage.workers.placement.ocm.view import ManagedView
 from moorage.workers.placement.pods.view import PodView
 from moorage_schemas.eviction import GenerationFloor
-from moorage_schemas.topics import CONFIGURATION, GENERATION_FLOORS, PLACEMENTS, Topic
+from moorage_schemas.keys import BindingKey, split_cluster
+from moorage_schemas.topics import BINDINGS, CONFIGURATION, EVICTIONS, GENERATION_FLOORS, PLACEMENTS, Topic
+
+_OF_BINDINGS: Final = (BINDINGS, EVICTIONS)
 
 
 class AttachedPartition(Protocol):
@@ -35,27 +38,48 @@ class FleetView(ConfiguredView):
         self.pods = PodView()
         self.karmada = ClusterView()
         self.ocm = ManagedView()
+        self._clusters: dict[str, PodView] = {}
+        self._floor = 0
         self._partitions: list[AttachedPartition] = []
 
     def wants(self, topic: Topic, key: str) -> bool:
         """Return whether one of the parts uses a record."""
         if topic is PLACEMENTS:  # nearly all of them are about pods, which only their partitions read
             return self.ocm.concerns(topic, key)
-        return topic in (CONFIGURATION, GENERATION_FLOORS) or any(
+        if topic in (CONFIGURATION, GENERATION_FLOORS) or any(
             part.concerns(topic, key) for part in (self.pods, self.karmada, self.ocm)
-        )
+        ):
+            return True
+        if ":" not in key:
+            return False
+        cluster, rest = split_cluster(BindingKey.parse(key).target or key)
+        return bool(cluster) and self.pods.concerns(topic, f"|{rest}" if topic in _OF_BINDINGS else rest)
 
     def apply(self, record: Input) -> None:
         """Fold in a record. A record that is not newer changes nothing."""
         super().apply(record)
         if isinstance(record.event, GenerationFloor):
-            for evictions in (self.pods.evictions, self.karmada.evictions):
-                evictions.raise_floor(record.event.generation)
+            self._floor = max(self._floor, record.event.generation)
+            for view in (self.pods, *self._clusters.values()):
+                view.evictions.raise_floor(self._floor)
+            self.karmada.evictions.raise_floor(self._floor)
             return
         for part in (self.pods, self.karmada, self.ocm):
             if part.concerns(record.topic, record.key):
                 part.apply(record)
                 return
+        if cluster := split_cluster(BindingKey.parse(record.key).target or record.key)[0]:
+            self.pods_of(cluster).apply(record)
+
+    def pods_of(self, cluster: str) -> PodView:
+        """Return the view of the pods and nodes of a cluster; the home fleet has the empty name."""
+        if not cluster:
+            return self.pods
+        view = self._clusters.get(cluster)
+        if view is None:
+            view = self._clusters[cluster] = PodView(cluster)
+            view.evictions.raise_floor(self._floor)
+        return view
 
     def changed(self) -> Iterable[int] | None:
         """Return the partitions that have something to do."""

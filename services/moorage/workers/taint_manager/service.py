@@ -50,7 +50,7 @@ from moorage.workers.taint_manager.state import TaintManagerPartition
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta, event_id
-from moorage_schemas.keys import ConditionKey
+from moorage_schemas.keys import ConditionKey, TargetKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.taint import TargetTainted
@@ -220,7 +220,7 @@ class TaintManager(Service[TaintManagerPartition]):
         found = []
         for target in state.resources:
             cluster, known = target.startswith(_CLUSTER), state.taints.get(target)
-            unheard = known is None or (target.startswith(_NODE) and not known.zone)
+            unheard = known is None or (_is_node(target) and not known.zone)
             labelled = known is not None and bool(known.labels)
             waits = known is not None and (bool(known.held) or known.settles_at is not None)
             if cluster or damped or unheard or labelled or waits:
@@ -321,7 +321,7 @@ class TaintManager(Service[TaintManagerPartition]):
                 return []
             self.apply(state, TAINTS, target, None)
             tombs = [Emit(TAINTS, target, target, None, cause)]
-            if target.startswith(_NODE):
+            if _is_node(target):
                 tombs.append(Emit(ZONE_MEMBERS, target, FLEET, None, cause))
             return tombs
         decided = self._look(state, target, time, reported, evaluate=evaluate, gone=gone)
@@ -331,7 +331,7 @@ class TaintManager(Service[TaintManagerPartition]):
             return []
         self.apply(state, TAINTS, target, event)
         emits = [Emit(TAINTS, target, target, event, cause)]
-        if target.startswith(_NODE) and zone_sees_change(known, event):
+        if _is_node(target) and zone_sees_change(known, event):
             member = member_of(event, time, cause.correlation, hold=state.rules.value.holds.add)
             emits.append(Emit(ZONE_MEMBERS, target, FLEET, member, cause))
         return emits
@@ -410,6 +410,10 @@ def _calls_policies(state: TaintManagerPartition, target: str, event: Model | No
         known = state.resources.get(target)
         return known is None or known.uid != event.uid
     return False
+
+
+def _is_node(target: str) -> bool:
+    return target.startswith(_NODE) or TargetKey.parse(target).kind == TargetKind.NODE.value
 
 
 def _target_key(record: Input) -> str | None:

@@ -26,7 +26,15 @@ _DISRUPTED: Final = frozenset({NOT_READY, UNREACHABLE})
 
 
 def zone_of_target(resource: ResourceDeclared) -> str:
-    """The zone of a declared target, `region/zone`. Empty for kinds without zones."""
+    """The zone of a declared target, `region/zone`. Empty for kinds without zones.
+
+    Each cluster that is mirrored under a name has its own zones; its name and a colon precede them.
+    """
+    zone = _zone_of(resource)
+    return f"{resource.cluster}:{zone}" if zone and resource.cluster else zone
+
+
+def _zone_of(resource: ResourceDeclared) -> str:
     if resource.kind == TargetKind.NODE.value:
         labels = part(part(resource.object, "metadata"), "labels")
         return zone_of(_first(labels, _REGION_LABELS), _first(labels, _ZONE_LABELS))

@@ -269,7 +269,7 @@ def reconcile_taints(
     if known is not None and not edits and all(getattr(known, name) == value for name, value in after.items()):
         return ReconciledTaints(None, due, evaluate=of_policy)
     event = TargetTainted(
-        target=TargetRef(kind=TargetKind(resource.kind), name=resource.name),
+        target=TargetRef(kind=TargetKind(resource.kind), name=resource.name, cluster=resource.cluster),
         target_uid=resource.uid,
         generation=generation,
         wishes_applied=max([applied, *(edit.generation for edit in edits)]),

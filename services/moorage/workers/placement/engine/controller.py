@@ -28,10 +28,10 @@ class Controller(ABC):
     everything. After a restore, all resources are on the queue.
     """
 
-    resources: ClassVar[tuple[str, ...]]
+    resources: tuple[str, ...]
     """The kinds of resources that it reads, as prefixes of resource keys."""
 
-    decisions: ClassVar[tuple[str, ...]]
+    decisions: tuple[str, ...]
     """The kinds of workloads that it decides on, as prefixes of workload keys."""
 
     at_once: ClassVar[int | None] = None

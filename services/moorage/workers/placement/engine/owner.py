@@ -96,7 +96,7 @@ class Owner:
                 if self.mirrored:
                     self._follow_cluster(event, ended=ended)
             else:
-                self.controller = controller_of(event.object)
+                self.controller = replace(controller_of(event.object), ref=self.ref)
                 self._read_template(())
         except (QuantityError, WorkloadError, ValidationError) as error:
             self.error = str(error)

@@ -32,8 +32,8 @@ class BindingController(Controller):
             because its pods on nodes must be checked.
     """
 
-    resources: ClassVar[tuple[str, ...]] = CLAIMABLE
-    decisions: ClassVar[tuple[str, ...]] = (PLACED,)
+    resources: tuple[str, ...] = CLAIMABLE
+    decisions: tuple[str, ...] = (PLACED,)
     at_once: ClassVar[int | None] = 200
 
     def __init__(

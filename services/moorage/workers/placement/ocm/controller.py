@@ -23,8 +23,8 @@ from moorage_schemas.resource import ResourceDeclared
 class SelectionController(Controller):
     """Reconciles the PlacementDecisions of each placement with its spec. A placement is on the queue at most once."""
 
-    resources: ClassVar[tuple[str, ...]] = (PLACEMENT_PREFIX,)
-    decisions: ClassVar[tuple[str, ...]] = (PLACEMENT_PREFIX, DECISION_PREFIX)
+    resources: tuple[str, ...] = (PLACEMENT_PREFIX,)
+    decisions: tuple[str, ...] = (PLACEMENT_PREFIX, DECISION_PREFIX)
     at_once: ClassVar[int | None] = 200
 
     def __init__(self) -> None:

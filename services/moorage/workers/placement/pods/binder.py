@@ -76,9 +76,9 @@ class Slot:
 
 
 @lru_cache(maxsize=16_384)
-def node_ref(name: str) -> TargetRef:
+def node_ref(name: str, cluster: str = "") -> TargetRef:
     """Return the reference of a node."""
-    return TargetRef(kind=TargetKind.NODE, name=name)
+    return TargetRef(kind=TargetKind.NODE, name=name, cluster=cluster)
 
 
 class Binder:
@@ -96,6 +96,10 @@ class Binder:
         self.outbox = outbox
         self._listener = listener
         self._report_time: datetime | None = None
+
+    def _node(self, name: str) -> TargetRef:
+        """Return the reference of a node of the owners' cluster."""
+        return node_ref(name, self.view.cluster)
 
     def begin(self, work: Work) -> None:
         """Begin a piece of work. Its results have its cause."""
@@ -123,7 +127,7 @@ class Binder:
         owner = self.state.owners.get(last.owner)
         if owner is not None and owner.runs_on(last.node):
             return None  # the room is taken, whatever else was decided
-        if view.is_overcommitted(binding_key(last.workload, node_ref(last.node))):
+        if view.is_overcommitted(binding_key(last.workload, self._node(last.node))):
             return Leaving(CONFLICT, f'node "{last.node}" had no room left: another worker\'s binding came first')
         return None
 
@@ -165,7 +169,7 @@ class Binder:
         """Return whether a pod would find a node if another pod were gone. Nothing is decided."""
         self.outbox.effort += DECISION
         shape = owner.shape(self.view.rules, self.view.rules_version)
-        restore = self.view.set_aside(self._listener, binding_key(last.workload, node_ref(last.node)))
+        restore = self.view.set_aside(self._listener, binding_key(last.workload, self._node(last.node)))
         found = self.view.scheduler.decide(self.request(owner, shape), only=slot.only)
         restore()
         return found.target is not None
@@ -173,7 +177,7 @@ class Binder:
     def unbind(self, last: PodDecision) -> None:
         """End the binding of a placed pod."""
         if last.placed:
-            target = node_ref(last.node)
+            target = self._node(last.node)
             key = binding_key(last.workload, target)
             self.view.release(self._listener, key)
             self.outbox.put(BINDINGS, key, target.key, None)
@@ -201,7 +205,7 @@ class Binder:
 
         So it is too when the cluster of a mirrored pod has bound it, or it has another controller or bridge.
         """
-        reservation = self.view.reservation(binding_key(last.workload, node_ref(last.node)))
+        reservation = self.view.reservation(binding_key(last.workload, self._node(last.node)))
         shape = owner.shape(self.view.rules, self.view.rules_version)
         labels = tuple(sorted(_labels(owner, last).items()))
         if reservation is None:
@@ -222,7 +226,7 @@ class Binder:
         So it is too if it is from a version in which bindings had no labels. Then, if its template no longer exists,
         the labels are not known either. Everything else in the binding is unchanged.
         """
-        reservation = self.view.reservation(binding_key(last.workload, node_ref(last.node)))
+        reservation = self.view.reservation(binding_key(last.workload, self._node(last.node)))
         if reservation is None or owner.controller is None:
             return
         if last.uid not in owner.changed_labels and (
@@ -241,7 +245,7 @@ class Binder:
 
     def restore_binding(self, owner: Owner, last: PodDecision) -> None:
         """Write a missing binding again."""
-        if self.view.reservation(binding_key(last.workload, node_ref(last.node))) is None:
+        if self.view.reservation(binding_key(last.workload, self._node(last.node))) is None:
             shape = owner.shape(self.view.rules, self.view.rules_version)
             bypassed = last.reason == NODE_NAME_SET or owner.runs_on(last.node)
             self._write_binding(last, owner, shape, revision=1, bypassed=bypassed, time=last.decided_time)
@@ -249,11 +253,11 @@ class Binder:
     def end_orphans(self, owner: str) -> None:
         """End the bindings of an owner that belong to none of its pods. Only the reconciler looks for them."""
         last = self.state.last.get(owner, {}).values()
-        wanted = {binding_key(one.workload, node_ref(one.node)) for one in last if one.placed}
+        wanted = {binding_key(one.workload, self._node(one.node)) for one in last if one.placed}
         for key, node in sorted(self.view.bindings_of(owner).items()):
             if key not in wanted:
                 self.view.release(self._listener, key)
-                self.outbox.put(BINDINGS, key, node_ref(node).key, None)
+                self.outbox.put(BINDINGS, key, self._node(node).key, None)
 
     def _place_as_named(self, owner: Owner, slot: Slot, shape: PodShape, name: str) -> bool:
         """Bind a pod to the node that `spec.nodeName` or another scheduler names, without the filters.
@@ -326,7 +330,7 @@ class Binder:
         bypassed: bool,
         time: datetime,
     ) -> None:
-        target, labels = node_ref(last.node), _labels(owner, last)
+        target, labels = self._node(last.node), _labels(owner, last)
         bound = trusted(
             WorkloadBound,
             workload=workload_ref(last.workload),
@@ -370,8 +374,8 @@ class Binder:
             index=slot.index,
             generation=generation,
             state=state,
-            target=node_ref(node) if node else None,
-            previous_target=node_ref(slot.previous) if slot.previous else None,
+            target=self._node(node) if node else None,
+            previous_target=self._node(slot.previous) if slot.previous else None,
             # The decision and its binding have the same generation, so a later binding has a higher one.
             binding_generation=generation if node else 0,
             reason=reason,

@@ -41,15 +41,23 @@ class PodController(Controller):
         claimed: returns whether a policy places a resource, by its key, on clusters. Such a resource creates no pods on
             nodes.
         claimable: returns whether a known policy would place a declared resource on clusters.
+        cluster: the cluster whose pods it decides on; empty for the home fleet.
     """
 
-    resources: ClassVar[tuple[str, ...]] = OWNERS
-    decisions: ClassVar[tuple[str, ...]] = PODS
     at_once: ClassVar[int | None] = 1000
 
-    def __init__(self, claimed: Callable[[str], bool], claimable: Callable[[ResourceDeclared], bool]) -> None:
+    def __init__(
+        self,
+        claimed: Callable[[str], bool],
+        claimable: Callable[[ResourceDeclared], bool],
+        cluster: str = "",
+    ) -> None:
         super().__init__()
-        self.state = PodState()
+        self.cluster = cluster
+        before = f"{cluster}:" if cluster else ""
+        self.resources = tuple(f"{before}{prefix}" for prefix in OWNERS)
+        self.decisions = tuple(f"{before}{prefix}" for prefix in PODS)
+        self.state = PodState(PodView(cluster))
         self._claimed = claimed
         self._claimable = claimable
         self._openings = 0

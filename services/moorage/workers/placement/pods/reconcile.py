@@ -389,14 +389,15 @@ def _free_name(binder: Binder, owner: Owner, controller: WorkloadController, ind
     taken = binder.state.pods_of(owner.key)
     name = pod_name(controller, index, *salt)
     attempt = 0
-    while not controller.keeps_names and f"{POD}/{controller.ref.namespace}/{name}" in taken:
+    while not controller.keeps_names and _ref(controller, name).key in taken:
         attempt += 1
         name = pod_name(controller, index, *salt, attempt)
     return name
 
 
 def _ref(controller: WorkloadController, name: str) -> WorkloadRef:
-    return trusted(WorkloadRef, kind=POD, namespace=controller.ref.namespace, name=name)
+    ref = controller.ref
+    return trusted(WorkloadRef, kind=POD, namespace=ref.namespace, name=name, cluster=ref.cluster)
 
 
 def _daemon_slots(binder: Binder, owner: Owner) -> dict[int, str | None]:

@@ -52,9 +52,18 @@ class PodListener(Protocol):
 
 
 class PodView:
-    """The whole fleet, as the placement of pods sees it."""
+    """The whole fleet, as the placement of pods sees it. Each cluster that is mirrored under a name has its own.
 
-    def __init__(self) -> None:
+    Args:
+        cluster: the name of the cluster; empty for the home fleet.
+    """
+
+    def __init__(self, cluster: str = "") -> None:
+        self.cluster = cluster
+        before = f"{cluster}:" if cluster else ""
+        self._node_prefix = before + _NODES
+        self._rule_prefix = before + _RULES
+        self._declared = (self._node_prefix, self._rule_prefix)
         self.fleet = Fleet()
         self.nodes = NodeTable(self.fleet)
         self.scheduler = NodeScheduler(self.fleet)
@@ -79,15 +88,14 @@ class PodView:
 
     # Input from the log.
 
-    @staticmethod
-    def concerns(topic: Topic, key: str) -> bool:
+    def concerns(self, topic: Topic, key: str) -> bool:
         """Return whether a record is for this view, by its key."""
         if topic is RESOURCES:
-            return key.startswith((_NODES, _RULES))
+            return key.startswith(self._declared)
         if topic is TAINTS:
-            return key.startswith(_NODES)
+            return key.startswith(self._node_prefix)
         about_pods = topic is BINDINGS or topic is EVICTIONS
-        return about_pods and BindingKey.parse(key).target.startswith(_NODES)
+        return about_pods and BindingKey.parse(key).target.startswith(self._node_prefix)
 
     def apply(self, record: Input) -> None:
         """Fold in a record. A record that is not newer changes nothing."""
@@ -107,7 +115,7 @@ class PodView:
 
     def _resource(self, record: Input) -> None:
         event = record.event if isinstance(record.event, ResourceDeclared) else None
-        if record.key.startswith(_RULES):
+        if record.key.startswith(self._rule_prefix):
             if event is None:
                 self._rules.pop(record.key, None)
             else:
