@@ -46,7 +46,12 @@ COMMANDS: dict[str, Entry] = {
     "create": Entry(
         f"{_COMMANDS}.create", "app", "Create the objects of files, or one of a kind from its options.", _OBJECTS
     ),
-    "diff": Entry(f"{_COMMANDS}.diff", "diff", "Show what applying files would change.", _OBJECTS),
+    "diff": Entry(
+        f"{_COMMANDS}.diff",
+        "diff",
+        "Show what applying files would change, or what Moorage would do otherwise than a real cluster does.",
+        _OBJECTS,
+    ),
     "replace": Entry(f"{_COMMANDS}.replace", "replace", "Replace objects by those of files.", _OBJECTS),
     "patch": Entry(f"{_COMMANDS}.patch", "patch", "Change fields of objects by a patch.", _OBJECTS),
     "label": Entry(f"{_COMMANDS}.label", "label", "Set, change or remove labels.", _OBJECTS),

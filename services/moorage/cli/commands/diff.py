@@ -1,4 +1,4 @@
-"""`moorage diff`: what applying files would change."""
+"""`moorage diff`: what applying files would change, or what Moorage would do otherwise than a real cluster."""
 
 from __future__ import annotations
 
@@ -12,16 +12,29 @@ from moorage.cli.api import last_applied
 from moorage.cli.api.client import APPLY_PATCH, Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.manifests import Manifest
-from moorage.cli.commands import options
-from moorage.cli.errors import CliError, ServerError, warn
+from moorage.cli.commands import diff_cluster, options
+from moorage.cli.commands.diff_cluster import DiffFormat
+from moorage.cli.errors import CliError, ServerError, UsageError, warn
 from moorage.cli.render import output
 
 _DIFFERS, _FAILED = 1, 2
 """Exit codes, as of diff(1)."""
 
 
+_CLUSTER = "cluster"
+
+
 def diff(
     ctx: typer.Context,
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[cluster [NAME]]",
+            help="`cluster` compares a real cluster with what Moorage has decided on it. NAME is that of its bridge; "
+            "without one it is the home fleet.",
+            show_default=False,
+        ),
+    ] = None,
     *,
     files: options.Files = None,
     kustomize: options.Kustomize = "",
@@ -30,12 +43,26 @@ def diff(
     selector: options.Selector = "",
     server_side: Annotated[bool, typer.Option("--server-side", help="As `apply --server-side` would do it.")] = False,
     field_manager: options.FieldManager = "",
+    kubeconfig: Annotated[
+        str,
+        typer.Option(metavar="FILE", help="With `cluster`: the kubeconfig of the real cluster.", show_default=False),
+    ] = "",
+    kube_context: Annotated[
+        str, typer.Option(metavar="NAME", help="With `cluster`: its context.", show_default=False)
+    ] = "",
+    form: Annotated[
+        DiffFormat, typer.Option("--output", "-o", help="With `cluster`: how it is shown.")
+    ] = DiffFormat.TABLE,
 ) -> None:
-    """Show what applying files would change.
+    """Show what applying files would change, or what Moorage would do otherwise than a real cluster does.
 
-    The server works the changes out and stores nothing. The exit code is 0 if there are none, 1 if there are some, and
-    2 if something failed.
+    Of files the server works the changes out and stores nothing. With `cluster`, the nodes and pods of a bridged
+    cluster are read and compared with what Moorage has decided. The exit code is 0 if there are no differences, 1 if
+    there are some, and 2 if something failed.
     """
+    if what:
+        _cluster(ctx, what, kubeconfig, kube_context, form)
+        return
     good, refused = options.manifests_of(files, kustomize, recursive=recursive)
     for document in refused:
         warn(str(document))
@@ -57,6 +84,23 @@ def diff(
             code = max(code, _DIFFERS if lines else 0)
     if code:
         raise typer.Exit(code)
+
+
+def _cluster(ctx: typer.Context, what: list[str], kubeconfig: str, kube_context: str, form: DiffFormat) -> None:
+    """Compare a real cluster with what was decided on it."""
+    from moorage.bridge.kube.client import ClusterAccess  # noqa: PLC0415 - it loads slowly
+
+    if what[0] != _CLUSTER or len(what) > 2:  # noqa: PLR2004 - `cluster` and its name
+        raise UsageError(f"{' '.join(what)!r}: must be `cluster`, or `cluster NAME`; files are given with -f")
+    name = what[1] if len(what) > 1 else ""
+    try:
+        found = diff_cluster.differences(ctx, name, ClusterAccess(kubeconfig, kube_context))
+    except CliError as error:
+        warn(str(error))
+        raise typer.Exit(_FAILED) from None
+    diff_cluster.show(found, form)
+    if found:
+        raise typer.Exit(_DIFFERS)
 
 
 def _both(

@@ -1,0 +1,96 @@
+"""`moorage diff cluster`: what Moorage would do otherwise than a real cluster does."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from moorage.cli.api.client import Client
+from moorage.cli.api.endpoints import connect
+from moorage.cli.errors import CliError
+from moorage.cli.render import output
+
+if TYPE_CHECKING:
+    from moorage.bridge.kube.client import ClusterAccess
+    from moorage.bridge.kubernetes.difference import DecidedState, ClusterDifference
+
+_OWN = "/apis/moorage.io/v1alpha1"
+_PAGE = "500"
+
+
+class DiffFormat(StrEnum):
+    """How differences are shown."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def differences(ctx: typer.Context, cluster: str, access: ClusterAccess) -> list[ClusterDifference]:
+    """Return where a real cluster and Moorage differ now.
+
+    Args:
+        ctx: the context of the command.
+        cluster: the name of the cluster in Moorage. Empty for the home fleet.
+        access: to the cluster itself.
+
+    Raises:
+        CliError: one of them does not answer.
+    """
+    from moorage.bridge.kubernetes.difference import differences as compared  # noqa: PLC0415 - it loads slowly
+
+    with connect(ctx) as client:
+        # Moorage is read first: what it has decided by then can have happened in the cluster.
+        decided = _decided(client, cluster)
+    nodes, pods = asyncio.run(_read(access))
+    return compared(nodes, pods, decided)
+
+
+def _decided(client: Client, cluster: str) -> DecidedState:
+    from moorage.bridge.kubernetes.difference import DecidedState  # noqa: PLC0415 - it loads slowly
+
+    place = f"/clusters/{cluster}" if cluster else ""
+
+    def items(path: str) -> list[Any]:
+        return list(client.read(f"{place}{path}").get("items") or ())
+
+    return DecidedState(items("/api/v1/nodes"), items(f"{_OWN}/evictions"), items(f"{_OWN}/workloadplacements"))
+
+
+async def _read(access: ClusterAccess) -> tuple[list[Any], list[Any]]:
+    """Read the nodes and pods of a cluster."""
+    from moorage.bridge.kube.client import KubeClient  # noqa: PLC0415 - it loads slowly
+    from moorage.bridge.kube.errors import ApiError  # noqa: PLC0415 - as above
+    from moorage.runtime.errors import RuntimeFailure  # noqa: PLC0415 - as above
+
+    try:
+        client = await KubeClient.connect(access)
+    except RuntimeFailure as error:
+        raise CliError(str(error)) from None
+    try:
+        return await _all(client, "/api/v1/nodes"), await _all(client, "/api/v1/pods")
+    except (ApiError, OSError) as error:
+        raise CliError(f"the cluster cannot be read: {error}") from None
+    finally:
+        await client.close()
+
+
+async def _all(client: Any, path: str) -> list[Any]:
+    found: list[Any] = []
+    params = {"limit": _PAGE}
+    while True:
+        page = await client.get(path, params)
+        found += page.get("items") or ()
+        if not (token := (page.get("metadata") or {}).get("continue")):
+            return [{**one, "kind": page["kind"].removesuffix("List")} for one in found]
+        params = {"limit": _PAGE, "continue": token}
+
+
+def show(found: list[ClusterDifference], style: DiffFormat) -> None:
+    """Print differences."""
+    if style is DiffFormat.JSON:
+        output.write(output.to_json([one._asdict() for one in found]))
+    elif found:
+        output.write(output.table(["OBJECT", "CLUSTER", "MOORAGE", "WHY"], [list(one) for one in found]))
