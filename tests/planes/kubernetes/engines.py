@@ -13,12 +13,14 @@ from tests.planes.engines import Engine
 from tests.planes.plane import Plane
 from tests.support import forks
 from tests.support.live import Live, running
+from tests.support.waiting import until
 
 _MANAGER: Final = "kube-controller-manager"
 _MONITORING: Final = "--node-monitor-period=1s --node-monitor-grace-period=12s"
 _KUBELETS: Final = {"KWOK_FLAGS": "--node-lease-duration-seconds=8"}  # renewed every 2 s
 _ADMISSION: Final = {"APISERVER_FLAGS": "--enable-admission-plugins=PodTolerationRestriction"}  # as upstream's tests
 _SILENT: Final = ("--node-monitor-grace-period", "12")
+_START: Final = 60.0  # seconds until a bridge acts
 _END: Final = 20.0  # seconds for a bridge to end in order
 _OFF: Final = "--controllers=*,-taint-eviction-controller,-node-lifecycle-controller"
 
@@ -87,6 +89,13 @@ class Moorage:
         ):
             yield
 
+    @staticmethod
+    def _leads(log: Path, process: forks.Forked) -> bool:
+        """Whether the bridge says that it knows the cluster, and is the one that acts there."""
+        said = log.read_text("utf-8")
+        assert process.returncode is None, f"the bridge ended with {process.returncode}: {said}"
+        return '"election.leads"' in said and '"process.ready"' in said
+
     @asynccontextmanager
     async def _bridge(self, plane: Plane, live: Live) -> AsyncIterator[None]:
         log = self._folder / "bridge.log"
@@ -94,6 +103,7 @@ class Moorage:
         with log.open("wb") as output:
             process = await forks.launch(words, live.env, output)
         try:
+            await until(lambda: self._leads(log, process), _START, "the bridge does not act")
             yield
             assert process.returncode is None, f"the bridge ended with {process.returncode}: {log.read_text('utf-8')}"
         finally:
