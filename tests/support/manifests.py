@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ KUBERNETES: Final = ROOT / "ops" / "kubernetes"
 CHART: Final = KUBERNETES / "chart"
 NAMESPACE: Final = "moorage"
 
-KUSTOMIZATIONS: Final = ("base", "overlays/dev", "overlays/production")
+KUSTOMIZATIONS: Final = ("base", "overlays/bridge", "overlays/dev", "overlays/production")
 """What kustomize builds."""
 
 CHARTS: Final[dict[str, tuple[str, ...]]] = {"chart": ()}
@@ -48,6 +49,15 @@ def is_complete() -> bool:
 def kustomized(folder: str) -> str:
     """What kustomize makes of a folder in ops/kubernetes, such as `base`."""
     return _run(kubectl(), "kustomize", str(KUBERNETES / folder))
+
+
+def combined(folder: Path, *components: str) -> str:
+    """What kustomize makes of the base and components in an overlay of one's own, which is written into a folder."""
+    places = [os.path.relpath(KUBERNETES / one, folder) for one in ("base", *components)]
+    overlay = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    text = yaml.safe_dump({**overlay, "resources": places[:1], "components": places[1:]})
+    (folder / "kustomization.yaml").write_text(text, "utf-8")
+    return _run(kubectl(), "kustomize", str(folder))
 
 
 def templated(*options: str) -> str:

@@ -42,14 +42,13 @@ class Scope(OpenModel):
 
     namespaces: list[str] | None = None
     zones: list[str] | None = None
-    """`region/zone`, or `east:region/zone` in a cluster that is mirrored under that name."""
+    """`region/zone`."""
 
     targets: list[str] | None = None
-    """`Kind/name`, such as `Node/n1`, or `east:Node/n1` in a cluster."""
+    """`Kind/name`, such as `Node/n1`."""
 
     workloads: list[str] | None = None
-    """`Kind/namespace/name` of the workload or of its owner, such as `Deployment/shop/web`, or
-    `east:Deployment/shop/web` in a cluster."""
+    """`Kind/namespace/name` of the workload or of its owner, such as `Deployment/shop/web`."""
 
     selector: LabelSelector | None = None
     """Selects by the workload's labels."""

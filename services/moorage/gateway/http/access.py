@@ -55,10 +55,8 @@ class Access:
             self._check(request, user, asked, self.authorizer.authorize_some(user, asked))
             return
         if cluster := cluster_of(request):
-            seen = seen_by(path, request.query_params)
-            for wanted in (asked, *([seen] if seen is not None else [])):
-                for one in about_cluster(cluster, wanted):
-                    self.check_permitted(request, user, one)
+            for one in about_cluster(cluster, asked):
+                self.check_permitted(request, user, one)
             return
         self.check_permitted(request, user, asked)
         if (seen := seen_by(path, request.query_params)) is not None:
