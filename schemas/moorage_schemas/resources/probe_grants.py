@@ -34,6 +34,9 @@ class ProbeTargets(OpenModel):
     selector: LabelSelector | None = None
     """Selects by the target's labels."""
 
+    cluster: str = ""
+    """The real cluster that they are in. If absent, the home fleet."""
+
 
 class ProbeKey(OpenModel):
     """A key with which a probe signs the reports that it writes to Kafka."""

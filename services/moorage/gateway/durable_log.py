@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Protocol
 
 from moorage.gateway.errors import too_large
@@ -20,7 +21,7 @@ RECORD_OVERHEAD: Final = 512
 """The bytes that a record takes besides its key and value, at most."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Write:
     """One record to write. The event of a tombstone is None."""
 
@@ -30,9 +31,9 @@ class Write:
     event: Model | None
     meta: Meta
 
-    @property
+    @cached_property
     def value(self) -> bytes | None:
-        """The value of the record."""
+        """The value of the record. Its size is checked before it is sent, so it is needed several times."""
         if isinstance(self.event, ObjectShown) and self.event.object:
             return value_of(json_of(self.event.object))  # as a store reads it without decoding all of it
         return None if self.event is None else self.event.model_dump_json().encode()

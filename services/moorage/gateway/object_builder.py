@@ -64,7 +64,8 @@ class ObjectBuilder:
 
     def _built(self, object_id: ObjectId, records: Records) -> Document | None:
         kind = self._kinds.get(object_id.kind)
-        if not (self._is_home or isinstance(kind, View) or object_id.key in records.resources):
+        is_recorded = object_id.key in records.resources or object_id.key in records.placements
+        if not (self._is_home or isinstance(kind, View) or is_recorded):
             return None
         found = kind.shown(object_id, records) if kind is not None else None
         if kind is None or found is None:

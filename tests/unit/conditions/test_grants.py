@@ -245,3 +245,16 @@ def test_validation(change: dict[str, Any], told: str) -> None:
     errors = validate_probe_grant(ProbeGrantSpec.model_validate(DISK | change))
     assert bool(errors) is bool(told)
     assert all(str(error).startswith(told) for error in errors[:1]), errors
+
+
+def test_targets_of_a_cluster_are_covered_by_its_name_alone() -> None:
+    every = {"source": "*", "conditions": ["*"]}
+    home, east = ({**every, "targets": [{"kind": "Node", **more}]} for more in ({}, {"cluster": "east"}))
+    for spec, target, covered in (
+        (home, "Node/a1", True),
+        (home, "east:Node/a1", False),
+        (east, "Node/a1", False),
+        (east, "east:Node/a1", True),
+        (east, "west:Node/a1", False),
+    ):
+        assert (grants(spec).check(claim(target=target)) is None) is covered, (spec, target)

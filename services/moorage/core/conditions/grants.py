@@ -66,10 +66,11 @@ class _Targets:
     kind: str
     names: tuple[str, ...] | None
     selector: LabelSelector | None
+    cluster: str = ""
 
     def select(self, claim: ReportClaim) -> bool:
         target = claim.target
-        if target.kind.value != self.kind or target.cluster:
+        if (target.kind.value, target.cluster) != (self.kind, self.cluster):
             return False
         if self.names is not None and not any(matches_glob(name, target.name) for name in self.names):
             return False
@@ -100,7 +101,7 @@ class Grant:
             source=spec.source,
             subjects=frozenset(one for one in subjects if one is not None),
             targets=tuple(
-                _Targets(one.kind, None if one.names is None else tuple(one.names), one.selector)
+                _Targets(one.kind, None if one.names is None else tuple(one.names), one.selector, one.cluster)
                 for one in spec.targets
             ),
             conditions=tuple(spec.conditions),

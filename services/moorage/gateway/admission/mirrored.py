@@ -15,6 +15,11 @@ from moorage_schemas.resource import Mirrored, ResourceDeclared, TaintWish
 
 _KEPT_BY_SERVER: Final = frozenset({"managedFields", "resourceVersion", "generation"})
 
+_REPORTED: Final = frozenset({"conditions", "heldTaints"})
+"""Parts of a status that are not written: services determine them, and conditions that are sent become reports."""
+
+_PARTS: Final = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
+
 Document = Mapping[str, Any]
 
 
@@ -74,5 +79,6 @@ def _without_taints(document: Document) -> dict[str, Any]:
         if name not in _KEPT_BY_SERVER and value not in ({}, [], None)
     }
     spec = {name: value for name, value in (document.get("spec") or {}).items() if name != "taints"}
-    rest = {name: value for name, value in document.items() if name not in {"metadata", "spec", "apiVersion", "kind"}}
-    return {**rest, "metadata": metadata, "spec": spec}
+    status = {name: value for name, value in (document.get("status") or {}).items() if name not in _REPORTED}
+    rest = {name: value for name, value in document.items() if name not in _PARTS}
+    return {**rest, "metadata": metadata, "spec": spec, "status": status}

@@ -47,7 +47,13 @@ def conditions_of(document: Mapping[str, Any]) -> Conditions:
 
 
 def reports_in(
-    object_id: ObjectId, shown: Mapping[str, Any], wanted: Mapping[str, Any], *, source: str, now: datetime
+    object_id: ObjectId,
+    shown: Mapping[str, Any],
+    wanted: Mapping[str, Any],
+    *,
+    source: str,
+    now: datetime,
+    cluster: str = "",
 ) -> list[ConditionReported]:
     """The reports in a status that is written: conditions that differ from those that are shown.
 
@@ -57,6 +63,7 @@ def reports_in(
         wanted: the object with the status that is written.
         source: the writer.
         now: the time of the reports.
+        cluster: that the object is in. Empty for the home fleet.
 
     Raises:
         StatusError: 422 if a condition is invalid.
@@ -68,13 +75,13 @@ def reports_in(
         node = str(at(shown, "spec", "nodeName") or "")
         if not node:
             return []
-        target = TargetRef(kind=TargetKind.NODE, name=node)
-        workload = WorkloadRef(kind=POD, namespace=object_id.namespace, name=object_id.name)
+        target = TargetRef(kind=TargetKind.NODE, name=node, cluster=cluster)
+        workload = WorkloadRef(kind=POD, namespace=object_id.namespace, name=object_id.name, cluster=cluster)
         changed = {name: one for name, one in changed.items() if name != _PLACEMENTS and name not in _DERIVED}
         if _READY in changed and HEALTHY not in changed:
             changed[HEALTHY] = changed[_READY]
     else:
-        target = TargetRef(kind=TargetKind(object_id.kind), name=object_id.name)
+        target = TargetRef(kind=TargetKind(object_id.kind), name=object_id.name, cluster=cluster)
     return list(_reports(object_id, changed, target, workload, source=source, now=now))
 
 

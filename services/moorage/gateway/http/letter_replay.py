@@ -101,7 +101,7 @@ class LetterReplay:
     def _warnings(self, report: ConditionReported) -> list[str]:
         """What the user is told who sends a report again: that it may be about an earlier target of that name."""
         target = report.target
-        declared = self._backend.store.get(ObjectId(target.kind.value, "", target.name))
+        declared = self._backend.store.get(ObjectId(target.kind.value, "", target.name, target.cluster))
         created = declared.document["metadata"].get("creationTimestamp") if declared is not None else None
         if created is None or report.observed_time >= (began := parse_time(created)) - CLOCKS_DIFFER:
             return []
@@ -115,7 +115,7 @@ class LetterReplay:
         limits, target = self._limits(), report.target
         if refusal := check_time(report, self._backend.clock.now(), limits.clock_skew) or check_workload(report):
             raise refused(refusal)
-        declared = self._backend.store.get(ObjectId(target.kind.value, "", target.name))
+        declared = self._backend.store.get(ObjectId(target.kind.value, "", target.name, target.cluster))
         if declared is None:
             raise refused(unknown_target(report))
         metadata = declared.document["metadata"]

@@ -52,6 +52,7 @@ from moorage.core.conditions.reports import (
     words_of,
 )
 from moorage.gateway.authorization.report_guard import ReportGuard
+from moorage.gateway.cluster_store import ClusterStore
 from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.errors import Cause, StatusError, bad_request, field_errors, unavailable
 from moorage.gateway.http import paths
@@ -59,7 +60,8 @@ from moorage.gateway.http.access import user_of
 from moorage.gateway.http.messages import bodies
 from moorage.gateway.http.messages.negotiation import JSON, body_media
 from moorage.gateway.report_outcomes import Decided, RefusedLater, ReportCounted, ReportOutcomes
-from moorage.gateway.store import Store
+from moorage.gateway.store import FleetObjects, Store
+from moorage.kinds.status.clusters import local_key
 from moorage.kinds.status.names import about_target
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.clock import Clock
@@ -273,12 +275,14 @@ class Intake:
         report, _ = _said(write)
         target = report.target
         found: Any = None
+        fleet: FleetObjects = ClusterStore(self._store, target.cluster) if target.cluster else self._store
         if report.workload is not None:
-            key = workload_condition_key(report.workload, target.key, report.type)
-            found = self._store.tables.workload_conditions.one(report.workload.key, key)
-        elif (shown := self._store.get(ObjectId("Condition", "", about_target(target.key, report.type)))) is not None:
+            workload, place = (local_key(one.key, target.cluster) for one in (report.workload, target))
+            key = workload_condition_key(workload, place, report.type)
+            found = fleet.tables.workload_conditions.one(workload, key)
+        elif (shown := fleet.get(ObjectId("Condition", "", about_target(target.key, report.type)))) is not None:
             found = ConditionChanged.model_validate(shown.document["status"], extra="ignore")
-        declared = self._store.get(ObjectId(target.kind.value, "", target.name))
+        declared = fleet.get(ObjectId(target.kind.value, "", target.name))
         if found is None or declared is None or declared.document["metadata"].get("uid") != found.target_uid:
             return None
         return Held.of(found)
@@ -338,7 +342,7 @@ class Intake:
         if refusal := check_time(report, self._clock.now(), self._limits().clock_skew) or check_workload(report):
             raise refused(refusal)
         target = report.target
-        declared = self._store.get(ObjectId(target.kind.value, "", target.name))
+        declared = self._store.get(ObjectId(target.kind.value, "", target.name, target.cluster))
         if declared is None:
             raise refused(unknown_target(report))
         labels, workload = declared.document["metadata"].get("labels") or {}, report.workload

@@ -418,6 +418,10 @@ class Records:
         changed.tables = {**self.tables, RESOURCES.short: changed.resources}
         return changed
 
+    def indexes(self) -> Iterable[object]:
+        """All indexes."""
+        return self._indexes.values()
+
     def index(self, of: type[IndexT]) -> IndexT:
         """The index of a class.
 

@@ -75,6 +75,8 @@ def _targets(targets: ProbeTargets, path: str) -> list[FieldError]:
         # A name in which each `*` is a letter must be one that a target can have.
         wrong = _pattern(name, f"{path}.names[{i}]") or validate_name(name.replace("*", "a"), f"{path}.names[{i}]")
         errors += [FieldError(one.path, one.kind, name, one.detail) for one in wrong]
+    if targets.cluster:
+        errors += validate_name(targets.cluster, f"{path}.cluster")
     return errors + validate_label_selector(targets.selector, f"{path}.selector")
 
 

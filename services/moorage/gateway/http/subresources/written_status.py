@@ -35,7 +35,8 @@ async def report(
         StatusError: a condition is invalid, or nothing can be written now.
     """
     now = backend.clock.now()
-    found = reports_in(path.object_id, shown, wanted, source=caller.actor, now=now)
+    cluster = backend.store.cluster
+    found = reports_in(path.object_id, shown, wanted, source=caller.actor, now=now, cluster=cluster)
     if found:
         await backend.writer.report(found, caller)
         said = {one.type: one.status.value for one in found}
