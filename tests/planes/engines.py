@@ -23,6 +23,6 @@ class Engine(Protocol):
         """It decides for a plane, whose controllers of the same things are off."""
 
 
-def name(engine: Engine) -> str:
+def name(engine: Engine | type[Engine]) -> str:
     """The name of an engine in the names of tests."""
     return engine.name

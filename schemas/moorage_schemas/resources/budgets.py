@@ -42,13 +42,14 @@ class Scope(OpenModel):
 
     namespaces: list[str] | None = None
     zones: list[str] | None = None
-    """`region/zone`."""
+    """`region/zone`, or `east:region/zone` in a cluster that is mirrored under that name."""
 
     targets: list[str] | None = None
-    """`Kind/name`, such as `Node/n1`."""
+    """`Kind/name`, such as `Node/n1`, or `east:Node/n1` in a cluster."""
 
     workloads: list[str] | None = None
-    """`Kind/namespace/name` of the workload or of its owner, such as `Deployment/shop/web`."""
+    """`Kind/namespace/name` of the workload or of its owner, such as `Deployment/shop/web`, or
+    `east:Deployment/shop/web` in a cluster."""
 
     selector: LabelSelector | None = None
     """Selects by the workload's labels."""

@@ -31,7 +31,7 @@ from moorage.simulation.question import parse as question_of_simulation
 
 _log = structlog.get_logger(__name__)
 
-_PARAMETERS: Final = ("kind", "namespace", "name", "node", "cluster", "all")
+_PARAMETERS: Final = ("kind", "namespace", "name", "node", "cluster", "all", "within")
 _SWITCH: Final = {"": False, "false": False, "true": True}
 
 
@@ -147,6 +147,7 @@ def question_of(given: Mapping[str, str]) -> Question:
         node=given.get("node", ""),
         cluster=given.get("cluster", ""),
         every=every,
+        within=given.get("within", ""),
     )
 
 

@@ -102,12 +102,13 @@ _TABLE: Final = {
 def _add(name: str, row: _Table) -> None:
     async def run(world: World) -> None:
         node = await world.new_node(unschedulable=row.unschedulable)
+        # The API server gives every new node the taint not-ready, and the engine takes it off one that is ready.
+        await world.tainted(node, *((_taint("unschedulable"), "NoSchedule") for _ in range(row.unschedulable)))
         for type_, status in row.conditions:
             await world.condition(node, type_, status)
         for taint in row.taints:
             await world.has_taint(node, _taint(taint), "NoSchedule")
         if _READY in row.conditions:
-            # The API server gives it to every new node, and the engine takes it off one that is ready.
             await world.tainted(node, *((_taint(taint), "NoSchedule") for taint in row.taints))
         for number, pod in enumerate(row.pods):
             full = f"{pod.quality}-pod-{number}"

@@ -412,9 +412,9 @@ def test_bad_disruption_budgets(spec: Json, message: str) -> None:
 def test_good_eviction_budgets() -> None:
     scope = {
         "namespaces": ["shop"],
-        "zones": ["eu/eu-1", "/", "eu/"],
-        "targets": ["Node/n1", "Cluster/member1"],
-        "workloads": ["Deployment/shop/web", "Pod/shop/web-0"],
+        "zones": ["eu/eu-1", "/", "eu/", "east:eu/eu-1", "east:/"],
+        "targets": ["Node/n1", "Cluster/member1", "east:Node/n1"],
+        "workloads": ["Deployment/shop/web", "Pod/shop/web-0", "east:Pod/shop/web-0"],
         "selector": {"matchLabels": {"a": "b"}},
     }
     spec = {"per": "Zone", "scope": scope, "maxConcurrent": "10%", "maxInWindow": 5, "windowSeconds": 60}
@@ -434,6 +434,9 @@ def test_good_eviction_budgets() -> None:
         ({"targets": ["n1"]}, 'spec.scope.targets[0]: Invalid value: "n1": must be Kind/name, such as Node/n1'),
         ({"targets": ["Pod/n1"]}, 'spec.scope.targets[0]: Invalid value: "Pod/n1": must be Kind/name with one of'),
         ({"targets": ["Node/N1"]}, 'spec.scope.targets[0]: Invalid value: "Node/N1"'),
+        ({"targets": ["East:Node/n1"]}, 'spec.scope.targets[0]: Invalid value: "East:Node/n1"'),
+        ({"zones": ["e_t:eu/eu-1"]}, 'spec.scope.zones[0]: Invalid value: "e_t:eu/eu-1"'),
+        ({"workloads": ["-:Pod/a/b"]}, 'spec.scope.workloads[0]: Invalid value: "-:Pod/a/b"'),
         ({"workloads": ["shop/web"]}, 'spec.scope.workloads[0]: Invalid value: "shop/web": must be Kind/namespace/'),
         ({"workloads": ["Pod/Shop/web"]}, 'spec.scope.workloads[0]: Invalid value: "Pod/Shop/web"'),
         (

@@ -525,7 +525,7 @@ class _Running:
             if error.status >= 500:  # noqa: PLR2004 - the server's fault, so it may succeed later
                 raise
             if error.status != CONFLICT:
-                _log.warning("bridge.event_refused", event=name, error=str(error))
+                _log.warning("bridge.event_refused", name=name, error=str(error))
         self._events.pop(name, None)
 
 

@@ -84,13 +84,16 @@ def foreign_taints(node: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def own_conditions(node: Mapping[str, Any]) -> frozenset[str]:
-    """Return the types of conditions that a bridge has set last."""
+    """Return the types of conditions whose status a bridge has set last.
+
+    It may still own other fields of a condition that a kubelet has written since, because these have not changed.
+    """
     found: set[str] = set()
     for entry in (node.get("metadata") or {}).get("managedFields") or ():
         if entry.get("manager") != FIELD_MANAGER or entry.get("subresource") != "status":
             continue
         fields = ((entry.get("fieldsV1") or {}).get("f:status") or {}).get("f:conditions") or {}
-        for name in fields:
-            if name.startswith("k:"):
+        for name, owned in fields.items():
+            if name.startswith("k:") and "f:status" in owned:
                 found.add(str(orjson.loads(name[2:]).get("type", "")))
     return frozenset(found)

@@ -15,7 +15,7 @@ from moorage.cli.render import output
 
 if TYPE_CHECKING:
     from moorage.bridge.kube.client import ClusterAccess
-    from moorage.bridge.kubernetes.difference import DecidedState, ClusterDifference
+    from moorage.bridge.kubernetes.difference import ClusterDifference, DecidedState
 
 _OWN = "/apis/moorage.io/v1alpha1"
 _PAGE = "500"

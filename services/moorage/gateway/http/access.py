@@ -55,8 +55,10 @@ class Access:
             self._check(request, user, asked, self.authorizer.authorize_some(user, asked))
             return
         if cluster := cluster_of(request):
-            for one in about_cluster(cluster, asked):
-                self.check_permitted(request, user, one)
+            seen = seen_by(path, request.query_params)
+            for wanted in (asked, *([seen] if seen is not None else [])):
+                for one in about_cluster(cluster, wanted):
+                    self.check_permitted(request, user, one)
             return
         self.check_permitted(request, user, asked)
         if (seen := seen_by(path, request.query_params)) is not None:

@@ -1,6 +1,6 @@
 """The cluster in the path of a request, `/clusters/{name}/…`, and what its sender has to be permitted.
 
-It has the paths of the Kubernetes API. What is not about objects is served for the home fleet only.
+It has the paths of the Kubernetes API, and explanations. What else there is, is served for the home fleet only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from moorage.gateway import errors
 from moorage.gateway.http.messages import answers
 
 PREFIX: Final = "/clusters/"
-_PATH: Final = re.compile(r"/clusters/([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)(/(?:api|apis|openapi|version)(?:/.*)?)")
+_PATH: Final = re.compile(
+    r"/clusters/([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)(/(?:api|apis|openapi|version)(?:/.*)?|/v1/explain)"
+)
 _SCOPE: Final = "moorage.cluster"
 _READING: Final = frozenset({"get", "list", "watch", "head"})
 

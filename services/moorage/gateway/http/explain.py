@@ -14,9 +14,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from moorage.gateway.authentication.peers import Peers
-from moorage.gateway.errors import unavailable
+from moorage.gateway.errors import bad_request, unavailable
 from moorage.gateway.http import paths
 from moorage.gateway.http.access import user_of
+from moorage.gateway.http.cluster_paths import cluster_of
 from moorage.gateway.http.messages import bodies
 from moorage.gateway.http.request_attributes import EXPLAIN_PATH, SIMULATE_PATH
 
@@ -33,6 +34,9 @@ _AT_ONCE: Final = 32
 _IDLE_SECONDS: Final = 2.0
 """For how long an idle connection is used again. The query worker closes it after five seconds, and a request that is
 sent at that moment would fail."""
+
+_WITHIN: Final = "within"
+"""The query worker's parameter for the cluster."""
 
 _PASSED_ON: Final = ("content-type", "retry-after")
 
@@ -63,12 +67,20 @@ class Explanations:
     async def handle(self, request: Request) -> Response:
         """Return the query worker's answer.
 
+        The cluster is in the path, for which its sender was checked, and never in the parameters.
+
         Raises:
-            StatusError: 405 for other methods; 503 if there is no query worker, or it does not answer.
+            StatusError: 400 for a cluster in the parameters; 405 for other methods; 503 if there is no query worker, or
+                it does not answer.
         """
         if request.method not in {"GET", "HEAD"}:
             raise paths.not_allowed()
-        return await self._asked(request, "GET", EXPLAIN_PATH, query=request.query_params.multi_items())
+        query = request.query_params.multi_items()
+        if any(name == _WITHIN for name, _ in query):
+            raise bad_request(f"{_WITHIN}: must be in the path: /clusters/NAME{EXPLAIN_PATH}")
+        if cluster := cluster_of(request):
+            query.append((_WITHIN, cluster))
+        return await self._asked(request, "GET", EXPLAIN_PATH, query=query)
 
     async def simulate(self, request: Request) -> Response:
         """Return the query worker's answer to what a change would do.

@@ -25,7 +25,9 @@ def answer(grounds: Grounds, asked: Question) -> Explanation | Summary | TargetE
         QuestionError: a node is named for a workload that is placed on clusters, or a cluster for one on nodes.
     """
     if asked.is_about_target:
-        return explain_target(grounds, asked.kind, asked.name, _RESOURCES[asked.kind], every=asked.every)
+        return explain_target(
+            grounds, asked.kind, asked.name, _RESOURCES[asked.kind], every=asked.every, cluster=asked.within
+        )
     wanted = Wanted(asked.node or asked.cluster, asked.every)
     called = f"{asked.kind.lower()} {asked.name}"
     if asked.kind in {PLACEMENT, PLACEMENT_DECISION}:
@@ -33,7 +35,7 @@ def answer(grounds: Grounds, asked: Question) -> Explanation | Summary | TargetE
             raise QuestionError("node", asked.node, f"{called} selects clusters, not nodes")
         name = asked.name.rpartition("-decision-")[0] if asked.kind == PLACEMENT_DECISION else asked.name
         return explain_placement(grounds, asked.namespace, name or asked.name, wanted)
-    key = resource_key(asked.kind, asked.namespace, asked.name)
+    key = resource_key(asked.kind, asked.namespace, asked.name, asked.within)
     binding = key if asked.kind == BINDING else binding_of(grounds, key)
     if binding is not None:
         if asked.node:
@@ -42,7 +44,7 @@ def answer(grounds: Grounds, asked: Question) -> Explanation | Summary | TargetE
     if asked.cluster:
         raise QuestionError("cluster", asked.cluster, f"no policy places {called} on clusters")
     if asked.kind == POD:
-        return explain_pod(grounds, asked.namespace, asked.name, wanted)
+        return explain_pod(grounds, asked.namespace, asked.name, wanted, cluster=asked.within)
     told = summary_of(grounds, key, _RESOURCES[asked.kind])
     if asked.node:
         raise QuestionError("node", asked.node, f"{called} has pods; ask about one of them")

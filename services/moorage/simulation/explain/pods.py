@@ -34,14 +34,16 @@ from moorage.workers.placement.state import PlacementPartition
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
-from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resources.workload_kinds import POD
 from moorage_schemas.taint import TaintEffect
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import TAINTS
 
 
-def explain_pod(grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None) -> Explanation:
+def explain_pod(
+    grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None, *, cluster: str = ""
+) -> Explanation:
     """Explain why a pod is where it is.
 
     Args:
@@ -49,11 +51,12 @@ def explain_pod(grounds: Grounds, namespace: str, name: str, wanted: Wanted | No
         namespace: the namespace of the pod.
         name: the name of the pod.
         wanted: the nodes to show.
+        cluster: the cluster that it is in; empty for the home fleet.
 
     Raises:
         NotFoundError: there is no such pod or node.
     """
-    ref = WorkloadRef(kind=POD, namespace=namespace, name=name)
+    ref = WorkloadRef(kind=POD, namespace=namespace, name=name, cluster=cluster)
     found = decision_on(grounds, ref.key)
     placed = found[0] if found is not None else None
     owner = placed.owner.key if placed is not None else ref.key
@@ -77,7 +80,8 @@ class _Pod:
         self.grounds, self.key, self.wanted, self.now = grounds, ref.key, wanted, grounds.taken
         self.placed: WorkloadPlaced | None = found[0] if found is not None else None
         self.kept: EventRecord | None = found[1] if found is not None else None
-        self.state, self.view = state, state.view.pods
+        self.state, self.view = state, state.view.pods_of(ref.cluster)
+        self.pods = state.pods_in(ref.cluster)
         self.owner_key = self.placed.owner.key if self.placed is not None else ref.key
         self.node = self.placed.target.name if self.placed is not None and self.placed.target is not None else ""
 
@@ -92,7 +96,7 @@ class _Pod:
             here=(self.node,) if self.node else (),
             considered=len(self.view.fleet),
         )
-        owner = self.state.pods.state.owners.get(self.owner_key)
+        owner = self.pods.state.owners.get(self.owner_key)
         trouble = self._trouble(owner)
         if trouble or owner is None:
             told.agrees = trouble is None
@@ -102,6 +106,10 @@ class _Pod:
         told.until = (*told.until, *self._ends(owner))
         told.chains = tuple(Trail(self.grounds.records).chains(self._behind()))
         return told
+
+    def _node_ref(self, name: str) -> TargetRef:
+        """Return the reference of a node of the pod's cluster."""
+        return node_ref(name, self.view.cluster)
 
     def _trouble(self, owner: Owner | None) -> str | None:
         """Return why the rules cannot be applied to this pod now."""
@@ -119,8 +127,8 @@ class _Pod:
         shape = owner.shape(self.view.rules, self.view.rules_version)
         if self.node:
             # The pod's own reservation, and its own part in the spread of replicas, do not count against it.
-            self.view.set_aside(self.state.pods, binding_key(self.key, node_ref(self.node)))
-        binder = Binder(self.state.pods, self.state.pods.state, Outbox(lambda *_given: None, self.now))
+            self.view.set_aside(self.pods, binding_key(self.key, self._node_ref(self.node)))
+        binder = Binder(self.pods, self.pods.state, Outbox(lambda *_given: None, self.now))
         binder.begin(Work(self.owner_key, Meta(id="explain", source="explain", type="explain", time=self.now)))
         only = self._only(owner)
         verdicts = NodeVerdicts(self.view.scheduler, binder.request(owner, shape), only=only)
@@ -229,7 +237,7 @@ class _Pod:
             return
         if not self.node:
             return
-        target = node_ref(self.node).key
+        target = self._node_ref(self.node).key
         found = evictions_of(self.grounds, self.key, {target: placed.binding_generation})
         ends = [end for event, _ in found if (end := eviction_ends(event)) is not None]
         yield from ends
@@ -270,11 +278,11 @@ class _Pod:
         if self.kept is not None:
             yield "the decision", self.kept
         if self.node and self.placed is not None:
-            generations = {node_ref(self.node).key: self.placed.binding_generation}
+            generations = {self._node_ref(self.node).key: self.placed.binding_generation}
             for event, kept in evictions_of(self.grounds, self.key, generations):
                 yield f"the eviction from node {event.target.name}", kept
         for name in dict.fromkeys(one for one in (self.wanted.one, self.node) if one):
-            tainted = with_taints(self.grounds, node_ref(name).key)
+            tainted = with_taints(self.grounds, self._node_ref(name).key)
             if tainted is not None:
                 yield f"the taints of node {name}", tainted
 

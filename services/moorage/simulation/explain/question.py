@@ -21,6 +21,10 @@ EXPLAINED: Final = (PLACEMENT, PLACEMENT_DECISION, BINDING, *TARGETS, *PROPAGATE
 """The kinds that can be explained. A PlacementDecision is explained as its placement."""
 
 
+_AT_HOME: Final = (PLACEMENT, PLACEMENT_DECISION, BINDING)
+"""The kinds that are decided on only in the home fleet."""
+
+
 class QuestionError(ValueError):
     """A question that is invalid.
 
@@ -59,6 +63,9 @@ class Question:
     every: bool = False
     """Whether to show all nodes or clusters; of a target all evictions, each with its chain."""
 
+    within: str = ""
+    """The cluster that the object is in, if a bridge mirrors it under a name. Empty for the home fleet."""
+
     def __post_init__(self) -> None:
         if self.kind not in EXPLAINED:
             raise QuestionError("kind", self.kind, f"must be one of {', '.join(EXPLAINED)}")
@@ -68,6 +75,10 @@ class Question:
                 raise QuestionError(field, value, "must be a name")
         if self.is_about_target:
             self._check_target()
+        if self.within and self.kind in _AT_HOME:
+            raise QuestionError("within", self.within, f"a {self.kind} is decided on in the home fleet only")
+        if self.within and self.cluster:
+            raise QuestionError("cluster", self.cluster, f"no policy places what is in cluster {self.within}")
         if self.node and self.cluster:
             rule = "cannot be used together with node: a workload is placed on nodes or on clusters"
             raise QuestionError("cluster", self.cluster, rule)

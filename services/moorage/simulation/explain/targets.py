@@ -21,6 +21,7 @@ from moorage.simulation.explain.target_explanation import (
 )
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import TargetKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, resource_key
 from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE
@@ -55,7 +56,9 @@ _OVER: Final = frozenset({EvictionState.COMPLETED, EvictionState.CANCELLED})
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
-def explain_target(grounds: Grounds, kind: str, name: str, resource: str, *, every: bool = False) -> TargetExplanation:
+def explain_target(
+    grounds: Grounds, kind: str, name: str, resource: str, *, every: bool = False, cluster: str = ""
+) -> TargetExplanation:
     """Explain the state of a target.
 
     Args:
@@ -64,14 +67,15 @@ def explain_target(grounds: Grounds, kind: str, name: str, resource: str, *, eve
         name: the name of the target.
         resource: the plural of its kind, for the message.
         every: whether to show all evictions, each with its chain.
+        cluster: the cluster that it is in; empty for the home fleet.
 
     Raises:
         NotFoundError: there is no such target.
     """
-    declared = declared_as(grounds, resource_key(kind, "", name))
+    declared = declared_as(grounds, resource_key(kind, "", name, cluster))
     if declared is None:
         raise NotFoundError(resource, name)
-    return _Target(grounds, f"{kind}/{name}", declared, every=every).tell()
+    return _Target(grounds, str(TargetKey(kind, name, cluster)), declared, every=every).tell()
 
 
 def trace_taints(told: TargetExplanation, older: Iterable[EventRecord]) -> None:
@@ -102,7 +106,7 @@ class _Target:
 
     def __init__(self, grounds: Grounds, target: str, declared: ResourceDeclared, *, every: bool) -> None:
         self.grounds, self.target, self.declared, self.every = grounds, target, declared, every
-        self.kind = target.partition("/")[0]
+        self.kind = TargetKey.parse(target).kind
         kept = grounds.last(TAINTS, target)
         event = kept.event if kept is not None else None
         is_mine = isinstance(event, TargetTainted) and self._is_mine(event.target_uid)

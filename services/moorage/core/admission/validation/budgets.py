@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from moorage.core.admission.machine_sets import CAPACITY
@@ -18,6 +18,7 @@ from moorage.core.apimachinery import names
 from moorage.core.apimachinery.field_errors import FieldError, invalid, not_supported, required
 from moorage.core.apimachinery.selectors import matches_labels
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
+from moorage_schemas.keys import split_cluster
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.budgets import (
     Amount,
@@ -101,28 +102,41 @@ def validate_scope(scope: Scope, path: str) -> list[FieldError]:
 
 
 def _zone(zone: str, path: str) -> list[FieldError]:
-    parts = zone.split("/")
+    cluster, rest = split_cluster(zone)
+    parts = rest.split("/")
     if len(parts) != 2:  # noqa: PLR2004 - region and zone
         return [invalid(path, zone, "must be region/zone, such as eu/eu-1; / for targets without either")]
-    return [invalid(path, zone, message) for part in parts for message in names.check_label_value(part)]
+    messages = [*_cluster(cluster), *(message for part in parts for message in names.check_label_value(part))]
+    return [invalid(path, zone, message) for message in messages]
 
 
 def _target(target: str, path: str) -> list[FieldError]:
-    kind, slash, name = target.partition("/")
+    cluster, rest = split_cluster(target)
+    kind, slash, name = rest.partition("/")
     if not slash or "/" in name:
         return [invalid(path, target, "must be Kind/name, such as Node/n1")]
     if kind not in {known.value for known in TargetKind}:
         rule = f"must be Kind/name with one of the kinds {', '.join(known.value for known in TargetKind)}"
         return [invalid(path, target, rule)]
-    return [invalid(path, target, message) for message in names.check_dns_subdomain(name)]
+    return [invalid(path, target, message) for message in (*_cluster(cluster), *names.check_dns_subdomain(name))]
+
+
+def _cluster(name: str) -> Iterable[str]:
+    """The rules that the name of a cluster before a colon breaks. Empty stands for the home fleet."""
+    return names.check_dns_subdomain(name) if name else ()
 
 
 def _workload(workload: str, path: str) -> list[FieldError]:
-    parts = workload.split("/")
+    cluster, rest = split_cluster(workload)
+    parts = rest.split("/")
     if len(parts) != 3 or not parts[0] or not parts[2]:  # noqa: PLR2004 - kind, namespace, name
         return [invalid(path, workload, "must be Kind/namespace/name, such as Deployment/shop/web")]
     _, namespace, name = parts
-    messages = [*(names.check_dns_label(namespace) if namespace else ()), *names.check_dns_subdomain(name)]
+    messages = [
+        *_cluster(cluster),
+        *(names.check_dns_label(namespace) if namespace else ()),
+        *names.check_dns_subdomain(name),
+    ]
     return [invalid(path, workload, message) for message in messages]
 
 
