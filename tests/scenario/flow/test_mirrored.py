@@ -12,7 +12,7 @@ from moorage_schemas.eviction import EvictionState
 from moorage_schemas.placement import PlacementState
 from moorage_schemas.topics import BINDINGS, BUDGETS, CONDITIONS, EVICTIONS, PLACEMENTS, TAINTS
 
-REQUESTED, COMPLETED = EvictionState.REQUESTED, EvictionState.COMPLETED
+REQUESTED, COMPLETED, CANCELLED = EvictionState.REQUESTED, EvictionState.COMPLETED, EvictionState.CANCELLED
 ROOM = {"cpu": "1", "pods": "10"}
 
 
@@ -232,6 +232,78 @@ def test_the_bridge_acknowledges_whoever_else_reports(*, binding: bool) -> None:
     assert world.task(bound).deployer == BRIDGE
 
 
+# What nothing demands any more is withdrawn, because the bridge may not have removed the pod yet.
+
+
+def test_an_eviction_is_withdrawn_with_its_taint_and_requested_again_with_another() -> None:
+    world = evicted()
+    bound = world.bound("web")
+    world.untaint("n1")
+    world.run()
+    assert (world.task(bound).state, world.task(bound).reason) == (CANCELLED, "TaintRemoved")
+    assert world.bound("web") == bound
+    world.advance(3600)
+    assert world.task(bound).state is CANCELLED
+    world.taint("n1", "other")
+    world.run()
+    assert (world.task(bound).state, world.task(bound).deployer) == (REQUESTED, BRIDGE)
+
+
+def test_an_eviction_is_withdrawn_when_the_pod_tolerates_the_taint() -> None:
+    world = evicted()
+    world.pod("web", on="n1", tolerations=[{"operator": "Exists"}])
+    world.run()
+    bound = world.bound("web")
+    assert (world.task(bound).state, world.task(bound).reason) == (CANCELLED, "Tolerated")
+
+
+def test_an_eviction_waits_for_the_time_that_another_taint_gives() -> None:
+    world = with_witness("n1")
+    world.pod("web", on="n1", tolerations=[{"key": "slow", "operator": "Exists", "tolerationSeconds": 60}])
+    world.run()
+    world.taint("n1", "fast")
+    world.run()
+    bound = world.bound("web")
+    assert world.task(bound).state is REQUESTED
+    world.taint("n1", "slow")
+    world.untaint("n1", "fast")
+    world.run()
+    assert world.task(bound).state is EvictionState.SCHEDULED
+    world.advance(59)
+    assert world.task(bound).state is EvictionState.SCHEDULED
+    world.advance(2)
+    assert world.task(bound).state is REQUESTED
+    world.advance(3600)
+    assert world.task(bound).state is REQUESTED, "its time is over, whatever else happens"
+
+
+def test_what_is_withdrawn_gives_its_place_in_a_budget_back() -> None:
+    world = with_witness("n1", "n2")
+    world.declare("EvictionBudget", "one", {"maxConcurrent": 1})
+    for name, node in (("a", "n1"), ("b", "n2")):
+        world.pod(name, on=node)
+    world.run()
+    world.taint("n1")
+    world.run()
+    world.taint("n2")
+    world.run()
+    first, second = world.bound("a"), world.bound("b")
+    assert (world.task(first).state, world.task(second).state) == (REQUESTED, EvictionState.HELD)
+    world.untaint("n1")
+    world.run()
+    world.advance(10)
+    assert (world.task(first).state, world.task(second).state) == (CANCELLED, REQUESTED)
+
+
+def test_what_is_acknowledged_is_not_withdrawn() -> None:
+    world = evicted()
+    bound = world.bound("web")
+    world.acknowledge("web")
+    world.untaint("n1")
+    world.run()
+    assert world.task(bound).state is COMPLETED
+
+
 def test_the_end_of_the_record_ends_the_binding() -> None:
     world = evicted()
     bound = world.bound("web")
@@ -247,7 +319,7 @@ def test_another_pod_of_the_same_name_ends_the_binding() -> None:
     world.untaint("n1")
     world.mirror("Pod", "web", {"containers": [{"name": "c"}], "nodeName": "n1"}, uid="another")
     world.run()
-    assert world.task(first).state is COMPLETED
+    assert world.task(first).state is CANCELLED, "it was withdrawn with the taint"
     assert world.bound("web").uid == "another"
     assert world.bound("web").generation > first.generation
 

@@ -466,7 +466,10 @@ class Eviction(Service[EvictionPartition]):
         """Schedule or cancel an eviction according to the present state. One that has come due becomes pending."""
         binding = target.bindings[workload]
         task = target.tasks.get(workload)
-        if task is not None and (task.state is EvictionState.REQUESTED or task.generation != binding.generation):
+        if task is not None and task.generation != binding.generation:
+            return
+        if task is not None and task.state is EvictionState.REQUESTED:
+            self._withdraw(state, look, target, workload)
             return
         found = look.judge(target, binding.tolerations)
         place = (look.target, workload)
@@ -487,6 +490,32 @@ class Eviction(Service[EvictionPartition]):
         if not timed:  # otherwise its timer may have fired since this was decided, and does not fire again
             state.settle(place)
         self._not_due(state, look, workload, found)
+
+    def _withdraw(self, state: EvictionPartition, look: TargetView, target: BoundTarget, workload: str) -> None:
+        """Take back a requested eviction of a mirrored workload that the taints do not demand any more.
+
+        Its bridge may only watch, or may not have reached the cluster yet. What it would do later, when nothing demands
+        it, would be wrong. Nothing is lost if it is removing the workload at this moment: the workload is gone then.
+        An eviction of which only the time has passed stays requested, whatever the time of the record is.
+        """
+        task, binding = target.tasks[workload], target.bindings[workload]
+        if not binding.traits.deployer or task.acknowledged is not None:
+            return
+        found = look.judge(target, binding.tolerations)
+        demands = {(one.identity, one.time_added) for one in task.taints}
+        if isinstance(found, EvictNow) or (
+            isinstance(found, EvictAt) and (found.taint.identity, found.taint.time_added) in demands
+        ):
+            return
+        if task.asked:
+            # It was not carried out, so its place in budgets is given back at once.
+            look.ask(workload, due=look.time, revision=task.revision + 1)
+        look.unask(workload)
+        if isinstance(found, EvictAt):
+            self._schedule(state, look, workload, found)
+        else:
+            reason = "Tolerated" if found.tolerated else "TaintRemoved"
+            look.write(workload, EvictionState.CANCELLED, reason=reason, message=found.reason)
 
     def _not_due(self, state: EvictionPartition, look: TargetView, workload: str, found: Verdict) -> None:
         target = state.targets[look.target]
