@@ -31,6 +31,7 @@ class BatchSender(ABC):
     def __init__(self, name: str) -> None:
         self._name = name
         self._marked: dict[str, None] = {}
+        self._sending = False
         self._wake = asyncio.Event()
         self._later: set[asyncio.TimerHandle] = set()
 
@@ -56,6 +57,11 @@ class BatchSender(ABC):
         """The number of keys that are marked."""
         return len(self._marked)
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is marked or on its way."""
+        return not self._marked and not self._sending
+
     async def run(self) -> None:
         """Send until cancelled."""
         pause = _FIRST_PAUSE
@@ -68,6 +74,7 @@ class BatchSender(ABC):
                 keys = list(self._marked)[:AT_ONCE]
                 for key in keys:
                     del self._marked[key]
+                self._sending = True
                 try:
                     await self._send(keys)
                     pause = _FIRST_PAUSE
@@ -76,6 +83,8 @@ class BatchSender(ABC):
                     self._marked = {**dict.fromkeys(keys), **self._marked}
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, _LONGEST_PAUSE)
+                finally:
+                    self._sending = False
         finally:
             for handle in self._later:
                 handle.cancel()

@@ -11,7 +11,7 @@ import structlog
 from moorage.bridge.batches import BatchSender
 from moorage.bridge.gateway_client import GatewayClient
 from moorage.bridge.metrics import MIRRORED
-from moorage.bridge.tables import DecidedTables, digest_of
+from moorage.bridge.tables import TargetTables, digest_of
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.taint import Taint
 
@@ -48,7 +48,7 @@ class MirrorSender(BatchSender):
         cluster: str,
         *,
         gateway: GatewayClient,
-        tables: DecidedTables,
+        tables: TargetTables,
         present: Callable[[str], dict[str, Any] | None],
         sent: Callable[[Sequence[str]], None],
     ) -> None:

@@ -100,46 +100,32 @@ class Health(NamedTuple):
     status: str
 
 
-class DecidedTables(GlobalView):
-    """The present content of the topics, as far as it is about one cluster.
+class TargetTables(GlobalView):
+    """What the topics say about the targets of one cluster, and which of its objects are mirrored.
 
     Args:
+        kind: of the targets, such as `Node`.
         cluster: the name of the cluster in references. Empty for the home fleet.
-        touched: called for each change.
+        touched: called for each change, with the kind and the name of a target.
     """
 
-    def __init__(self, cluster: str, touched: Touched) -> None:
+    def __init__(self, kind: str, cluster: str, touched: Touched) -> None:
         self.resources: dict[str, MirroredRecord] = {}
         """By key."""
 
         self.taints: dict[str, TargetTainted] = {}
-        """By the name of the node."""
+        """By the name of the target."""
 
         self.conditions: dict[str, dict[str, ConditionChanged]] = {}
-        """By the name of the node, by type."""
+        """By the name of the target, by type."""
 
-        self.bindings: dict[str, dict[str, PodBinding]] = {}
-        """By the key of the pod, by the key of the node."""
-
-        self.decisions: dict[str, LastPlacement] = {}
-        """By the key of the pod."""
-
-        self.evictions: dict[str, dict[str, RequestedEviction]] = {}
-        """By the key of the pod, by that of the eviction: those that are requested."""
-
-        self.health: dict[str, dict[str, Health]] = {}
-        """By the key of the pod, by the key of the node."""
-
+        self._target = kind
         self._prefix = f"{cluster}:" if cluster else ""
         self._touched = touched
-        self._fold: Mapping[str, Callable[[Input], None]] = {
+        self._fold: dict[str, Callable[[Input], None]] = {
             RESOURCES.short: self._resource,
             TAINTS.short: self._tainted,
             CONDITIONS.short: self._condition,
-            BINDINGS.short: self._bound,
-            PLACEMENTS.short: self._placed,
-            EVICTIONS.short: self._eviction,
-            WORKLOAD_CONDITIONS.short: self._workload_condition,
         }
 
     def wants(self, topic: Topic, key: str) -> bool:
@@ -149,10 +135,12 @@ class DecidedTables(GlobalView):
         if (f"{cluster}:" if cluster else "") != self._prefix:
             return False
         if topic is TAINTS or topic is CONDITIONS:
-            return kind == _NODE
-        if topic is WORKLOAD_CONDITIONS:
-            return kind == _POD and key.endswith(f"|{HEALTHY}")
-        return topic is RESOURCES or kind == _POD
+            return kind == self._target
+        return topic is RESOURCES or self._wants(topic, kind, key)
+
+    def _wants(self, topic: Topic, kind: str, key: str) -> bool:  # noqa: ARG002 - for those that read more topics
+        """Return whether a record of another topic is needed."""
+        return False
 
     def apply(self, record: Input) -> None:
         """See `GlobalView`."""
@@ -162,21 +150,14 @@ class DecidedTables(GlobalView):
         """See `GlobalView`. What has changed was told while it was folded in."""
         return ()
 
-    def binding_of(self, pod: str, uid: str) -> PodBinding | None:
-        """Where the pod with this uid belongs. None if it has no binding."""
-        return next((one for one in self.bindings.get(pod, {}).values() if one.uid == uid), None)
-
-    def eviction_of(self, pod: str, uid: str) -> RequestedEviction | None:
-        """Why the pod with this uid has to leave now. None if it may stay."""
-        return next((one for one in self.evictions.get(pod, {}).values() if one.uid == uid), None)
-
-    def own_taints(self, node: str, uid: str) -> tuple[TaintRecord, ...] | None:
-        """The taints of a node that Moorage gives it, or somebody at the gateway. None if nothing is known of it.
+    def own_taints(self, target: str, uid: str) -> tuple[TaintRecord, ...] | None:
+        """The taints of a target that Moorage gives it, or somebody at the gateway. None if nothing is known of it.
 
         Those that somebody has set in the cluster are not among them, also while the record of one that was just
         removed there is still older.
         """
-        found, record = self.taints.get(node), self.resources.get(str(ResourceKey(_NODE, "", node, self._cluster)))
+        found = self.taints.get(target)
+        record = self.resources.get(str(ResourceKey(self._target, "", target, self._cluster)))
         if found is None or record is None or record.uid != uid or found.target_uid not in {"", uid}:
             return None
         return tuple(
@@ -199,27 +180,70 @@ class DecidedTables(GlobalView):
         elif self.resources.pop(record.key, None) is None:
             return
         key = ResourceKey.parse(record.key)
-        if key.kind == _NODE:
-            self._touched(_NODE, key.name)
+        if key.kind == self._target:
+            self._touched(self._target, key.name)
 
     def _tainted(self, record: Input) -> None:
-        node, event = TargetKey.parse(record.key).name, record.event
+        target, event = TargetKey.parse(record.key).name, record.event
         if isinstance(event, TargetTainted):
-            self.taints[node] = event
+            self.taints[target] = event
         else:
-            self.taints.pop(node, None)
-        self._touched(_NODE, node)
+            self.taints.pop(target, None)
+        self._touched(self._target, target)
 
     def _condition(self, record: Input) -> None:
         key, event = ConditionKey.parse(record.key), record.event
-        node = TargetKey.parse(key.target).name
+        target = TargetKey.parse(key.target).name
         if isinstance(event, ConditionChanged):
-            self.conditions.setdefault(node, {})[key.type] = event
-        elif (known := self.conditions.get(node)) is not None:
+            self.conditions.setdefault(target, {})[key.type] = event
+        elif (known := self.conditions.get(target)) is not None:
             known.pop(key.type, None)
             if not known:
-                del self.conditions[node]
-        self._touched(_NODE, node)
+                del self.conditions[target]
+        self._touched(self._target, target)
+
+
+class DecidedTables(TargetTables):
+    """The present content of the topics, as far as it is about one Kubernetes cluster.
+
+    Args:
+        cluster: the name of the cluster in references. Empty for the home fleet.
+        touched: called for each change.
+    """
+
+    def __init__(self, cluster: str, touched: Touched) -> None:
+        super().__init__(_NODE, cluster, touched)
+        self.bindings: dict[str, dict[str, PodBinding]] = {}
+        """By the key of the pod, by the key of the node."""
+
+        self.decisions: dict[str, LastPlacement] = {}
+        """By the key of the pod."""
+
+        self.evictions: dict[str, dict[str, RequestedEviction]] = {}
+        """By the key of the pod, by that of the eviction: those that are requested."""
+
+        self.health: dict[str, dict[str, Health]] = {}
+        """By the key of the pod, by the key of the node."""
+
+        self._fold |= {
+            BINDINGS.short: self._bound,
+            PLACEMENTS.short: self._placed,
+            EVICTIONS.short: self._eviction,
+            WORKLOAD_CONDITIONS.short: self._workload_condition,
+        }
+
+    def _wants(self, topic: Topic, kind: str, key: str) -> bool:
+        if topic is WORKLOAD_CONDITIONS:
+            return kind == _POD and key.endswith(f"|{HEALTHY}")
+        return kind == _POD
+
+    def binding_of(self, pod: str, uid: str) -> PodBinding | None:
+        """Where the pod with this uid belongs. None if it has no binding."""
+        return next((one for one in self.bindings.get(pod, {}).values() if one.uid == uid), None)
+
+    def eviction_of(self, pod: str, uid: str) -> RequestedEviction | None:
+        """Why the pod with this uid has to leave now. None if it may stay."""
+        return next((one for one in self.evictions.get(pod, {}).values() if one.uid == uid), None)
 
     def _bound(self, record: Input) -> None:
         key, event = BindingKey.parse(record.key), record.event

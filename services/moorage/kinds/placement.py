@@ -154,7 +154,7 @@ class PlacementKind(Kind["Placement"]):
         """See `Kind`."""
         from moorage.kinds.status.ocm import placement_status
 
-        return placement_status(resource, records.placements.get(resource.key))
+        return placement_status(resource.uid, records.placements.get(resource.key))
 
 
 KIND = PlacementKind()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moorage.bridge.kube.client import FIELD_MANAGER
-from moorage.bridge.kubernetes.ownership import own_conditions
+from moorage.bridge.ownership import own_conditions
 
 
 def node(*entries: tuple[str, str, dict[str, list[str]]]) -> dict[str, Any]:

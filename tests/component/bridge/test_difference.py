@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moorage.bridge.kubernetes.difference import ClusterDifference, DecidedState, differences
-from moorage.bridge.kubernetes.ownership import TAINTS_ANNOTATION
+from moorage.bridge.ownership import TAINTS_ANNOTATION
 
 _TAINT = {"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}

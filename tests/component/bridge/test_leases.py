@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.bridge.kubernetes.leases import Leases
+from moorage.bridge.leases import Leases
 
 
 def test_a_node_is_silent_after_a_whole_grace_period_without_a_renewal() -> None:

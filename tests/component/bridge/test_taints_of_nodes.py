@@ -10,7 +10,7 @@ import pytest
 
 from moorage.bridge.kubernetes.node_acts import taints_patch
 from moorage.bridge.kubernetes.nodes import SeenNode
-from moorage.bridge.kubernetes.ownership import TAINTS_ANNOTATION, foreign_taints
+from moorage.bridge.ownership import TAINTS_ANNOTATION, foreign_taints
 from moorage_schemas.taint import TaintOrigin, TaintRecord
 
 _AT = datetime(2026, 1, 1, tzinfo=UTC)

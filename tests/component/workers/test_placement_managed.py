@@ -16,13 +16,13 @@ from moorage.runtime.settings import Settings
 from moorage.workers.placement import PlacementService, service
 from moorage.workers.placement.engine.controller import PORTION
 from moorage.workers.placement.ocm.selections import Selections
-from moorage.workers.placement.ocm.spec import DISABLED_ANNOTATION
 from moorage.workers.placement.service import AT_ONCE
 from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.names import DISABLED_ANNOTATION
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
 from moorage_schemas.topics import BINDINGS, CONDITIONS, PLACEMENTS, RESOURCES, TAINTS, Topic
 

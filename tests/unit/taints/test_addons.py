@@ -21,7 +21,7 @@ from moorage.core.taints.desired.leases import DEFAULT_GRACE, lease_grace
 from moorage.core.taints.desired.reconcile import reconcile_taints
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
-from moorage_schemas.resource import ResourceDeclared, resource_partition_key
+from moorage_schemas.resource import Mirrored, ResourceDeclared, resource_partition_key
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 MANAGER = "feature.open-cluster-management.io/addon-manager"
@@ -64,6 +64,23 @@ def labels(
 ) -> tuple[dict[str, str], float | None]:
     found = add_on_labels(before or {}, addons, available=available, now=at(now), gone=gone)
     return found.labels, None if found.due is None else (found.due - T0).total_seconds()
+
+
+def test_a_mirrored_add_on_is_as_its_hub_says_and_follows_its_lease_where_the_hub_says_nothing() -> None:
+    mirrored = Mirrored(source="bridge/ocm", resource_version="1")
+
+    def add_on(*conditions: Any) -> ResourceDeclared:
+        found = declared(ADD_ON, status={"conditions": list(conditions)})
+        return found.model_copy(update={"mirrored": mirrored})
+
+    stale = lease("2025-12-31T00:00:00Z")
+    assert labels(known(add_on({"type": "Available", "status": "True"}), stale)) == ({MANAGER: "available"}, None)
+    assert labels(known(add_on({"type": "Available", "status": "False"}))) == ({MANAGER: "unhealthy"}, None)
+    assert labels(known(add_on({"type": "Available", "status": "Unknown"}))) == ({MANAGER: "unreachable"}, None)
+    assert labels(known(add_on(), stale)) == ({MANAGER: "unhealthy"}, None)
+    assert labels(known(add_on(), lease())) == ({MANAGER: "available"}, 300)
+    own = declared(ADD_ON, status={"conditions": [{"type": "Available", "status": "True"}]})
+    assert labels(known(own, stale)) == ({MANAGER: "unhealthy"}, None)
 
 
 @pytest.mark.parametrize(

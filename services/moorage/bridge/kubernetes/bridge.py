@@ -25,11 +25,11 @@ from moorage.bridge.kube.election import Election
 from moorage.bridge.kube.errors import CONFLICT, ApiError
 from moorage.bridge.kube.reflector import Reflector
 from moorage.bridge.kubernetes.cluster import MIRRORED, NODE, POD, ClusterState
-from moorage.bridge.kubernetes.leases import Leases
 from moorage.bridge.kubernetes.leaving import Left, check_nobody_acts, clean_nodes, forget_objects
 from moorage.bridge.kubernetes.node_acts import NodeActs
 from moorage.bridge.kubernetes.observations import Observations
 from moorage.bridge.kubernetes.pod_acts import EvictionMode, PodActs
+from moorage.bridge.leases import Leases
 from moorage.bridge.metrics import LINKED
 from moorage.bridge.mirror import MirrorSender
 from moorage.bridge.reports import Reports

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from moorage.bridge.kubernetes.ownership import follows_from_state, identity_of, own_taints, taints_of
 from moorage.bridge.kubernetes.pod_acts import SCHEDULER
 from moorage.bridge.kubernetes.pods import SeenPod
+from moorage.bridge.ownership import follows_from_state, identity_of, own_taints, taints_of
 
 JsonObject = Mapping[str, Any]
 

@@ -11,8 +11,8 @@ import structlog
 from moorage.bridge.kube.client import APPLY_PATCH, FIELD_MANAGER, MERGE_PATCH, KubeClient
 from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridge.kubernetes.nodes import SeenNode
-from moorage.bridge.kubernetes.ownership import TAINTS_ANNOTATION, Identity, identity_of, noted
 from moorage.bridge.metrics import ACTS
+from moorage.bridge.ownership import TAINTS_ANNOTATION, Identity, identity_of, noted
 from moorage.bridge.tables import DecidedTables
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.taint import TaintRecord

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from moorage.bridge.kubernetes.ownership import Identity, managed_taints, own_conditions, own_taints, taints_of
+from moorage.bridge.ownership import Identity, managed_taints, own_conditions, own_taints, taints_of
 
 READY: Final = "Ready"
 

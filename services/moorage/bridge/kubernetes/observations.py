@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from moorage.bridge.kubernetes.cluster import ClusterState
-from moorage.bridge.kubernetes.leases import Leases
 from moorage.bridge.kubernetes.node_acts import STOPPED
 from moorage.bridge.kubernetes.nodes import READY, Condition
+from moorage.bridge.leases import Leases
 from moorage.bridge.reports import Report
 from moorage.bridge.tables import DecidedTables
 from moorage_schemas.condition import EVICTED, FAILED, HEALTHY

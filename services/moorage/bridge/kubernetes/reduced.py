@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from moorage.bridge.kubernetes.ownership import foreign_taints
+from moorage.bridge.ownership import foreign_taints
 
 JsonObject = dict[str, Any]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
@@ -14,10 +15,11 @@ from moorage.cli.render import output
 
 if TYPE_CHECKING:
     from moorage.bridge.gateway_client import GatewayAddress
-    from moorage.bridge.kubernetes.bridge import BridgeAct
     from moorage.bridge.kubernetes.pod_acts import EvictionMode
     from moorage.runtime.member import MemberMaker
     from moorage.runtime.settings import Settings
+
+_Act = TypeVar("_Act", bound=StrEnum)
 
 _ALL: Final = "all"
 _ROLE: Final = "bridge"
@@ -91,19 +93,67 @@ def kubernetes(
     The cluster is that of --kubeconfig. The gateway is found as by every command, and Kafka as by `moorage run`.
     """
     from moorage.bridge.kube.client import ClusterAccess  # noqa: PLC0415 - it loads slowly
-    from moorage.bridge.kubernetes.bridge import BridgeOptions, KubernetesBridge  # noqa: PLC0415 - as above
+    from moorage.bridge.kubernetes.bridge import BridgeAct, BridgeOptions, KubernetesBridge  # noqa: PLC0415 - as above
 
     options = BridgeOptions(
         access=ClusterAccess(kubeconfig, kube_context, kube_api_qps, kube_api_burst),
         gateway=_gateway(ctx),
         cluster=_name(cluster),
-        acts=_acts(act),
+        acts=_acts(act, BridgeAct),
         eviction_mode=_mode(eviction),
         grace=node_monitor_grace_period,
         lease_namespace=lease_namespace,
         lease_duration=lease_duration,
     )
     _run(_settings(http_port), lambda settings: KubernetesBridge(settings, options))
+
+
+@app.command("ocm")
+def ocm(
+    ctx: typer.Context,
+    *,
+    kubeconfig: Kubeconfig = "",
+    kube_context: KubeContext = "",
+    act: Annotated[
+        str,
+        typer.Option(
+            metavar="ACT,…",
+            help="What is written to the hub: placements, taints, labels, or all. Without it the bridge only reads.",
+            show_default=False,
+        ),
+    ] = "",
+    kube_api_qps: Annotated[float, typer.Option(min=0, help="Requests a second to the hub. 0 for no limit.")] = 100,
+    kube_api_burst: Annotated[int, typer.Option(min=1, help="Requests at once after a pause.")] = 200,
+    lease_namespace: Annotated[str, typer.Option(help="Where the Lease is that elects one of several bridges.")] = (
+        "kube-system"
+    ),
+    lease_duration: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, help="Without a renewal for so long, another bridge takes over.")
+    ] = 4.0,
+    http_port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="The port of /healthz, /readyz and /metrics. 0 for any.")
+    ] = 0,
+) -> None:
+    """Bridge a hub of Open Cluster Management until Ctrl-C.
+
+    Its managed clusters, sets, bindings, placements, scores and add-ons are mirrored into the home fleet, and the
+    conditions of its clusters are reported. With --act, what Moorage decides is written there as OCM's own controllers
+    would write it. Several processes may bridge a hub; one of them acts.
+
+    The hub is that of --kubeconfig. The gateway is found as by every command, and Kafka as by `moorage run`.
+    """
+    from moorage.bridge.kube.client import ClusterAccess  # noqa: PLC0415 - it loads slowly
+    from moorage.bridge.member import Link  # noqa: PLC0415 - as above
+    from moorage.bridge.ocm.bridge import HubAct, HubBridge, HubOptions  # noqa: PLC0415 - as above
+
+    link = Link(
+        access=ClusterAccess(kubeconfig, kube_context, kube_api_qps, kube_api_burst),
+        gateway=_gateway(ctx),
+        lease_namespace=lease_namespace,
+        lease_duration=lease_duration,
+    )
+    options = HubOptions(link, _acts(act, HubAct))
+    _run(_settings(http_port), lambda settings: HubBridge(settings, options))
 
 
 @app.command("leave")
@@ -192,16 +242,14 @@ def _name(cluster: str) -> str:
         ) from None
 
 
-def _acts(text: str) -> frozenset[BridgeAct]:
-    from moorage.bridge.kubernetes.bridge import BridgeAct  # noqa: PLC0415 - it loads slowly
-
+def _acts(text: str, acts: type[_Act]) -> frozenset[_Act]:
     if text == _ALL:
-        return frozenset(BridgeAct)
+        return frozenset(acts)
     words = [word.strip() for word in text.split(",") if word.strip()]
     try:
-        return frozenset(BridgeAct(word) for word in words)
+        return frozenset(acts(word) for word in words)
     except ValueError:
-        names = ", ".join(BridgeAct)
+        names = ", ".join(acts)
         raise UsageError(
             f"--act: invalid value {text!r}: must be all, or some of {names}, separated by commas"
         ) from None

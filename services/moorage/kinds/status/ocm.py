@@ -73,9 +73,9 @@ def add_on_status(name: str, tainted: TargetTainted | None) -> Document | None:
     return {"conditions": [{"type": "Available", "status": status, "reason": reason, "message": message.format(name)}]}
 
 
-def placement_status(resource: ResourceDeclared, placed: WorkloadPlaced | None) -> Document | None:
-    """`status` of a placement, as its last decision says. None while there is none."""
-    if placed is None or placed.uid != resource.uid:
+def placement_status(uid: str, placed: WorkloadPlaced | None) -> Document | None:
+    """`status` of the placement with this uid, as its last decision says. None while there is none."""
+    if placed is None or placed.uid != uid:
         return None
     return {
         "numberOfSelectedClusters": placed.selected,

@@ -4,7 +4,8 @@ A ManagedClusterAddOn in the namespace that is named after the cluster enables a
 alive by renewing the Lease of its own name there. While it is enabled, the cluster has a label for it: `available`
 until the lease expires, `unhealthy` from that instant on, and `unreachable` without a lease or while the cluster itself
 is not available. For an add-on that reports its health itself (`status.healthCheck.mode: Customized`), the label
-follows its condition `Available`.
+follows its condition `Available`. So it does for an add-on that is mirrored from a hub and has that condition there:
+the agent of the cluster has set it, by the lease that it sees.
 
 Everything here is computed from records. A restored table may lack a record that was compacted away and whose successor
 has not been read yet. So a missing record leaves a label unchanged; a removal is stated explicitly in `gone`.
@@ -71,16 +72,21 @@ class AddOnState:
         if part(document, "metadata").get("deletionTimestamp"):
             return None
         status = part(document, "status")
-        said = _own_word(status) if part(status, "healthCheck").get("mode") == _CUSTOMIZED else ""
+        said = _available(status)
+        if part(status, "healthCheck").get("mode") == _CUSTOMIZED:
+            said = said or UNREACHABLE
+        elif declared.mirrored is None:
+            said = ""
         return cls(Version(declared.uid, declared.version), said)
 
 
-def _own_word(status: Mapping[str, Any]) -> str:
+def _available(status: Mapping[str, Any]) -> str:
+    """The state by the condition `Available`. Empty if there is none."""
     conditions = status.get("conditions")
     for condition in conditions if isinstance(conditions, list) else ():
         if isinstance(condition, Mapping) and condition.get("type") == "Available":
             return _BY_STATUS.get(str(condition.get("status")), UNREACHABLE)
-    return UNREACHABLE
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

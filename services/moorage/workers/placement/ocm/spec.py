@@ -15,12 +15,10 @@ from moorage_schemas.envelope import event_id
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.managed import Placement
+from moorage_schemas.resources.names import DISABLED_ANNOTATION
 
 PLACEMENT: Final = "Placement"
 PLACEMENT_PREFIX: Final = f"{PLACEMENT}/"
-
-DISABLED_ANNOTATION: Final = "cluster.open-cluster-management.io/experimental-scheduling-disable"
-"""A placement with this annotation set to `true` keeps its decisions as they are."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,7 +1,7 @@
-"""What on a node is Moorage's, and what is somebody else's.
+"""What on a target is Moorage's, and what is somebody else's.
 
-A node's taints are one list that several programs write, so a bridge notes beside it, in the same write, which of them
-are its own. Conditions are a list by type, for which the API server keeps who has set each (`managedFields`).
+A target's taints are one list that several programs write, so a bridge notes beside it, in the same write, which of
+them are its own. Conditions are a list by type, for which the API server keeps who has set each (`managedFields`).
 """
 
 from __future__ import annotations

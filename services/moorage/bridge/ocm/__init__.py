@@ -1,0 +1,1 @@
+"""The bridge to a hub of Open Cluster Management."""
