@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 from tests.kubectl import programs
@@ -19,8 +20,44 @@ def test_the_chart_makes_the_objects_of_the_base() -> None:
         assert theirs[key] == one, key
 
 
+def test_with_all_options_the_chart_makes_the_objects_of_all_components(tmp_path: Path) -> None:
+    components = ("strimzi", "keda", "keda/strimzi", "monitoring", "bridge", "bridge/acts", "bridge/strimzi")
+    ours = manifests.objects(manifests.combined(tmp_path, *components))
+    # The chart uses a Kafka and its users, and does not make them.
+    ours = {
+        key: one for key, one in ours.items() if one["kind"] not in ("Namespace", "Kafka", "KafkaNodePool", "KafkaUser")
+    }
+    theirs = manifests.objects(manifests.templated(*manifests.WHOLE))
+    assert theirs.keys() == ours.keys()
+    for key, one in ours.items():
+        assert _compared(theirs[key]) == _compared(one), key
+
+
+def _compared(one: manifests.Manifest) -> manifests.Manifest:
+    """An object without labels that select nothing, and with its volumes in the order of their names."""
+    made = manifests.without_makers(one)
+    made["metadata"].pop("labels", None)
+    if "template" in made.get("spec", {}):
+        for name in ("app.kubernetes.io/part-of", "app.kubernetes.io/version"):
+            made["spec"]["template"]["metadata"]["labels"].pop(name, None)
+        for place in (manifests.pod(made)["volumes"], manifests.container(made)["volumeMounts"]):
+            place.sort(key=lambda each: str(each["name"]))
+    return made
+
+
+def test_a_bridge_has_the_roles_of_its_acts_alone() -> None:
+    made = manifests.objects(manifests.templated("--set=bridge.enabled=true,bridge.acts={taints}"))
+    roles = {one["metadata"]["name"] for one in made.values() if one["kind"] in ("ClusterRole", "Role")}
+    assert roles == {f"moorage-bridge-{name}" for name in ("mirror", "heartbeats", "election", "taints")}
+    assert "--act=taints" in manifests.container(made["Deployment/moorage-bridge"])["args"]
+    made = manifests.objects(manifests.templated("--set=bridge.enabled=true"))
+    roles = {one["metadata"]["name"] for one in made.values() if one["kind"] in ("ClusterRole", "Role")}
+    assert roles == {f"moorage-bridge-{name}" for name in ("mirror", "heartbeats")}
+
+
 def test_the_chart_is_sound() -> None:
     assert "0 chart(s) failed" in manifests.linted()
+    assert "0 chart(s) failed" in manifests.linted(*manifests.WHOLE)
 
 
 def test_every_value_has_its_effect() -> None:
@@ -71,6 +108,7 @@ def test_a_change_of_the_settings_replaces_the_pods() -> None:
         ("settings.MOORAGE_BOOTSTRAP_SERVERS=", "MOORAGE_BOOTSTRAP_SERVERS"),
         ("image.pullPolicy=Sometimes", "pullPolicy"),
         ("networkPolicy.enabeld=true", "enabeld"),
+        ("bridge.acts={taint}", "bridge/acts"),
         ("gateway.service.port=70000", "gateway/service/port"),
     ],
 )

@@ -22,7 +22,13 @@ NAMESPACE: Final = "moorage"
 KUSTOMIZATIONS: Final = ("base", "overlays/bridge", "overlays/dev", "overlays/production")
 """What kustomize builds."""
 
-CHARTS: Final[dict[str, tuple[str, ...]]] = {"chart": ()}
+WHOLE: Final = (
+    "--set=kafka.strimzi.enabled=true,keda.enabled=true,monitoring.enabled=true,bridge.enabled=true",
+    "--set=bridge.acts={taints,evictions,placement,conditions}",
+)
+"""The options that turn on everything that the chart has."""
+
+CHARTS: Final[dict[str, tuple[str, ...]]] = {"chart": (), "chart with everything": WHOLE}
 """What helm renders: names, and the options of each."""
 
 Manifest = dict[str, Any]

@@ -39,9 +39,45 @@ app.kubernetes.io/part-of: moorage
 app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion }}
 {{- end -}}
 
+{{- /* The settings of all processes. Called with the root. */ -}}
+{{- define "moorage.settings" -}}
+{{- $own := dict }}
+{{- if .Values.kafka.strimzi.enabled }}
+{{- $own = dict
+  "MOORAGE_BOOTSTRAP_SERVERS" (printf "%s-kafka-bootstrap:9093" .Values.kafka.strimzi.cluster)
+  "MOORAGE_KAFKA_SECURITY_PROTOCOL" "SSL"
+  "MOORAGE_KAFKA_CA_FILE" "/etc/moorage/kafka-ca/ca.crt"
+  "MOORAGE_KAFKA_CERT_FILE" "/etc/moorage/kafka-user/user.crt"
+  "MOORAGE_KAFKA_KEY_FILE" "/etc/moorage/kafka-user/user.key"
+  "MOORAGE_REPLICATION_FACTOR" (default "3" .Values.settings.MOORAGE_REPLICATION_FACTOR) }}
+{{- end }}
+{{- merge $own .Values.settings | toYaml }}
+{{- end -}}
+
 {{- /* A change of the settings replaces the pods. */ -}}
 {{- define "moorage.podAnnotations" -}}
-checksum/settings: {{ toJson .Values.settings | sha256sum }}
+checksum/settings: {{ include "moorage.settings" . | sha256sum }}
+{{- end -}}
+
+{{- /* Where the files of Strimzi are, and which. Called with the root, and with a list: the root and the user's name. */ -}}
+{{- define "moorage.kafkaMounts" -}}
+{{- if .Values.kafka.strimzi.enabled }}
+- {name: kafka-ca, mountPath: /etc/moorage/kafka-ca, readOnly: true}
+- {name: kafka-user, mountPath: /etc/moorage/kafka-user, readOnly: true}
+{{- end }}
+{{- end -}}
+{{- define "moorage.kafkaVolumes" -}}
+{{- $strimzi := (index . 0).Values.kafka.strimzi }}
+{{- if $strimzi.enabled }}
+- name: kafka-ca
+  secret:
+    secretName: {{ $strimzi.cluster }}-cluster-ca-cert
+    defaultMode: 0440
+    items:
+      - {key: ca.crt, path: ca.crt}
+- name: kafka-user
+  secret: {secretName: moorage-{{ index . 1 }}, defaultMode: 0440}
+{{- end }}
 {{- end -}}
 
 {{- /* What all pods have in common. Called with a list: the root and the component's name. */ -}}
