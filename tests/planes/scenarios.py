@@ -71,8 +71,9 @@ class Suite(Generic[World]):
 def chosen(request: pytest.FixtureRequest, module: str, scenarios: Sequence[Scenario[World]]) -> list[Scenario[World]]:
     """The scenarios of a module that the run has chosen for the parameter of a fixture."""
     name = request.fixturename or ""
-    items = [one for one in request.session.items if isinstance(one, pytest.Function) and one.path == Path(module)]
-    wanted = [one.callspec.params["scenario"] for one in items if one.callspec.params.get(name) is request.param]
+    items = (one for one in request.session.items if isinstance(one, pytest.Function) and one.path == Path(module))
+    given = [one.callspec.params for one in items if hasattr(one, "callspec")]  # only those with parameters have it
+    wanted = [params["scenario"] for params in given if params.get(name) is request.param]
     return [one for one in scenarios if one in wanted]
 
 

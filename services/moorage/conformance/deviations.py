@@ -160,6 +160,14 @@ class Deviation(Enum):
         "not.",
         (),
     )
+    FOUR_FILTERS_FOR_PODS = DeviationEntry(
+        "four-filters-for-pods",
+        "A pod is placed by its node affinity, requests, tolerations and `spec.unschedulable` alone.",
+        "Host ports, affinity to other pods, spread constraints that must hold and volumes rule nodes out, too.",
+        "Each of them makes a decision depend on all other pods. A pod that needs them keeps Kubernetes' scheduler: "
+        "`schedulerName` says so for each pod.",
+        (),
+    )
     NO_MAXIMUM_MEANS_NO_LIMIT = DeviationEntry(
         "no-maximum-means-no-limit",
         "A spread constraint without `maxGroups`, or with 0, sets no limit.",

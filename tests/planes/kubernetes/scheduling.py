@@ -9,6 +9,7 @@ from tests.planes.kubernetes.world import NODES, World, tolerated
 from tests.planes.scenarios import Suite
 
 PREDICATES: Final = Suite[World]("SchedulerPredicates")
+FILTERS: Final = Suite[World]("TestInterPodAffinity and TestPodTopologySpreadFilter")
 WAITING: Final = Suite[World]("TestUnschedulablePodBecomesSchedulable")
 
 _TAINT: Final = {"key": "kubernetes.io/e2e-taint-key", "value": "testing-taint-value", "effect": "NoSchedule"}
@@ -97,6 +98,71 @@ async def taints_tolerations_not_matching(world: World) -> None:
     await _waits(world, "still-no-tolerations")
     await world.untaint(node, _TAINT)
     assert await world.bound("still-no-tolerations") == node
+
+
+def _listening(ip: str, protocol: str = "TCP") -> dict[str, Any]:
+    address = {"hostIP": ip} if ip else {}
+    return {"ports": [{"hostPort": 54321, "containerPort": 80, "protocol": protocol, **address}]}
+
+
+@PREDICATES.scenario(
+    "validates that there is no conflict between pods with same hostPort but different hostIP and protocol"
+)
+async def host_ports_without_conflict(world: World) -> None:
+    node = await world.node()
+    addresses = (("127.0.0.1", "TCP"), ("10.0.0.1", "TCP"), ("10.0.0.1", "UDP"))
+    for number, (ip, protocol) in enumerate(addresses, 1):
+        await _start(world, f"pod{number}", container=_listening(ip, protocol))
+        assert await world.bound(f"pod{number}") == node
+
+
+@PREDICATES.scenario(
+    "validates that there exists conflict between pods with same hostPort and protocol but one using 0.0.0.0 hostIP"
+)
+async def host_ports_with_conflict(world: World) -> None:
+    node = await world.node()
+    await _start(world, "pod4", container=_listening(""))
+    assert await world.bound("pod4") == node
+    await _start(world, "pod5", container=_listening("10.0.0.1"))
+    await _waits(world, "pod5")
+
+
+@PREDICATES.scenario("validates Pods with non-empty schedulingGates are blocked on scheduling")
+async def scheduling_gates(world: World) -> None:
+    node = await world.node()
+    await _start(world, "gated", schedulingGates=[{"name": "example.com/foo"}, {"name": "example.com/bar"}])
+    await _start(world, "witness")
+    assert await world.bound("witness") == node
+    found = world.pod("gated")
+    assert found is not None
+    assert "nodeName" not in found["spec"]
+    await world.remove_gates("gated")
+    assert await world.bound("gated") == node
+
+
+@FILTERS.scenario("validates that Inter-pod-Affinity is respected if not matching")
+async def pod_affinity_not_matching(world: World) -> None:
+    await world.node()
+    selector = {"matchExpressions": [{"key": "security", "operator": "In", "values": ["securityscan"]}]}
+    terms = [{"labelSelector": selector, "topologyKey": "topology.kubernetes.io/region"}]
+    await _start(world, "fakename", affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
+    await _waits(world, "fakename")
+
+
+@FILTERS.scenario("pod cannot be placed onto any node")
+async def topology_spread(world: World) -> None:
+    # The node of zone a has a pod too many, and the one of zone b tolerates no more.
+    full = await world.node("n1", labels={"example.com/zone": "a"})
+    await world.node("n2", labels={"example.com/zone": "b"}, size={"pods": "0"})
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "example.com/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"foo": "bar"}},
+    }
+    await world.run_pod("p0", node=full, labels={"foo": "bar"})
+    await _start(world, "p", labels={"foo": "bar"}, topologySpreadConstraints=[spread])
+    await _waits(world, "p")
 
 
 @WAITING.scenario("node gets added")

@@ -207,6 +207,10 @@ class World:
         condition = {"type": type_, "status": status, "reason": "Scenario", "message": "", **times}
         await self.cluster.patch(f"{NODES}/{node}/status", {"status": {"conditions": [condition]}}, STRATEGIC)
 
+    async def remove_gates(self, name: str) -> None:
+        """Remove the scheduling gates of a pod."""
+        await self.cluster.patch(f"{NAMESPACES}/{self.name}/pods/{name}", {"spec": {"schedulingGates": []}})
+
     async def delete_pod(self, name: str) -> None:
         """Delete a pod."""
         await self.cluster.delete(f"{NAMESPACES}/{self.name}/pods/{name}")
@@ -269,7 +273,10 @@ class World:
         """Return the message of the condition that says that a pod cannot be placed."""
 
         def find() -> str | None:
-            for one in (self.pod(pod) or {"status": {}})["status"].get("conditions", ()):
+            found = self.pod(pod) or {"spec": {}, "status": {}}
+            if node := found["spec"].get("nodeName"):
+                raise NotSeenError(f"{pod} is unschedulable, but was placed on {node}")
+            for one in found["status"].get("conditions", ()):
                 if (one["type"], one["status"], one.get("reason")) == ("PodScheduled", "False", "Unschedulable"):
                     return str(one.get("message", ""))
             return None
