@@ -14,6 +14,7 @@ from moorage.bridge.metrics import WAITING
 _log = structlog.get_logger(__name__)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+_DOUBLINGS: Final = 9  # of the pause, after which it is the longest
 _WORKERS: Final = 16
 
 
@@ -71,7 +72,7 @@ class ActQueue:
             except (ApiError, OSError) as error:
                 failures = self._failures.get(key, 0)
                 self._failures[key] = failures + 1
-                pause = min(_FIRST_PAUSE * 2.0**failures, _LONGEST_PAUSE)
+                pause = min(_FIRST_PAUSE * 2.0 ** min(failures, _DOUBLINGS), _LONGEST_PAUSE)
                 if isinstance(error, ApiError) and error.retry_after is not None:
                     pause = max(pause, error.retry_after)
                 _log.log(30 if failures > 1 else 20, "bridge.act_failed", queue=self._name, key=key, error=str(error))

@@ -72,8 +72,7 @@ class GatewayClient:
             GatewayError: nothing was written, or it is not known whether it was.
         """
         body = {"source": source, "cluster": cluster, "objects": objects, "deleted": deleted}
-        found = await self._post(MIRROR_PATH, body, "application/json")
-        return list(found["results"])
+        return await self._post(MIRROR_PATH, body, "application/json", "results", len(objects) + len(deleted))
 
     async def report(self, events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Send condition reports as CloudEvents. Return what became of each.
@@ -81,10 +80,10 @@ class GatewayClient:
         Raises:
             GatewayError: some may have been written; they may be sent again.
         """
-        found = await self._post(CONDITIONS_PATH, events, _BATCH)
-        return list(found["items"])
+        return await self._post(CONDITIONS_PATH, events, _BATCH, "items", len(events))
 
-    async def _post(self, path: str, body: Any, content_type: str) -> dict[str, Any]:
+    async def _post(self, path: str, body: Any, content_type: str, listed: str, count: int) -> list[dict[str, Any]]:
+        """Send a batch. Return what became of each of its parts, which the answer lists."""
         headers = [("content-type", content_type), ("user-agent", "moorage-bridge"), *self._address.headers()]
         try:
             answer = await self._http.post(path, content=orjson.dumps(body), headers=headers)
@@ -96,7 +95,11 @@ class GatewayClient:
             found = None
         document: dict[str, Any] = found if isinstance(found, dict) else {}
         # A batch of which every part is refused has the status of the first, and still says what became of each.
-        if answer.status_code >= _ERROR and not ("items" in document or "results" in document):
+        parts = document.get(listed)
+        if answer.status_code >= _ERROR and parts is None:
             text = document.get("message") or answer.text[:200]
             raise GatewayError(answer.status_code, f"{self._address.server}{path}: {answer.status_code} {text}")
-        return document
+        if not isinstance(parts, list) or len(parts) != count or not all(isinstance(one, dict) for one in parts):
+            text = f"{answer.status_code} without {count} {listed}: {answer.text[:200]!r}"
+            raise GatewayError(answer.status_code, f"{self._address.server}{path}: {text}")
+        return parts

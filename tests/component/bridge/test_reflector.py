@@ -258,3 +258,16 @@ async def test_a_cluster_that_is_away_is_found_again() -> None:
             api.heal()
             await until(lambda: sink.is_like(api))
             assert sink.gone == ["n1"]
+
+
+@virtual_time
+@pytest.mark.parametrize("what", ["lists", "watches"])
+async def test_a_server_that_takes_none_of_its_versions_is_not_asked_in_a_loop(what: str) -> None:
+    async with serve_kube_api() as api:
+        api.store.create("Node", node("n1"))
+        fault = api.fault("GET", "/nodes", watches=what == "watches", status=410, times=50)
+        async with following(api) as (reflector, sink):
+            await asyncio.sleep(120)
+            assert 6 <= 50 - fault.times <= 16
+            api.heal()
+            await until(lambda: reflector.watching and sink.is_like(api))

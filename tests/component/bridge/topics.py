@@ -141,9 +141,7 @@ class Topics:
 
     def bind(self, pod: str, uid: str, node: str, *, generation: int = 1, cluster: str = "") -> None:
         where, what = target(node, cluster), workload(pod, cluster)
-        event = WorkloadBound(
-            workload=what, uid=uid, owner=what, target=where, generation=generation, bound_time=T0
-        )
+        event = WorkloadBound(workload=what, uid=uid, owner=what, target=where, generation=generation, bound_time=T0)
         self.write(BINDINGS, binding_key(what, where), event)
 
     def wait_for_room(self, pod: str, uid: str, message: str) -> None:

@@ -67,6 +67,7 @@ class Reflector:
         """
         pause = _FIRST_PAUSE
         while True:
+            began = asyncio.get_running_loop().time()
             try:
                 if not self._version:
                     await self._list()
@@ -81,9 +82,12 @@ class Reflector:
                     # What the watch has missed is not known, or the server was restored from a backup.
                     _log.info("reflector.expired", path=self.path)
                     self._version = ""
-                    continue
-                wait = max(pause, error.retry_after or 0.0)
-                _log.warning("reflector.refused", path=self.path, error=str(error))
+                    if asyncio.get_running_loop().time() - began > _SHORT:
+                        continue
+                    wait = pause  # lists are dear to a server that takes none of their versions
+                else:
+                    wait = max(pause, error.retry_after or 0.0)
+                    _log.warning("reflector.refused", path=self.path, error=str(error))
             except OSError as error:
                 wait = pause
                 _log.warning("reflector.interrupted", path=self.path, error=str(error))

@@ -293,7 +293,7 @@ class KubernetesBridge(TaskMember):
         for lease in found:
             if lease is not None:
                 self.renewed(*_renewal(lease))
-        silent = self._leases.due(_now())
+        silent = [node for node in self._leases.due(_now()) if node in due]
         self._leases.silence(silent)
         for node in silent:
             _log.info("bridge.node_silent", node=node)

@@ -88,10 +88,10 @@ class PodActs:
             return
         path = _path(pod)
         try:
-            await self._mark(path, pod)
-            if self._mode is EvictionMode.API:
+            if self._mode is EvictionMode.API:  # which marks the pod itself, once its budgets let it go
                 await self._client.request("POST", f"{path}/eviction", body=_eviction(pod))
             else:
+                await self._mark(path, pod)
                 options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
                 await self._client.request("DELETE", path, body=options)
         except ApiError as error:

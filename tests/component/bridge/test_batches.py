@@ -1,0 +1,101 @@
+"""What waits to be sent to the gateway: in order, together, and none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from tests.support.virtual_time import virtual_time
+from tests.support.waiting import until
+
+from moorage.bridge.batches import AT_ONCE, BatchSender
+from moorage.bridge.gateway_client import GatewayError
+
+
+class Sender(BatchSender):
+    """Notes the batches, and fails or waits as a test wants."""
+
+    def __init__(self) -> None:
+        super().__init__("test")
+        self.batches: list[list[str]] = []
+        self.failures = 0
+        self.open = asyncio.Event()
+        self.open.set()
+        self.begun = 0
+
+    async def _send(self, keys: Sequence[str]) -> None:
+        self.begun += 1
+        await self.open.wait()
+        if self.failures:
+            self.failures -= 1
+            raise GatewayError(503, "nobody leads")
+        self.batches.append(list(keys))
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Sender]:
+    sender = Sender()
+    task = asyncio.create_task(sender.run())
+    try:
+        yield sender
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+@virtual_time
+async def test_what_is_marked_while_a_batch_is_on_its_way_goes_with_the_next_one() -> None:
+    async with running() as sender:
+        sender.open.clear()
+        sender.mark("a")
+        await until(lambda: sender.begun == 1)
+        for _ in range(3):
+            sender.mark("b", "a", "c")
+        sender.open.set()
+        await until(lambda: sender.batches == [["a"], ["b", "a", "c"]])
+
+
+@virtual_time
+async def test_a_batch_has_an_end() -> None:
+    async with running() as sender:
+        keys = [f"k{number}" for number in range(2 * AT_ONCE + 1)]
+        sender.mark(*keys)
+        await until(lambda: sender.waiting == 0 and len(sender.batches) == 3)
+        assert [len(one) for one in sender.batches] == [AT_ONCE, AT_ONCE, 1]
+        assert [key for batch in sender.batches for key in batch] == keys
+
+
+@virtual_time
+async def test_what_could_not_be_sent_stays_first_in_order() -> None:
+    async with running() as sender:
+        sender.failures = 5
+        sender.open.clear()
+        sender.mark("a", "b")
+        await until(lambda: sender.begun == 1)
+        sender.mark("c", "a")
+        sender.open.set()
+        await until(lambda: bool(sender.batches))
+        assert sender.batches == [["a", "b", "c"]]
+
+
+@virtual_time
+async def test_a_gateway_that_is_away_is_asked_more_and_more_seldom() -> None:
+    async with running() as sender:
+        sender.failures = 1_000_000
+        sender.mark("a")
+        await asyncio.sleep(600)
+        assert 40 <= sender.begun <= 50
+        sender.failures = 0
+        await until(lambda: sender.batches == [["a"]])
+
+
+@virtual_time
+async def test_a_key_may_be_marked_for_later() -> None:
+    async with running() as sender:
+        sender.mark_later(["a"], 30)
+        await asyncio.sleep(29)
+        assert not sender.batches
+        await until(lambda: sender.batches == [["a"]])
