@@ -13,14 +13,14 @@ from tests.support.records import at
 
 from moorage.bridge.kubernetes.node_acts import taints_patch
 from moorage.bridge.kubernetes.nodes import SeenNode
-from moorage.bridge.kubernetes.ownership import (
+from moorage.bridge.kubernetes.reduced import reduced
+from moorage.bridge.ownership import (
     TAINTS_ANNOTATION,
     foreign_taints,
     identity_of,
     managed_taints,
     own_taints,
 )
-from moorage.bridge.kubernetes.reduced import reduced
 from moorage.core.apimachinery.patching import merge_patch
 from moorage_schemas.taint import TaintRecord
 
