@@ -148,6 +148,7 @@ _ANYWHERE = frozenset(
         "--server",
         "--color",
         "--context",
+        "--fleet-cluster",
         "--token",
         "--as",
         "--as-group",
@@ -303,6 +304,14 @@ def root(
     ] = "",
     context: Annotated[  # noqa: ARG001 - as above
         str, typer.Option(help="A context of the kubeconfig that names a gateway, as `moorage config` lists them.")
+    ] = "",
+    fleet_cluster: Annotated[  # noqa: ARG001 - as above
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The real cluster whose objects are meant, which a bridge mirrors under that name.",
+            envvar="MOORAGE_FLEET_CLUSTER",
+        ),
     ] = "",
     namespace: Annotated[  # noqa: ARG001 - the default of the command that follows
         str, typer.Option("-n", "--namespace", help="Namespace, if the command that follows names none.")

@@ -24,6 +24,8 @@ OTHERS: Final = frozenset(
         STATE_DIR,
         "MOORAGE_JAVA",
         "MOORAGE_MAVEN_REPOSITORY",
+        # The mirrored cluster that commands are about.
+        "MOORAGE_FLEET_CLUSTER",
         # What commands, and programs that are built with the SDK, show the gateway of who they are.
         "MOORAGE_CA_FILE",
         "MOORAGE_CLIENT_CERT_FILE",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -13,6 +15,8 @@ import yaml
 from tests.component.cli.fake_gateway import FakeGateway, Run, invoke, said
 
 from moorage.cli.api import kubeconfig, runfile
+from moorage.cli.api.client import Client
+from moorage.cli.api.http_over_httpx import HttpxTransport
 
 GUESS = "http://127.0.0.1:8080"
 VERSION = "v1.37.0+moorage-0.1.0"
@@ -228,3 +232,51 @@ def test_the_version_is_an_option(run: Run) -> None:
     code, out, _ = said(run("--version"))
     assert code == 0
     assert out.startswith("moorage ")
+
+
+@pytest.fixture
+def servers(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The addresses that commands use."""
+    found, connect = list[str](), functools.partial(Client, transport=HttpxTransport(httpx.MockTransport(gateway)))
+    gateway.node("n1")
+
+    def noted(server: str, **options: Any) -> Client:
+        found.append(server)
+        return connect(server, **options)
+
+    monkeypatch.setattr("moorage.cli.api.endpoints.Client", noted)
+    return found
+
+
+@pytest.mark.parametrize(
+    "words", [("--fleet-cluster", "east", "get", "nodes"), ("get", "nodes", "--fleet-cluster=east")], ids=" ".join
+)
+def test_a_command_is_about_the_cluster_that_is_chosen(servers: list[str], run: Run, words: tuple[str, ...]) -> None:
+    code, out, _ = said(run(*words, "-o", "name"))
+    assert (code, out) == (0, "node/n1\n")
+    assert servers == [f"{GUESS}/clusters/east"]
+
+
+def test_the_environment_names_the_cluster(servers: list[str], run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOORAGE_FLEET_CLUSTER", "east")
+    run("get", "nodes")
+    monkeypatch.setenv("MOORAGE_FLEET_CLUSTER", "")
+    run("get", "nodes")
+    assert servers == [f"{GUESS}/clusters/east", GUESS]
+
+
+@pytest.mark.parametrize("name", ["East", "a/b", "-", "a:b"])
+def test_the_name_of_a_cluster_is_checked(gateway: FakeGateway, run: Run, name: str) -> None:
+    code, _, err = said(run(f"--fleet-cluster={name}", "get", "nodes"))
+    assert code == 2
+    assert f"--fleet-cluster: invalid value {name!r}: must be a name" in err
+    assert gateway.requests == []
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_kubeconfig_for_a_cluster_has_its_path_and_a_name_of_its_own(run: Run) -> None:
+    code, out, _ = said(run("kubeconfig", "--fleet-cluster", "east"))
+    found = yaml.safe_load(out)
+    assert code == 0
+    assert found["clusters"][0]["cluster"]["server"].endswith("/clusters/east")
+    assert found["current-context"] == "moorage-east"

@@ -175,7 +175,7 @@ async def test_its_api_has_discovery_tables_and_watches() -> None:
         "/clusters/east/",
         "/clusters/east/console",
         "/clusters/east/v1/mirror",
-        "/clusters/east/v1/conditions",
+        "/clusters/east/v1/decisions",
         "/clusters/east/metrics",
         "/clusters/east/clusters/east/api/v1/nodes",
         "/clusters/East/api/v1/nodes",
@@ -263,6 +263,19 @@ async def test_reports_about_targets_of_a_cluster_are_taken() -> None:
         assert answer.status_code == code, answer.text
     (report,) = gateway.log.reported
     assert report.key == "east:Node/n1"
+
+
+async def test_a_report_to_the_api_of_a_cluster_need_not_name_it() -> None:
+    gateway = await with_east()
+    head = {"ce-specversion": "1.0", "ce-type": "io.moorage.condition.reported.v1", "ce-source": SOURCE, "ce-id": "1"}
+    answer = await gateway.call("GET", EAST)
+    for named, code in (({}, 202), ({"cluster": "east"}, 202), ({"cluster": "west"}, 422)):
+        target = {"kind": "Node", "name": "n1", **named}
+        body = {"target": target, "type": "Ready", "status": "False", "observedTime": NOW.isoformat()}
+        answer = await gateway.call("POST", f"{EAST}/v1/conditions", body, headers=head)
+        assert answer.status_code == code, answer.text
+    assert "data.target.cluster: invalid value 'west': must be east" in answer.json()["message"]
+    assert [one.key for one in gateway.log.reported] == ["east:Node/n1"] * 2
 
 
 # Who may do it

@@ -5,6 +5,7 @@ Finding the gateway loads neither the settings nor Kafka's client, because most 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from moorage.runtime.settings import Settings
 
 _LAST_PORT = 65_535
+_CLUSTER: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _VARIABLE: Final = environment.variable("server")
 
 
@@ -75,8 +77,13 @@ class Server:
     """The gateway that a command uses, and how it was chosen."""
 
     address: str
+    """Its API: that of the home fleet, or of the cluster that is chosen."""
+
     origin: str
     """What names it, for messages."""
+
+    cluster: str = ""
+    """The real cluster that is chosen. Empty for the home fleet."""
 
     guessed: bool = False
     """Whether nothing names it. It may belong to somebody else, so nothing is written to it."""
@@ -90,6 +97,11 @@ class Server:
     context: kubeconfig.Context | None = field(default=None, repr=False)
     """The context that names it."""
 
+    @property
+    def gateway(self) -> str:
+        """The gateway itself, whichever cluster is chosen."""
+        return self.address.removesuffix(_path_of(self.cluster))
+
     def credentials(self) -> Credentials:
         """Return what is shown to the gateway of who asks.
 
@@ -102,7 +114,7 @@ class Server:
         found = [credentials.of_environment(self.options)]
         if self.context is not None:
             found.append(self.context.credentials())
-        elif (running := runfile.read()) is not None and running.server.rstrip("/") == self.address:
+        elif (running := runfile.read()) is not None and running.server.rstrip("/") == self.gateway:
             found.append(_of_administrator(running))
         return credentials.first_of(*found)
 
@@ -116,13 +128,24 @@ def server(ctx: typer.Context) -> Server:
     It is the first of: `--server`, `MOORAGE_SERVER`, `--context`, the `moorage up` that runs here, the current context
     of the kubeconfig if it is for a gateway, `MOORAGE_GATEWAY_PORT`, and port 8080 of 127.0.0.1. The last is a guess.
 
+    With `--fleet-cluster`, its address is that of the API of that cluster.
+
     Raises:
-        UsageError: the port in the environment is invalid.
+        UsageError: the port in the environment, or the name of the cluster, is invalid.
         CliError: there is no such context.
     """
-    found = _server(ctx)
+    found, options = _server(ctx), ctx.find_root().params
     address = found.address if "://" in found.address else f"http://{found.address}"
-    return replace(found, address=address.rstrip("/"), options=ctx.find_root().params)
+    cluster = str(options.get("fleet_cluster") or "")
+    if cluster and not _CLUSTER.fullmatch(cluster):
+        rule = "must be a name of lower case letters, digits, '-' and '.'"
+        raise UsageError(f"--fleet-cluster: invalid value {cluster!r}: {rule}")
+    return replace(found, address=address.rstrip("/") + _path_of(cluster), cluster=cluster, options=options)
+
+
+def _path_of(cluster: str) -> str:
+    """The path of the API of a cluster. Empty for the home fleet."""
+    return f"/clusters/{cluster}" if cluster else ""
 
 
 def _server(ctx: typer.Context) -> Server:

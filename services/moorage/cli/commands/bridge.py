@@ -225,7 +225,7 @@ def _gateway(ctx: typer.Context) -> GatewayAddress:
             return [("authorization", f"Bearer {text}")]
         return shown.headers
 
-    return GatewayAddress(found.address, headers, shown.tls)
+    return GatewayAddress(found.gateway, headers, shown.tls)
 
 
 def _name(cluster: str) -> str:

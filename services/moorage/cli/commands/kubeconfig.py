@@ -24,7 +24,12 @@ def kubeconfig_command(
         Path | None,
         typer.Option(help="Like --merge, for another file.", show_default=False, autocompletion=completion.files),
     ] = None,
-    name: Annotated[str, typer.Option(help="The name of the context, the cluster and the user.")] = kubeconfig.NAME,
+    name: Annotated[
+        str,
+        typer.Option(
+            help="The name of the context, the cluster and the user. With --fleet-cluster, the cluster's is added."
+        ),
+    ] = kubeconfig.NAME,
     namespace: Annotated[
         str,
         typer.Option("-n", "--namespace", help="The namespace of the context.", autocompletion=completion.namespaces),
@@ -33,11 +38,14 @@ def kubeconfig_command(
     """Print a kubeconfig for kubectl, or write it to a file.
 
     For example: `moorage kubeconfig > config`, then `KUBECONFIG=config kubectl get nodes`. Commands of `moorage` use
-    the context, too, when it is the current one and no `moorage up` runs here.
+    the context, too, when it is the current one and no `moorage up` runs here. With `--fleet-cluster east` it is for
+    the API of that cluster.
     """
     if not name:
         raise UsageError("--name: Required value")
     chosen = endpoints.server(ctx)
+    if chosen.cluster and name == kubeconfig.NAME:
+        name = f"{name}-{chosen.cluster}"
     if chosen.guessed:
         warn(f"Nothing names a server. This is for {chosen.address}.")
     document = kubeconfig.document(chosen.address, name, namespace, chosen.credentials())

@@ -1,6 +1,6 @@
 """The cluster in the path of a request, `/clusters/{name}/…`, and what its sender has to be permitted.
 
-It has the paths of the Kubernetes API, and explanations. What else there is, is served for the home fleet only.
+It has the paths of the Kubernetes API, explanations and reports. What else there is, is served for the home fleet only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from moorage.gateway.http.messages import answers
 
 PREFIX: Final = "/clusters/"
 _PATH: Final = re.compile(
-    r"/clusters/([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)(/(?:api|apis|openapi|version)(?:/.*)?|/v1/explain)"
+    r"/clusters/([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)(/(?:api|apis|openapi|version)(?:/.*)?|/v1/(?:explain|conditions))"
 )
 _SCOPE: Final = "moorage.cluster"
 _READING: Final = frozenset({"get", "list", "watch", "head"})

@@ -57,6 +57,7 @@ from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.errors import Cause, StatusError, bad_request, field_errors, unavailable
 from moorage.gateway.http import paths
 from moorage.gateway.http.access import user_of
+from moorage.gateway.http.cluster_paths import cluster_of
 from moorage.gateway.http.messages import bodies
 from moorage.gateway.http.messages.negotiation import JSON, body_media
 from moorage.gateway.report_outcomes import Decided, RefusedLater, ReportCounted, ReportOutcomes
@@ -69,6 +70,7 @@ from moorage_schemas.condition import ConditionChanged, ConditionReported
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import STRUCTURED, EnvelopeError, Meta, parse_structured
 from moorage_schemas.keys import workload_condition_key
+from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.topics import CONDITION_REPORTS
 
 BATCH = "application/cloudevents-batch+json"
@@ -119,6 +121,14 @@ class _Outcome:
 _ACCEPTED = _Outcome("Accepted")
 
 
+@dataclass(frozen=True, slots=True)
+class _Sender:
+    """Who sends reports, and to the API of which cluster. Empty for that of the home fleet."""
+
+    user: User
+    cluster: str
+
+
 class Intake:
     """Accepts reports.
 
@@ -164,13 +174,13 @@ class Intake:
         if not self._store.ready:
             raise unavailable("the gateway is not ready: it is still reading its tables")
         body = await bodies.read_body(request)
-        user = user_of(request)
+        sender = _Sender(user_of(request), cluster_of(request))
         if media == BATCH:
-            return await self._batch(bodies.parse_json(body), request.headers, user, wait)
+            return await self._batch(bodies.parse_json(body), request.headers, sender, wait)
         write = (
-            self._structured(bodies.parse_json(body), user)
+            self._structured(bodies.parse_json(body), sender)
             if media == STRUCTURED
-            else self._binary(body, request.headers, user)
+            else self._binary(body, request.headers, sender)
         )
         (outcome,) = await self._written([_traced(write, request.headers)], wait)
         if outcome.error is not None:
@@ -178,7 +188,7 @@ class Intake:
         code = 202 if outcome is _ACCEPTED else 200
         return _answer(code, {"id": write.meta.id, **outcome.shown()})
 
-    async def _batch(self, documents: Any, headers: Headers, user: User, wait: float) -> Response:
+    async def _batch(self, documents: Any, headers: Headers, sender: _Sender, wait: float) -> Response:
         if not isinstance(documents, list):
             raise bad_request("the body of a batch must be a JSON array of CloudEvents")
         if len(documents) > BATCH_MOST:
@@ -186,7 +196,7 @@ class Intake:
         checked: list[Write | _Outcome] = []
         for document in documents:
             try:
-                checked.append(_traced(self._structured(document, user), headers))
+                checked.append(_traced(self._structured(document, sender), headers))
             except StatusError as error:
                 checked.append(_Outcome("Refused", error=error))
         written = iter(await self._written([one for one in checked if isinstance(one, Write)], wait))
@@ -305,14 +315,14 @@ class Intake:
             raise outcome.error
         return outcome.shown()
 
-    def _structured(self, document: Any, user: User) -> Write:
+    def _structured(self, document: Any, sender: _Sender) -> Write:
         try:
             meta, data = parse_structured(document)
         except EnvelopeError as error:
             raise _invalid_envelope(error) from None
-        return self._checked(meta, data, len(orjson.dumps(data)), user)
+        return self._checked(meta, data, len(orjson.dumps(data)), sender)
 
-    def _binary(self, body: bytes, headers: Headers, user: User) -> Write:
+    def _binary(self, body: bytes, headers: Headers, sender: _Sender) -> Write:
         attributes = {
             name.removeprefix(_BINARY): unquote(value) for name, value in headers.items() if name.startswith(_BINARY)
         }
@@ -325,9 +335,9 @@ class Intake:
             meta, _ = parse_structured(attributes)
         except EnvelopeError as error:
             raise _invalid_envelope(error) from None
-        return self._checked(meta, bodies.parse_json(body), len(body), user)
+        return self._checked(meta, bodies.parse_json(body), len(body), sender)
 
-    def _checked(self, meta: Meta, data: Any, size: int, user: User) -> Write:
+    def _checked(self, meta: Meta, data: Any, size: int, sender: _Sender) -> Write:
         if meta.type != CONDITION_REPORTS.event_type:
             raise _invalid_envelope(EnvelopeError("type", meta.type, f"must be {CONDITION_REPORTS.event_type}"))
         if refusal := check_size(size, self._limits().max_bytes):
@@ -339,6 +349,7 @@ class Intake:
             causes = [Cause(item.kind.value, item.body, f"data.{item.path}" if item.path else "data") for item in found]
             shown = "; ".join(f"data.{item}" if item.path else f"data: {item.body}" for item in found)
             raise StatusError(422, f"the report is invalid: {shown}", reason="Invalid", causes=causes) from None
+        report = _within(report, sender.cluster)
         if refusal := check_time(report, self._clock.now(), self._limits().clock_skew) or check_workload(report):
             raise refused(refusal)
         target = report.target
@@ -349,7 +360,7 @@ class Intake:
         claim = ReportClaim(
             source_of(report, meta.source), target, labels, report.type, workload.key if workload is not None else ""
         )
-        sealed = self._guard.check(claim, user, size)
+        sealed = self._guard.check(claim, sender.user, size)
         if isinstance(sealed, Refusal):
             raise refused(sealed)
         write = Write(CONDITION_REPORTS, target.key, target.key, report, meta)
@@ -375,6 +386,27 @@ def _said(write: Write) -> tuple[ConditionReported, str]:
     if not isinstance(write.event, ConditionReported):
         raise TypeError("only reports are written here")
     return write.event, source_of(write.event, write.meta.source)
+
+
+def _within(report: ConditionReported, cluster: str) -> ConditionReported:
+    """A report that was sent to the API of a cluster, where references need not name it.
+
+    Raises:
+        StatusError: 422 if it names another one.
+    """
+    if not cluster:
+        return report
+    changes: dict[str, TargetRef | WorkloadRef] = {}
+    for field, one in (("target", report.target), ("workload", report.workload)):
+        if one is None:
+            continue
+        if one.cluster not in {"", cluster}:
+            rule = f"must be {cluster}, to whose API the report was sent"
+            cause = Cause("FieldValueInvalid", f"{one.cluster!r}: {rule}", f"data.{field}.cluster")
+            why = f"the report is invalid: data.{field}.cluster: invalid value {one.cluster!r}: {rule}"
+            raise StatusError(422, why, reason="Invalid", causes=[cause])
+        changes[field] = one.model_copy(update={"cluster": cluster})
+    return report.model_copy(update=changes)
 
 
 def _traced(write: Write, headers: Mapping[str, str]) -> Write:
