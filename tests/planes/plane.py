@@ -17,7 +17,7 @@ CACHE: Final = "PLANES_CACHE"
 """The folder with the programs that `up.sh` starts."""
 
 PROGRAMS: Final = {"test_kubernetes.py": "kubeplane", "test_ocm.py": "ocmhub", "test_karmada.py": "karmadaplane"}
-"""The program that the scenarios of a module need."""
+"""The program that the scenarios of a module need. Other modules need an API server alone."""
 
 _SECONDS: Final = 180.0  # for a script that starts or ends processes
 
