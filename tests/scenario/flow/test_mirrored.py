@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
+from tests.support.worlds.flow import Crash
 from tests.support.worlds.mirrored import BRIDGE, MirroredWorld, controller, with_witness
 from tests.support.worlds.world import TEMPLATE, WITNESS
 
@@ -184,8 +187,8 @@ def test_repair_ends_no_binding_of_a_mirrored_controllers_pods() -> None:
     world.own("Pod", "web-1", controller("ReplicaSet", "web"))
     world.run()
     bound = world.bound("web-1")
-    world.advance(3600)
-    assert world.bound("web-1") == bound
+    world.flow.reconcile()
+    assert world.run().bound("web-1") == bound
 
 
 # How a pod ends.
@@ -500,3 +503,65 @@ def test_an_acknowledgement_before_its_eviction_counts_then() -> None:
     world.taint("n1")
     world.run()
     assert world.bindings("web") == []
+
+
+# Whatever happens meanwhile.
+
+
+def settled(world: MirroredWorld) -> dict[str, tuple[str, str, bool, str]]:
+    """For each pod, where it is, as whose, whether it runs there, and its eviction."""
+    evictions = {str(one.workload): one.state.value for one in world.flow.table(EVICTIONS).values()}
+    return {
+        one.workload.name: (one.target.name, one.deployer, one.bypassed, evictions.get(str(one.workload), ""))
+        for one in world.flow.table(BINDINGS).values()
+    }
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_crashes_and_any_order_change_nothing(seed: int) -> None:
+    rng = random.Random(seed)  # noqa: S311 - the random choices must be repeatable
+    world = with_witness(seed=seed)
+
+    def crash(_service: str, _partition: int) -> Crash | None:
+        return rng.choice(list(Crash)) if rng.random() < 0.1 else None
+
+    def meanwhile() -> None:
+        if rng.random() < 0.5:
+            world.flow.run()
+        if rng.random() < 0.3:
+            world.flow.crash_process(rng.choice(sorted(world.flow.services)))
+
+    world.flow.crash_when = crash
+    for name in ("n1", "n2"):
+        world.node(name, allocatable=ROOM)
+    for number in range(4):
+        world.pod(f"web-{number}", cpu="500m", schedulerName="moorage")
+        meanwhile()
+    for number, name in enumerate(("n1", "n1", "n2", "n1")):
+        world.pod(f"web-{number}", cpu="500m", schedulerName="moorage", on=name)
+        meanwhile()
+    world.pod("theirs", cpu="500m", on="n2")
+    world.taint("n1", "bad")
+    meanwhile()
+    world.flow.advance(5)
+    world.check()
+    assert settled(world) == {
+        "web-0": ("n1", BRIDGE, True, "Requested"),
+        "web-1": ("n1", BRIDGE, True, "Requested"),
+        "web-2": ("n2", BRIDGE, True, ""),
+        "web-3": ("n1", BRIDGE, True, "Requested"),
+        "theirs": ("n2", BRIDGE, True, ""),
+    }
+    for name in ("web-0", "web-1", "web-3"):
+        bound = world.bound(name)
+        world.report(bound.target.key, EVICTED, "True", source=BRIDGE, binding=bound)
+        meanwhile()
+        world.delete("Pod", name)
+        meanwhile()
+    world.flow.advance(5)
+    world.check()
+    assert settled(world) == {
+        "web-2": ("n2", BRIDGE, True, ""),
+        "theirs": ("n2", BRIDGE, True, ""),
+    }
+    assert set(world.pods()) == {"web-2", "theirs"}

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
+from moorage.core.disruption.budgets import is_pod
 from moorage.runtime.service import Emit, Input, Service
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared, resource_partition_key
 from moorage_schemas.topics import PLACEMENTS, RESOURCES, Topic
-
-_POD = "Pod/"
 
 
 @dataclass(slots=True)
@@ -26,6 +25,8 @@ class Pods:
 
 class Sweep(Service[Pods]):
     """Does the same as `gateway.controllers.pod_gc`, without HTTP and locks.
+
+    It deletes mirrored pods, too, as their clusters would.
 
     A bare pod is its own owner, so the record of its placement and that of its resource are in the same partition.
     """
@@ -41,7 +42,7 @@ class Sweep(Service[Pods]):
 
     def apply(self, state: Pods, topic: Topic, key: str, event: Model | None) -> None:
         """Apply a declared pod."""
-        if topic is RESOURCES and key.startswith(_POD):
+        if topic is RESOURCES and is_pod(key):
             if isinstance(event, ResourceDeclared) and not event.object["metadata"].get("finalizers"):
                 state.uids[key] = event.uid
             else:
