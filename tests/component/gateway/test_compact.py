@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -17,6 +17,7 @@ import orjson
 import pytest
 from bench import scale, scale_fleet
 from tests.component.gateway.double import Fixture, node, node_ref
+from tests.component.gateway.test_clusters import in_cluster, key_in
 
 from moorage.core.apimachinery.packing import Packer
 from moorage.gateway.history import selectable
@@ -84,6 +85,22 @@ def bytes_each(place: scale.Place, unit: scale_fleet.Unit, count: int = 300) -> 
 )
 def test_the_gateway_keeps_few_bytes_for_a_unit(unit: str, bound: int) -> None:
     assert 100 < bytes_each(scale.gateway(), UNITS[unit]) < bound
+
+
+@pytest.mark.parametrize(("unit", "bound"), [("node", 4_900), ("workload", 2_450), ("eviction", 1_320)])
+def test_a_unit_of_a_cluster_takes_no_more_than_one_of_the_home_fleet(unit: str, bound: int) -> None:
+    def of_east(records: Iterable[scale_fleet.UnitRecord]) -> Iterator[scale_fleet.UnitRecord]:
+        for record in records:
+            yield record._replace(key=key_in(record, "east"), event=in_cluster(record.event, "east"))
+
+    found = UNITS[unit]
+    east = scale_fleet.Unit(
+        unit,
+        found.what,
+        lambda number: of_east(found.records(number)),
+        lambda units: of_east(found.context(units)),
+    )
+    assert 100 < bytes_each(scale.gateway(), east) < bound
 
 
 @pytest.mark.parametrize(
