@@ -36,6 +36,7 @@ OTHERS: Final = frozenset(
         "MOORAGE_REPORT_KEY_ID",
         "MOORAGE_TRANSPORT",
         # Read by the project's own tests and benchmarks.
+        "MOORAGE_BRIDGE_KILLS",
         "MOORAGE_DOCUMENTS",
         "MOORAGE_FUZZ_REQUESTS",
         "MOORAGE_INFORMER_SECONDS",

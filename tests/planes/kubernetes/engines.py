@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
 from tests.planes.engines import Engine
+from tests.planes.kubernetes.bridge import Bridge
 from tests.planes.plane import Plane
-from tests.support import forks
-from tests.support.live import Live, running
-from tests.support.waiting import until
+from tests.support.live import running
 
 _MANAGER: Final = "kube-controller-manager"
 _MONITORING: Final = "--node-monitor-period=1s --node-monitor-grace-period=12s"
 _KUBELETS: Final = {"KWOK_FLAGS": "--node-lease-duration-seconds=8"}  # renewed every 2 s
 _ADMISSION: Final = {"APISERVER_FLAGS": "--enable-admission-plugins=PodTolerationRestriction"}  # as upstream's tests
-_SILENT: Final = ("--node-monitor-grace-period", "12")
-_START: Final = 60.0  # seconds until a bridge acts
-_END: Final = 20.0  # seconds for a bridge to end in order
 _OFF: Final = "--controllers=*,-taint-eviction-controller,-node-lifecycle-controller"
 
 
@@ -82,38 +76,23 @@ class Moorage:
     @asynccontextmanager
     async def deciding(self, plane: Plane) -> AsyncIterator[None]:
         """See `Engine`."""
+        async with self.bridged(plane) as bridge:
+            yield
+            bridge.must_run()
+
+    @asynccontextmanager
+    async def bridged(self, plane: Plane) -> AsyncIterator[Bridge]:
+        """The same, with the bridge, which acts already."""
         async with (
             controllers(plane, {"KCM_FLAGS": _OFF}),
             running(self._bootstrap, self._prefix, self._folder, node_monitor_period=1.0) as live,
-            self._bridge(plane, live),
         ):
-            yield
-
-    @staticmethod
-    def _leads(log: Path, process: forks.Forked) -> bool:
-        """Whether the bridge says that it knows the cluster, and is the one that acts there."""
-        said = log.read_text("utf-8")
-        assert process.returncode is None, f"the bridge ended with {process.returncode}: {said}"
-        return '"election.leads"' in said and '"process.ready"' in said
-
-    @asynccontextmanager
-    async def _bridge(self, plane: Plane, live: Live) -> AsyncIterator[None]:
-        log = self._folder / "bridge.log"
-        words = ("bridge", "kubernetes", "--kubeconfig", str(plane.kubeconfig), "--act", "all", *_SILENT)
-        with log.open("wb") as output:
-            process = await forks.launch(words, live.env, output)
-        try:
-            await until(lambda: self._leads(log, process), _START, "the bridge does not act")
-            yield
-            assert process.returncode is None, f"the bridge ended with {process.returncode}: {log.read_text('utf-8')}"
-        finally:
-            process.send_signal(signal.SIGTERM)
+            bridge = Bridge(plane, live, self._folder)
             try:
-                async with asyncio.timeout(_END):
-                    await process.wait()
-            except TimeoutError:
-                process.kill()
-                await process.wait()
+                await bridge.start()
+                yield bridge
+            finally:
+                await bridge.stop()
 
 
 @asynccontextmanager

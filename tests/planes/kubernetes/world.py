@@ -221,6 +221,10 @@ class World:
         """A pod as it is now. None if it is gone."""
         return self._followers.pods.get(name, self.name)
 
+    def versions_of_node(self, node: str) -> list[Seen]:
+        """Everything that was seen of a node."""
+        return self._followers.nodes.versions(node)
+
     def taints(self, node: str) -> set[tuple[str, str]]:
         """Keys and effects of the taints that a node has now."""
         found = self._followers.nodes.get(node) or {"spec": {}}

@@ -1,0 +1,75 @@
+"""A bridge as a process of a test, which may be killed and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Final
+
+from tests.planes.plane import Plane
+from tests.support import forks
+from tests.support.live import Live
+from tests.support.waiting import until
+
+_SILENT: Final = ("--node-monitor-grace-period", "12")
+_START: Final = 60.0  # seconds until a bridge acts
+_END: Final = 20.0  # seconds for a bridge to end in order
+
+
+class Bridge:
+    """A bridge from a plane to a Moorage, with all acts.
+
+    Args:
+        plane: the control plane.
+        live: a Moorage that runs.
+        folder: for its logs.
+    """
+
+    def __init__(self, plane: Plane, live: Live, folder: Path) -> None:
+        self._plane, self._live, self._folder = plane, live, folder
+        self._process: forks.Forked | None = None
+        self._starts = 0
+
+    @property
+    def _log(self) -> Path:
+        return self._folder / f"bridge-{self._starts}.log"
+
+    async def start(self) -> None:
+        """Start it. Returns when it acts."""
+        self._starts += 1
+        words = ("bridge", "kubernetes", "--kubeconfig", str(self._plane.kubeconfig), "--act", "all", *_SILENT)
+        with self._log.open("wb") as output:
+            self._process = await forks.launch(words, self._live.env, output)
+        await until(self._acts, _START, "the bridge does not act")
+
+    def _acts(self) -> bool:
+        """Whether it says that it knows the cluster, and is the one that acts there."""
+        self.must_run()
+        said = self._log.read_text("utf-8")
+        return '"election.leads"' in said and '"process.ready"' in said
+
+    def must_run(self) -> None:
+        """Fail if it has ended by itself."""
+        assert self._process is not None
+        code = self._process.returncode
+        assert code is None, f"the bridge ended with {code}: {self._log.read_text('utf-8')}"
+
+    async def kill(self) -> None:
+        """Kill it at once."""
+        self.must_run()
+        assert self._process is not None
+        self._process.kill()
+        await self._process.wait()
+
+    async def stop(self) -> None:
+        """End it in order, or kill it if it does not."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(_END):
+                await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()

@@ -1,0 +1,86 @@
+"""A bridge that is killed at any moment: what had to go is gone, nothing else is, and taints of others stay."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Final
+
+import pytest
+import pytest_asyncio
+from tests.conftest import RUN
+from tests.planes.cluster import connected
+from tests.planes.kubernetes.bridge import Bridge
+from tests.planes.kubernetes.engines import Moorage
+from tests.planes.kubernetes.no_execute_taint_manager import TAINT, TOLERATION
+from tests.planes.kubernetes.world import World, followed, tolerated
+from tests.planes.plane import started
+from tests.support.brokers import Broker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
+
+KILLS: Final = int(os.environ.get("MOORAGE_BRIDGE_KILLS", "4"))
+"""How often it is killed. `MOORAGE_BRIDGE_KILLS=50` is the long run."""
+
+LEAVING: Final = 6
+"""The pods that have to leave in each round."""
+
+_OTHERS: Final = {"key": "example.com/others", "value": "theirs", "effect": "NoSchedule"}
+_PRESSURE: Final = ("node.kubernetes.io/memory-pressure", "NoSchedule")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def bridged(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[World, Bridge]]:
+    """A part of a plane for which Moorage decides, and the bridge."""
+    async with AsyncExitStack() as stack:
+        plane = await stack.enter_async_context(started(tmp_path_factory.mktemp("plane")))
+        engine = Moorage(broker.bootstrap, f"{RUN}-killed-", tmp_path_factory.mktemp("moorage"))
+        bridge = await stack.enter_async_context(engine.bridged(plane))
+        cluster = await stack.enter_async_context(connected(plane.folder))
+        followers = await stack.enter_async_context(followed(cluster))
+        world = World("killed", plane, cluster, followers, engine)
+        await world.open()
+        yield world, bridge
+
+
+async def test_nothing_is_lost_and_nothing_else_leaves(bridged: tuple[World, Bridge]) -> None:
+    world, bridge = bridged
+    dice = random.Random(os.environ.get("MOORAGE_SEED", RUN))  # noqa: S311 - a repeatable choice of moments
+    nodes = [await world.node(f"n{number}") for number in range(3)]
+    since = [(await world.taint(node, _OTHERS)).strftime("%Y-%m-%dT%H:%M:%SZ") for node in nodes]
+    theirs = tolerated(_OTHERS["key"], effect="NoSchedule")
+    kept = []
+    for kill in range(KILLS):
+        node, other = dice.sample(nodes, 2)
+        leaving = [f"leaves-{kill}-{number}" for number in range(LEAVING)]
+        for name in leaving:
+            await world.run_pod(name, node=node, tolerations=[theirs])
+        await world.run_pod(f"apart-{kill}", node=other, tolerations=[theirs])
+        kept.append(f"tolerates-{kill}")
+        await world.run_pod(kept[-1], node=node, tolerations=[theirs, TOLERATION])
+        pressed = dice.random() < 0.5
+        await world.condition(other, "MemoryPressure", "True" if pressed else "False")
+        await world.taint(node, TAINT)
+        for name in leaving[: dice.randint(0, LEAVING)]:
+            await world.leaving(name)
+        await bridge.kill()
+        await bridge.start()
+        for name in leaving:
+            await world.leaving(name)
+        await world.tainted(other, (_OTHERS["key"], "NoSchedule"), *([_PRESSURE] if pressed else []))
+        await world.untaint(node, TAINT)
+        await world.condition(other, "MemoryPressure", "False")
+        for one in nodes:
+            await world.tainted(one, (_OTHERS["key"], "NoSchedule"))
+        for name in [*kept, f"apart-{kill}"]:
+            await world.stays(name)
+        await world.delete_pod(f"apart-{kill}")  # its node may be next
+    for node, time in zip(nodes, since, strict=True):
+        versions = [
+            [taint for taint in seen.object["spec"].get("taints", ()) if taint["key"] == _OTHERS["key"]]
+            for seen in world.versions_of_node(node)
+        ]
+        begun = next(number for number, found in enumerate(versions) if found)
+        assert all(found == [{**_OTHERS, "timeAdded": time}] for found in versions[begun:])
