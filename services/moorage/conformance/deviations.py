@@ -151,6 +151,17 @@ class Deviation(Enum):
         "An outage of all clusters must not remove the last copy.",
         (),
     )
+    TASK_ENDS_WITH_THE_DECISION = DeviationEntry(
+        "task-ends-with-the-decision",
+        "The graceful eviction task of a ResourceBinding that a bridge has written ends when the decision lets it: "
+        "when the replacement is healthy, or when the grace period is over and there is a replacement. One that purges "
+        "directly ends at once.",
+        "Karmada ends it when the grace period is over, whether there is a replacement or not. One that purges "
+        "directly stays until then, or until the replacement is healthy.",
+        "An outage of all clusters must not remove the last copy. What keeps a scheduler from going back to the "
+        "cluster is its taint.",
+        (),
+    )
     HEARTBEATS_BY_SOURCE = DeviationEntry(
         "heartbeats-by-source",
         "When a source falls silent, every condition that it reported last becomes Unknown.",

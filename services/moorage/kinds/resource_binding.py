@@ -25,6 +25,7 @@ from moorage.kinds.printing.sections import (
 if TYPE_CHECKING:
     from moorage.kinds.status.index import Index
     from moorage.kinds.status.records import Document, ObjectId, Records
+    from moorage_schemas.resources.bindings import ResourceBinding
 
 
 def eviction_tasks(binding: Object) -> list[dict[str, Any]]:
@@ -61,7 +62,10 @@ def _leaving(found: Object) -> str:
 
 
 class ResourceBindingKind(View):
-    """The placement of a resource that a propagation policy has claimed, as Karmada's API shows it."""
+    """The placement of a resource that a propagation policy has claimed, as Karmada's API shows it.
+
+    One of a real control plane is mirrored. It is shown as it is there.
+    """
 
     group = "work.karmada.io"
     versions = ("v1alpha2",)
@@ -70,6 +74,7 @@ class ResourceBindingKind(View):
     singular = "resourcebinding"
     short_names = ("rb",)
     namespaced = True
+    mirrorable = True
     order = 2090
     columns = (
         TableColumn("SCHEDULED", of(_scheduled)),
@@ -126,10 +131,20 @@ class ResourceBindingKind(View):
         ]
         yield evictions(under_way, now)
 
+    @property
+    def model(self) -> type[ResourceBinding]:
+        """See `Kind`."""
+        from moorage_schemas.resources.bindings import ResourceBinding
+
+        return ResourceBinding
+
     def shown(self, object_id: ObjectId, records: Records) -> Document | None:
         """See `Kind`."""
         from moorage.kinds.status.resource_bindings import resource_binding
 
+        declared = records.resources.get(object_id.key)
+        if declared is not None:
+            return declared.object
         placed = records.placements.get(object_id.key)
         return resource_binding(placed, records) if placed is not None else None
 

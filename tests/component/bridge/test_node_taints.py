@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.component.bridge.topics import a_taint
 from tests.support.records import at
 
-from moorage.bridge.kubernetes.node_acts import taints_patch
 from moorage.bridge.kubernetes.nodes import SeenNode
 from moorage.bridge.kubernetes.reduced import reduced
 from moorage.bridge.ownership import (
@@ -21,6 +20,7 @@ from moorage.bridge.ownership import (
     managed_taints,
     own_taints,
 )
+from moorage.bridge.taint_lists import taints_patch
 from moorage.core.apimachinery.patching import merge_patch
 from moorage_schemas.taint import TaintRecord
 

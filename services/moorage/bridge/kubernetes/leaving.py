@@ -10,9 +10,10 @@ import structlog
 from moorage.bridge.gateway_client import GatewayClient
 from moorage.bridge.kube.client import APPLY_PATCH, FIELD_MANAGER, MERGE_PATCH, KubeClient
 from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
-from moorage.bridge.kubernetes.node_acts import node_path, taints_patch
+from moorage.bridge.kubernetes.node_acts import node_path
 from moorage.bridge.kubernetes.nodes import SeenNode
 from moorage.bridge.tables import DecidedTables
+from moorage.bridge.taint_lists import taints_patch
 from moorage.runtime.errors import RuntimeFailure
 from moorage_schemas.keys import ResourceKey
 

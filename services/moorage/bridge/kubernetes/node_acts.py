@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,10 +12,10 @@ from moorage.bridge.kube.client import APPLY_PATCH, FIELD_MANAGER, MERGE_PATCH, 
 from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridge.kubernetes.nodes import SeenNode
 from moorage.bridge.metrics import ACTS
-from moorage.bridge.ownership import TAINTS_ANNOTATION, Identity, identity_of, noted
+from moorage.bridge.ownership import identity_of
 from moorage.bridge.tables import DecidedTables
+from moorage.bridge.taint_lists import taints_patch
 from moorage_schemas.condition import ConditionChanged
-from moorage_schemas.taint import TaintRecord
 
 _log = structlog.get_logger(__name__)
 
@@ -144,46 +144,9 @@ class NodeActs:
             raise
 
 
-def taints_patch(node: SeenNode, wanted: Iterable[TaintRecord], *, managed: frozenset[Identity]) -> JsonObject | None:
-    """Return the merge patch with which a node gets the taints of Moorage. None if it has them.
-
-    The list is written whole and with the version that it was read at, because the API server keeps it as one value.
-    The taints of others stay as they are and where they are.
-
-    Args:
-        node: as it was read.
-        wanted: the taints that Moorage gives it.
-        managed: the taints on it that may be removed.
-    """
-    others = [one for one in node.taints if identity_of(one) not in managed]
-    theirs = {identity_of(one) for one in others}
-    mine = [_written(taint) for taint in wanted if taint.identity not in theirs]
-    present = [one for one in node.taints if identity_of(one) in managed]
-    if _compared(mine) == _compared(present) and node.own_taints == {identity_of(one) for one in mine}:
-        return None
-    return {
-        "metadata": {
-            "uid": node.uid,
-            "resourceVersion": node.version,
-            "annotations": {TAINTS_ANNOTATION: noted(mine)},
-        },
-        "spec": {"taints": [*others, *mine]},
-    }
-
-
 def node_path(name: str) -> str:
     """Return the path of a node."""
     return f"/api/v1/nodes/{name}"
-
-
-def _written(taint: TaintRecord) -> JsonObject:
-    value = {"value": taint.value} if taint.value else {}
-    return {"key": taint.key, **value, "effect": taint.effect, "timeAdded": _time(taint.time_added)}
-
-
-def _compared(taints: list[JsonObject] | list[Mapping[str, Any]]) -> dict[tuple[str, str], tuple[str, str]]:
-    """What has to be equal of taints: their values and times, in any order."""
-    return {identity_of(one): (str(one.get("value") or ""), str(one.get("timeAdded") or "")) for one in taints}
 
 
 def _condition(record: ConditionChanged) -> JsonObject:

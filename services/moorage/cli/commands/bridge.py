@@ -156,6 +156,69 @@ def ocm(
     _run(_settings(http_port), lambda settings: HubBridge(settings, options))
 
 
+@app.command("karmada")
+def karmada(
+    ctx: typer.Context,
+    *,
+    kubeconfig: Kubeconfig = "",
+    kube_context: KubeContext = "",
+    act: Annotated[
+        str,
+        typer.Option(
+            metavar="ACT,…",
+            help="What is written to the control plane: taints, bindings, or all. Without it the bridge only reads.",
+            show_default=False,
+        ),
+    ] = "",
+    scheduler_name: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Place the bindings of this scheduler, too, such as default-scheduler when Karmada's own is off.",
+        ),
+    ] = "moorage",
+    cluster_monitor_grace_period: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=1, help="Without a renewal of its agent's Lease for so long, a cluster is Unknown."
+        ),
+    ] = 40.0,
+    kube_api_qps: Annotated[
+        float, typer.Option(min=0, help="Requests a second to the control plane. 0 for no limit.")
+    ] = 100,
+    kube_api_burst: Annotated[int, typer.Option(min=1, help="Requests at once after a pause.")] = 200,
+    lease_namespace: Annotated[str, typer.Option(help="Where the Lease is that elects one of several bridges.")] = (
+        "karmada-system"
+    ),
+    lease_duration: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, help="Without a renewal for so long, another bridge takes over.")
+    ] = 4.0,
+    http_port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="The port of /healthz, /readyz and /metrics. 0 for any.")
+    ] = 0,
+) -> None:
+    """Bridge a Karmada control plane until Ctrl-C.
+
+    Its clusters, policies and ResourceBindings are mirrored into the home fleet, and the conditions of its clusters are
+    reported. With --act, what Moorage decides is written there, as Karmada's scheduler, taint manager and
+    ClusterTaintPolicy controller would write it. Several processes may bridge a control plane; one of them acts.
+
+    The control plane is that of --kubeconfig. The gateway is found as by every command, and Kafka as by `moorage run`.
+    """
+    from moorage.bridge.karmada.bridge import PlaneAct, PlaneBridge, PlaneOptions  # noqa: PLC0415 - it loads slowly
+    from moorage.bridge.kube.client import ClusterAccess  # noqa: PLC0415 - as above
+    from moorage.bridge.member import Link  # noqa: PLC0415 - as above
+
+    link = Link(
+        access=ClusterAccess(kubeconfig, kube_context, kube_api_qps, kube_api_burst),
+        gateway=_gateway(ctx),
+        lease_namespace=lease_namespace,
+        lease_duration=lease_duration,
+    )
+    options = PlaneOptions(link, _acts(act, PlaneAct), scheduler_name, cluster_monitor_grace_period)
+    _run(_settings(http_port), lambda settings: PlaneBridge(settings, options))
+
+
 @app.command("leave")
 def leave(
     ctx: typer.Context,

@@ -7,7 +7,8 @@ from moorage.workers.placement.engine.controller import Controller
 from moorage.workers.placement.engine.owner import OWNERS
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.karmada.controller import BindingController
-from moorage.workers.placement.karmada.terms import Demand, demand_of, rules_of
+from moorage.workers.placement.karmada.demand import Demand
+from moorage.workers.placement.karmada.terms import demand_of, rules_of
 from moorage.workers.placement.ocm.controller import SelectionController
 from moorage.workers.placement.pods.controller import PodController
 from moorage.workers.placement.view import FleetView
@@ -87,7 +88,10 @@ class PlacementPartition:
         return any(controller.due() for controller in self.controllers)
 
     def demand(self, key: str) -> Demand:
-        """Return the replicas and requests of a resource that a policy may place."""
+        """Return the replicas and requests of a resource that a policy may place, or of a mirrored binding."""
+        resource = self.karmada.state.resources.get(key)
+        if resource is not None and resource.mirrored is not None:
+            return resource.mirrored.demand
         pods = self.pods.state
         return demand_of(pods.owners.get(key), pods.view.rules, pods.view.rules_version)
 

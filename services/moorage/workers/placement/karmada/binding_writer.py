@@ -155,6 +155,7 @@ class BindingWriter:
             labels=dict(terms.labels),
             replicas=terms.replicas,
             purge_mode=terms.purge_mode,
+            deployer=terms.deployer,
         )
 
     def _says_more(self, draft: BindingDraft, *, repair: bool) -> bool:

@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import ClassVar
 
+from pydantic import ValidationError
+
 from moorage.runtime.configuration import Configuration, Derived
 from moorage.workers.placement.engine.controller import Controller
 from moorage.workers.placement.engine.outbox import Outbox, timed_cause
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.karmada.binding_writer import BindingWriter
+from moorage.workers.placement.karmada.demand import Demand
 from moorage.workers.placement.karmada.reconcile import reconcile
-from moorage.workers.placement.karmada.resource import CLAIMABLE, PLACED, is_part
+from moorage.workers.placement.karmada.resource import CLAIMABLE, PLACED, RESOURCE_BINDING, is_part
 from moorage.workers.placement.karmada.state import BindingState
-from moorage.workers.placement.karmada.terms import Demand, Rules, rules_of
+from moorage.workers.placement.karmada.terms import Rules, rules_of
 from moorage.workers.placement.karmada.view import ClusterView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import ResourceKey
@@ -32,7 +35,7 @@ class BindingController(Controller):
             because its pods on nodes must be checked.
     """
 
-    resources: tuple[str, ...] = CLAIMABLE
+    resources: tuple[str, ...] = (*CLAIMABLE, PLACED)
     decisions: tuple[str, ...] = (PLACED,)
     at_once: ClassVar[int | None] = 200
 
@@ -72,15 +75,22 @@ class BindingController(Controller):
 
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
         """Fold in a resource that is declared, or deleted (None). A deployment's replica sets are none of their own."""
-        self.state.declare(key, event if event is not None and not is_part(event) else None)
+        try:
+            self.state.declare(key, event if event is not None and not is_part(event) else None)
+        except ValidationError:
+            self.state.declare(key, None)  # the gateway mirrors only readable bindings
 
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
         """Fold in a decision on a resource; None when the resource is no longer placed."""
         self.state.decided(key, event)
 
-    def is_new(self, event: ResourceDeclared) -> bool:  # noqa: ARG002 - resources need only the view
-        """Return False: a policy that is declared later takes effect then."""
-        return False
+    def is_new(self, event: ResourceDeclared) -> bool:
+        """Return whether a mirrored binding is seen for the first time. Other resources need only the view.
+
+        A policy that is declared later takes effect then. What the control plane knew of its clusters when it made the
+        binding must be known here, too.
+        """
+        return event.mirrored is not None and event.kind == RESOURCE_BINDING and event.key not in self.state.resources
 
     def look_at(self, key: str, cause: Meta) -> None:
         """Add a resource to the queue if it is, or was until now, placed on clusters."""

@@ -11,6 +11,7 @@ from moorage_schemas.placement import LeavingTarget, PlacedTarget, WorkloadPlace
 
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
+OTHER_SCHEDULER: Final = "OtherScheduler"
 NO_REPLACEMENT: Final = "NoReplacement"
 INVALID: Final = "Invalid"
 """One-word reasons of decisions."""
@@ -33,7 +34,7 @@ class BindingDecision(LastDecision):
     @property
     def waiting(self) -> bool:
         """Whether to try again at the next opening."""
-        return self.reason != SCHEDULED
+        return self.reason not in {SCHEDULED, OTHER_SCHEDULER}
 
 
 def binding_decision_of(event: WorkloadPlaced) -> BindingDecision:

@@ -8,8 +8,9 @@ from datetime import datetime
 from moorage.core.scheduling.karmada.policy_match import Policy
 from moorage.core.scheduling.karmada.scheduler import ClusterDecision
 from moorage.workers.placement.karmada.decision import SCHEDULED, BindingDecision
+from moorage.workers.placement.karmada.demand import Demand
 from moorage.workers.placement.karmada.resource import ClaimedResource
-from moorage.workers.placement.karmada.terms import Demand, binding_uid
+from moorage.workers.placement.karmada.terms import binding_uid
 from moorage_schemas.placement import LeavingTarget, PlacedTarget
 from moorage_schemas.refs import WorkloadRef
 

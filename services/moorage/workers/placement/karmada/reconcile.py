@@ -17,14 +17,17 @@ from moorage.workers.placement.karmada.binding_writer import BindingWriter, clus
 from moorage.workers.placement.karmada.decision import (
     INVALID,
     NO_REPLACEMENT,
+    OTHER_SCHEDULER,
     SCHEDULED,
     UNSCHEDULABLE,
     BindingDecision,
 )
+from moorage.workers.placement.karmada.demand import Demand
 from moorage.workers.placement.karmada.departure import Departure, decide, depart
 from moorage.workers.placement.karmada.draft import BindingDraft
+from moorage.workers.placement.karmada.mirrored_binding import MirroredBinding
 from moorage.workers.placement.karmada.resource import ClaimedResource
-from moorage.workers.placement.karmada.terms import DIRECTLY, Demand, binding_ref
+from moorage.workers.placement.karmada.terms import DIRECTLY, binding_ref
 from moorage_schemas.placement import LeavingTarget, PlacedTarget
 
 _REPLACED: Final = "Replaced"
@@ -51,6 +54,10 @@ def reconcile(writer: BindingWriter, work: Work, demand: Callable[[str], Demand]
     if work.repair:
         writer.end_orphans(draft)
     _lose(writer, draft, work)
+    if resource.mirrored is not None and resource.mirrored.elsewhere:
+        _follow(writer, draft, resource.mirrored)
+        writer.write(draft, repair=work.repair)
+        return
     _finish_leaving(writer, draft)
     if draft.demand.error:
         draft.reason, draft.message = INVALID, draft.demand.error
@@ -82,7 +89,32 @@ def draft_of(
         draft.reason, draft.message, draft.affinity_name = same.reason, same.message, same.affinity_name
     elif known is not None:  # it was created again under its name, so all its bindings end
         draft.ended = set(known.targets) | set(known.leaving)
+    if same is None and (mirrored := resource.mirrored) is not None:
+        # It goes on from where its control plane has it.
+        draft.kept, draft.affinity_name = _there(writer, draft, mirrored), mirrored.affinity_name
     return draft
+
+
+def _there(writer: BindingWriter, draft: BindingDraft, mirrored: MirroredBinding) -> dict[str, PlacedTarget]:
+    """Return the known clusters on which a mirrored binding is."""
+    before = draft.kept
+    return {
+        name: PlacedTarget(
+            target=cluster_ref(name),
+            replicas=replicas,
+            binding_generation=before[name].binding_generation if name in before else draft.generation,
+        )
+        for name, replicas in mirrored.clusters.items()
+        if name in writer.view.fleet
+    }
+
+
+def _follow(writer: BindingWriter, draft: BindingDraft, mirrored: MirroredBinding) -> None:
+    """Take a binding that somebody else places as it is. It leaves a cluster when its control plane says so."""
+    draft.ended |= draft.kept.keys() | draft.leaving.keys()
+    draft.kept, draft.leaving = _there(writer, draft, mirrored), {}
+    draft.reason, draft.message = OTHER_SCHEDULER, mirrored.elsewhere
+    draft.affinity_name = mirrored.affinity_name
 
 
 def _lose(writer: BindingWriter, draft: BindingDraft, work: Work) -> None:
@@ -161,7 +193,7 @@ def request_of(draft: BindingDraft, now: datetime | None) -> ClusterRequest:
         placement=draft.policy.spec.placement,
         key=draft.placement_key,
         api_version=draft.resource.claimable.api_version,
-        kind=draft.resource.ref.kind,
+        kind=draft.resource.claimable.kind,
         uid=draft.resource.uid,
         replicas=draft.demand.replicas,
         requests=draft.demand.requests,

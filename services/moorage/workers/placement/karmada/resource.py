@@ -8,6 +8,7 @@ from typing import Final
 
 from moorage.core.scheduling.karmada.policy_match import Claimable
 from moorage.core.scheduling.nodes.workloads import text_labels
+from moorage.workers.placement.karmada.mirrored_binding import MirroredBinding, mirrored_binding
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.workload_kinds import PROPAGATED
@@ -21,12 +22,13 @@ PLACED: Final = f"{RESOURCE_BINDING}/"
 
 @dataclass(slots=True, eq=False)
 class ClaimedResource:
-    """A declared resource of a kind that policies can claim."""
+    """A declared resource of a kind that policies can claim, or a mirrored binding, which was claimed elsewhere."""
 
     ref: WorkloadRef
     uid: str
     version: int
     claimable: Claimable
+    mirrored: MirroredBinding | None = None
 
 
 def is_part(event: ResourceDeclared) -> bool:
@@ -38,7 +40,14 @@ def is_part(event: ResourceDeclared) -> bool:
 
 
 def resource_of(event: ResourceDeclared) -> ClaimedResource:
-    """Return the fields of a resource that the state keeps."""
+    """Return the fields of a resource that the state keeps.
+
+    Raises:
+        ValidationError: it is a mirrored binding that cannot be read. The gateway refuses those.
+    """
+    if event.kind == RESOURCE_BINDING and (found := mirrored_binding(event)) is not None:
+        ref = WorkloadRef(kind=event.kind, namespace=event.namespace, name=event.name)
+        return ClaimedResource(ref, event.uid, event.version, found.claimable, found)
     metadata = event.object.get("metadata") or {}
     api_version, kind = sys.intern(str(event.object.get("apiVersion", ""))), sys.intern(event.kind)
     namespace, name = sys.intern(event.namespace), event.name

@@ -38,13 +38,15 @@ class BindingState:
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
         """Fold in a resource that is declared, or deleted (None)."""
         known = self.resources.pop(key, None)
-        if known is not None:
+        if known is not None and known.mirrored is None:
             scope = (known.claimable.api_version, known.claimable.kind)
             del self._of_kind[scope][key]
             if not self._of_kind[scope]:
                 del self._of_kind[scope]
-        if event is not None:
-            resource = self.resources[key] = resource_of(event)
+        if event is None:
+            return
+        resource = self.resources[key] = resource_of(event)
+        if resource.mirrored is None:
             about = resource.claimable
             self._of_kind.setdefault((about.api_version, about.kind), {})[key] = None
 
@@ -99,6 +101,8 @@ class BindingState:
         resource = self.resources.get(key)
         if resource is None:
             return None
+        if resource.mirrored is not None:
+            return resource.mirrored.policy
         about = resource.claimable
         policies = self.view.policies_for(about.api_version, about.kind, about.namespace)
         if not policies:

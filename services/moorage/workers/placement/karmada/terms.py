@@ -10,6 +10,7 @@ from typing import Final
 from moorage.core.scheduling.karmada.policy_match import Policy
 from moorage.runtime.settings import Settings
 from moorage.workers.placement.engine.owner import Owner
+from moorage.workers.placement.karmada.demand import Demand
 from moorage.workers.placement.karmada.resource import RESOURCE_BINDING, ClaimedResource
 from moorage.workers.placement.karmada.view import Terms
 from moorage_schemas.refs import WorkloadRef
@@ -69,20 +70,6 @@ def rules_of(settings: Settings) -> Rules:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """The number and the requests of a resource's replicas."""
-
-    replicas: int = 0
-    """0 for a resource without replicas, and for one that is scaled to 0: it goes to each cluster as a whole."""
-
-    requests: tuple[tuple[str, int], ...] = ()
-    """The requests of one replica."""
-
-    error: str = ""
-    """Why the resource cannot be read."""
-
-
 def demand_of(owner: Owner | None, rules: tuple[DedicatedNodes, ...], rules_version: int) -> Demand:
     """Return the replicas and requests of a resource, as upstream's interpreter reads them.
 
@@ -117,11 +104,17 @@ def terms_of(policy: Policy, resource: ClaimedResource, demand: Demand, rules: R
         replicas=replicas,
         labels=tuple(sorted(resource.claimable.labels.items())),
         purge_mode=rules.purge_mode_of(policy),
+        deployer=resource.mirrored.bridge if resource.mirrored is not None else "",
     )
 
 
 def binding_ref(resource: ClaimedResource) -> WorkloadRef:
-    """Return the workload of a claimed resource, named after the resource and its kind, as upstream's bindings are."""
+    """Return the workload of a claimed resource, named after the resource and its kind, as upstream's bindings are.
+
+    A mirrored binding is the workload itself.
+    """
+    if resource.mirrored is not None:
+        return resource.ref
     ending = f"-{resource.ref.kind.lower()}"
     name = resource.ref.name
     if len(name) + len(ending) > _LONGEST_NAME:
@@ -131,6 +124,8 @@ def binding_ref(resource: ClaimedResource) -> WorkloadRef:
 
 
 def binding_uid(resource: ClaimedResource) -> str:
-    """Return the uid of the binding of a resource, in the form of a UUID."""
+    """Return the uid of the binding of a resource, in the form of a UUID. A mirrored binding has its own."""
+    if resource.mirrored is not None:
+        return resource.uid
     text = hashlib.blake2b(f"{RESOURCE_BINDING} {resource.uid}".encode(), digest_size=16).hexdigest()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

@@ -62,6 +62,7 @@ class Terms:
     replicas: int
     labels: tuple[tuple[str, str], ...]
     purge_mode: str
+    deployer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +288,7 @@ def bound_of(event: WorkloadBound) -> ClusterBinding:
         replicas=event.replicas,
         labels=tuple(sorted(event.labels.items())),
         purge_mode=event.purge_mode,
+        deployer=event.deployer,
     )
     return ClusterBinding(event.generation, event.revision, event.bound_time, _shared(terms))
 

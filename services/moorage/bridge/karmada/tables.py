@@ -1,0 +1,116 @@
+"""What the topics say about a control plane: beside its clusters, the decisions on its bindings."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from moorage.bridge.karmada.plane import BINDING, CLUSTER
+from moorage.bridge.tables import TargetTables, Touched
+from moorage.runtime.service import Input
+from moorage_schemas.condition import HEALTHY, WorkloadConditionChanged
+from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import BindingKey, EvictionKey, WorkloadConditionKey
+from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
+from moorage_schemas.topics import (
+    BINDINGS,
+    CONDITIONS,
+    EVICTIONS,
+    PLACEMENTS,
+    RESOURCES,
+    TAINTS,
+    WORKLOAD_CONDITIONS,
+    Topic,
+)
+
+TOPICS: Final = (RESOURCES, TAINTS, CONDITIONS, BINDINGS, PLACEMENTS, EVICTIONS, WORKLOAD_CONDITIONS)
+
+
+class Bound(NamedTuple):
+    """A binding of a workload to a cluster."""
+
+    uid: str
+    generation: int
+
+
+class WorkHealth(NamedTuple):
+    """What was last reported of a workload on a cluster."""
+
+    uid: str
+    generation: int
+    status: str
+
+
+class PlaneTables(TargetTables):
+    """The present content of the topics, as far as it is about the control plane.
+
+    Args:
+        touched: called for each change, with the name of a cluster or the key of a binding.
+    """
+
+    def __init__(self, touched: Touched) -> None:
+        super().__init__(CLUSTER, "", touched)
+        self.placed: dict[str, WorkloadPlaced] = {}
+        """The last decision, by the key of the ResourceBinding."""
+
+        self.bound: dict[str, dict[str, Bound]] = {}
+        """By the key of the ResourceBinding, by the name of the cluster."""
+
+        self.evictions: dict[str, dict[str, EvictionDecided]] = {}
+        """By the key of the ResourceBinding, by that of the eviction: those that are requested."""
+
+        self.health: dict[str, dict[str, WorkHealth]] = {}
+        """By the key of the ResourceBinding, by the key of the cluster."""
+
+        self._fold |= {
+            BINDINGS.short: self._bound,
+            PLACEMENTS.short: self._placed,
+            EVICTIONS.short: self._eviction,
+            WORKLOAD_CONDITIONS.short: self._workload_condition,
+        }
+
+    def requested(self, binding: str, uid: str) -> list[EvictionDecided]:
+        """Return the evictions that are requested of a ResourceBinding with this uid."""
+        return [one for one in self.evictions.get(binding, {}).values() if one.workload_uid in {"", uid}]
+
+    def _wants(self, topic: Topic, kind: str, key: str) -> bool:
+        return kind == BINDING and (topic is not WORKLOAD_CONDITIONS or key.endswith(f"|{HEALTHY}"))
+
+    def _placed(self, record: Input) -> None:
+        if isinstance(record.event, WorkloadPlaced):
+            self.placed[record.key] = record.event
+        else:
+            self.placed.pop(record.key, None)
+        self._touched(BINDING, record.key)
+
+    def _bound(self, record: Input) -> None:
+        key, event = BindingKey.parse(record.key), record.event
+        name = key.target.rpartition("/")[2]
+        if isinstance(event, WorkloadBound):
+            self.bound.setdefault(key.workload, {})[name] = Bound(event.uid, event.generation)
+        else:
+            _drop(self.bound, key.workload, name)
+        self._touched(BINDING, key.workload)
+
+    def _eviction(self, record: Input) -> None:
+        key, event = EvictionKey.parse(record.key), record.event
+        if isinstance(event, EvictionDecided) and event.state is EvictionState.REQUESTED:
+            self.evictions.setdefault(key.workload, {})[record.key] = event
+        else:
+            _drop(self.evictions, key.workload, record.key)
+        self._touched(BINDING, key.workload)
+
+    def _workload_condition(self, record: Input) -> None:
+        key, event = WorkloadConditionKey.parse(record.key), record.event
+        if isinstance(event, WorkloadConditionChanged):
+            found = WorkHealth(event.workload_uid, event.binding_generation, event.status.value)
+            self.health.setdefault(key.workload, {})[key.target] = found
+        else:
+            _drop(self.health, key.workload, key.target)
+
+
+def _drop(table: dict[str, dict[str, Any]], outer: str, inner: str) -> None:
+    known = table.get(outer)
+    if known is not None:
+        known.pop(inner, None)
+        if not known:
+            del table[outer]

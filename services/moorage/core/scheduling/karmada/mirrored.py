@@ -1,0 +1,25 @@
+"""Which mirrored ResourceBindings Moorage places: those that name its scheduler, and are not held up."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moorage_schemas.resources.bindings import ResourceBinding
+
+SCHEDULER: Final = "moorage"
+"""The `spec.schedulerName` of the bindings that Moorage places."""
+
+KARMADA_SCHEDULER: Final = "default-scheduler"
+"""That of those which name none."""
+
+
+def placed_elsewhere(binding: ResourceBinding) -> str:
+    """Why a mirrored binding is placed by somebody else, or not at all, and only followed. Empty if it is placed."""
+    spec = binding.spec
+    if binding.metadata.deletion_timestamp is not None:
+        return "it is being deleted"
+    if spec.suspension is not None and spec.suspension.scheduling:
+        return "its scheduling is suspended"
+    if spec.scheduler_name != SCHEDULER:
+        return f"it is placed by the scheduler {spec.scheduler_name or KARMADA_SCHEDULER}"
+    return "" if spec.placement is not None else "it has no placement"

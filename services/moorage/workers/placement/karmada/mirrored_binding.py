@@ -1,0 +1,91 @@
+"""A ResourceBinding of a real Karmada control plane, which a bridge mirrors.
+
+It carries the placement itself, so no policy is looked for: Karmada has found it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from moorage.core.apimachinery.hashes import document_hash
+from moorage.core.apimachinery.quantities import QuantityError, whole_amounts
+from moorage.core.scheduling.karmada.mirrored import placed_elsewhere
+from moorage.core.scheduling.karmada.policy_match import CLUSTER_WIDE, NAMESPACED, Claimable, Policy
+from moorage.core.scheduling.nodes.workloads import text_labels
+from moorage.workers.placement.karmada.demand import Demand
+from moorage_schemas.resource import ResourceDeclared, resource_key
+from moorage_schemas.resources.bindings import ResourceBinding, ResourceBindingSpec
+from moorage_schemas.resources.policies import ClusterPlacement, PropagationSpec
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MirroredBinding:
+    """What a mirrored binding asks for, and where it is."""
+
+    bridge: str
+    """The bridge that mirrors it. It is the deployer of its work."""
+
+    policy: Policy
+    """Its own placement, in the form of a policy."""
+
+    demand: Demand
+    claimable: Claimable
+    """The resource that it places."""
+
+    clusters: Mapping[str, int]
+    """The replicas on each cluster where it is now."""
+
+    affinity_name: str
+    """The group of clusters that was tried last."""
+
+    elsewhere: str
+    """Why it is placed by somebody else, or not at all, and only followed. Empty if Moorage places it."""
+
+
+def mirrored_binding(event: ResourceDeclared) -> MirroredBinding | None:
+    """Return what a record says of a mirrored binding. None if it is none.
+
+    Raises:
+        ValidationError: it cannot be read.
+    """
+    if event.mirrored is None:
+        return None
+    found = ResourceBinding.model_validate(event.object)
+    spec, metadata = found.spec, found.metadata
+    about = spec.resource
+    return MirroredBinding(
+        bridge=event.mirrored.source,
+        policy=_policy(found),
+        demand=_demand(spec),
+        claimable=Claimable(about.api_version, about.kind, about.namespace, about.name, text_labels(metadata.labels)),
+        clusters={one.name: one.replicas for one in spec.clusters or ()},
+        affinity_name=found.status.scheduler_observing_affinity_name,
+        elsewhere=placed_elsewhere(found),
+    )
+
+
+def _policy(found: ResourceBinding) -> Policy:
+    placement = found.spec.placement or ClusterPlacement()
+    annotations = found.metadata.annotations or {}
+    namespace = annotations.get("propagationpolicy.karmada.io/namespace", "")
+    name = annotations.get("propagationpolicy.karmada.io/name", "")
+    wide = annotations.get("clusterpropagationpolicy.karmada.io/name", "")
+    key = resource_key(NAMESPACED, namespace, name) if name else resource_key(CLUSTER_WIDE, "", wide) if wide else ""
+    return Policy(
+        key=key,
+        namespace=namespace,
+        name=name or wide,
+        spec=PropagationSpec(placement=placement, failover=found.spec.failover),
+        annotations=annotations,
+        placement_key=document_hash(placement.model_dump(mode="json", exclude_none=True)),
+    )
+
+
+def _demand(spec: ResourceBindingSpec) -> Demand:
+    wanted = spec.replica_requirements.resource_request if spec.replica_requirements is not None else None
+    try:
+        requests = whole_amounts(wanted, "spec.replicaRequirements.resourceRequest")
+    except QuantityError as error:
+        return Demand(error=str(error))
+    return Demand(spec.replicas, tuple(sorted(requests.items())) if spec.replicas else ())
