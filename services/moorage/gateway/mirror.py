@@ -6,6 +6,7 @@ refused here, with its field, value and rule, and stops nothing else. A batch is
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -33,6 +34,9 @@ from moorage_schemas.taint import Taint
 _NOT_KEPT: Final = frozenset({"resourceVersion", "managedFields", "selfLink"})
 _DECIDED: Final = frozenset({"conditions", "heldTaints"})
 """Parts of the status of a target that services determine. A bridge reports conditions."""
+
+_AT_ONCE: Final = 64
+"""How many objects are read before other requests have their turn."""
 
 _NOT_MIRRORED: Final = "is no kind that is mirrored"
 
@@ -115,7 +119,11 @@ class Mirror:
             StatusError: 503 if nothing was written, 504 if the outcome is unknown.
         """
         self._writer.ensure_writable()
-        seen: list[_Seen | MirrorResult] = [self._read(one) for one in batch.objects]
+        seen: list[_Seen | MirrorResult] = []
+        for number, one in enumerate(batch.objects):
+            seen.append(self._read(one))
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # other requests have their turn
         seen += [self._read_deleted(one) for one in batch.deleted]
         async with AsyncExitStack() as held:
             # Who holds the lock of a pod may wait for that of its controller, so pods come first.
