@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,12 +25,19 @@ class Bridge:
         plane: the control plane.
         live: a Moorage that runs.
         folder: for its logs.
+        access: the options that say how it reaches the plane. By default it is an administrator there.
     """
 
-    def __init__(self, plane: Plane, live: Live, folder: Path) -> None:
-        self._plane, self._live, self._folder = plane, live, folder
+    def __init__(self, plane: Plane, live: Live, folder: Path, access: Sequence[str] = ()) -> None:
+        self._live, self._folder = live, folder
+        self._access = access or ("--kubeconfig", str(plane.kubeconfig))
         self._process: forks.Forked | None = None
         self._starts = 0
+
+    @property
+    def live(self) -> Live:
+        """The Moorage that it belongs to."""
+        return self._live
 
     @property
     def _log(self) -> Path:
@@ -38,7 +46,7 @@ class Bridge:
     async def start(self) -> None:
         """Start it. Returns when it acts."""
         self._starts += 1
-        words = ("bridge", "kubernetes", "--kubeconfig", str(self._plane.kubeconfig), "--act", "all", *_SILENT)
+        words = ("bridge", "kubernetes", *self._access, "--act", "all", *_SILENT)
         with self._log.open("wb") as output:
             self._process = await forks.launch(words, self._live.env, output)
         await until(self._acts, _START, "the bridge does not act")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Protocol
@@ -63,6 +63,7 @@ class Moorage:
         bootstrap: the address of a Kafka.
         prefix: of its topics.
         folder: for logs and state.
+        access: the options that say how the bridge reaches the plane. By default it is an administrator there.
     """
 
     name = "moorage"
@@ -70,8 +71,8 @@ class Moorage:
     decides = True
     patience = 60.0
 
-    def __init__(self, bootstrap: str, prefix: str, folder: Path) -> None:
-        self._bootstrap, self._prefix, self._folder = bootstrap, prefix, folder
+    def __init__(self, bootstrap: str, prefix: str, folder: Path, access: Sequence[str] = ()) -> None:
+        self._bootstrap, self._prefix, self._folder, self._access = bootstrap, prefix, folder, access
 
     @asynccontextmanager
     async def deciding(self, plane: Plane) -> AsyncIterator[None]:
@@ -87,7 +88,7 @@ class Moorage:
             controllers(plane, {"KCM_FLAGS": _OFF}),
             running(self._bootstrap, self._prefix, self._folder, node_monitor_period=1.0) as live,
         ):
-            bridge = Bridge(plane, live, self._folder)
+            bridge = Bridge(plane, live, self._folder, self._access)
             try:
                 await bridge.start()
                 yield bridge
