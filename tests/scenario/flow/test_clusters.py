@@ -87,6 +87,11 @@ def declared(world: MirroredWorld) -> set[str]:
     return {found["metadata"]["name"] for found in world.objects.values() if found["kind"] == "Node"}
 
 
+def ready(world: MirroredWorld, name: str, status: str) -> None:
+    if world.bindings(name):
+        world.ready(name, status=status)
+
+
 DEEDS: dict[str, Callable[..., object]] = {
     "node": node,
     "lose": MirroredWorld.delete_target,
@@ -96,6 +101,7 @@ DEEDS: dict[str, Callable[..., object]] = {
     "pod": pod,
     "delete": lambda world, name: world.delete("Pod", name),
     "gone": gone,
+    "ready": ready,
     "scale": scale,
     "budget": budget,
 }
@@ -150,6 +156,7 @@ STEPS = st.one_of(
     st.tuples(st.just("pod"), pods, st.sampled_from(["", *NODES]), st.sampled_from(["", "400m", "900m"])),
     st.tuples(st.just("delete"), pods),
     st.tuples(st.just("gone"), pods),
+    st.tuples(st.just("ready"), pods, st.sampled_from(["True", "False"])),
     st.tuples(st.just("scale"), st.sampled_from(["1", "3"])),
     st.tuples(st.just("budget"), st.sampled_from(["0", "1"])),
     st.tuples(st.just("wait"), st.sampled_from(["1", "6", "60", "400"])),

@@ -410,6 +410,12 @@ def test_a_pod_that_ended_before_it_had_a_node_has_no_placement() -> None:
 
 
 def allowed(world: MirroredWorld) -> tuple[int, int]:
+    """How many pods the budget expects, and lets go, when all pods are ready."""
+    world.ready(*world.pods())
+    return counted(world)
+
+
+def counted(world: MirroredWorld) -> tuple[int, int]:
     world.advance(10)
     found = world.flow.table(BUDGETS)["PodDisruptionBudget/default/web"]
     return found.expected, found.allowed
@@ -473,10 +479,40 @@ def test_a_budget_holds_the_eviction_of_mirrored_pods() -> None:
     budgeted(world)
     mirrored_replica_set(world, "web", pods=3, replicas=3)
     world.run()
+    world.ready(*world.pods())
+    world.run()
     world.taint("n1")
     world.run()
     states = sorted(event.state.value for event in world.flow.table(EVICTIONS).values())
     assert states == ["Held", "Held", "Requested"]
+
+
+def test_a_mirrored_pod_is_healthy_if_its_bridge_has_last_said_so_of_this_pod() -> None:
+    world = with_witness("n1")
+    budgeted(world)
+    mirrored_replica_set(world, "web", pods=3, replicas=3)
+    world.run()
+    assert counted(world) == (3, 0), "none has been ready yet"
+    world.ready("web-0", "web-1")
+    assert counted(world) == (3, 0)
+    world.report("n1", HEALTHY, "True", source="deployer/other", binding=world.bound("web-2"))
+    assert counted(world) == (3, 0), "another program does not know"
+    world.ready("web-2")
+    assert counted(world) == (3, 1)
+    world.ready("web-0", status="False")
+    assert counted(world) == (3, 0)
+    world.ready("web-0")
+    assert counted(world) == (3, 1)
+    # Another pod of that name has not been ready.
+    world.delete("Pod", "web-0")
+    world.run()
+    world.pod("web-0", on="n1")
+    world.own("Pod", "web-0", controller("ReplicaSet", "web"))
+    assert counted(world) == (3, 0)
+    world.flow.crash_process("governor")
+    assert counted(world) == (3, 0)
+    world.ready("web-0")
+    assert counted(world) == (3, 1)
 
 
 # Silence.

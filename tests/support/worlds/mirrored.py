@@ -9,7 +9,7 @@ from tests.support.worlds.flow import Record
 from tests.support.worlds.nodes import NodeWorld, pod_spec
 from tests.support.worlds.world import WITNESS
 
-from moorage_schemas.condition import EVICTED
+from moorage_schemas.condition import EVICTED, HEALTHY
 from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.resource import Mirrored
@@ -57,6 +57,12 @@ class MirroredWorld(NodeWorld):
         mark = {"deletionTimestamp": format_time(self.flow.now)}
         self.objects[key] = {**self.objects[key], "metadata": {**self.objects[key]["metadata"], **mark}}
         return self.write(key)
+
+    def ready(self, *names: str, status: str = "True") -> None:
+        """The bridge reports how pods are."""
+        for name in names:
+            bound = self.bound(name)
+            self.report(bound.target.key, HEALTHY, status, source=BRIDGE, binding=bound)
 
     def acknowledge(self, name: str) -> None:
         """The bridge reports that an evicted pod is gone."""

@@ -124,21 +124,25 @@ class Observations:
         return Report(self._target(name), kind, found.status, found.reason, found.message)
 
     def _health(self, key: str) -> Report | None:
-        """How a pod is that runs where it is bound. One that has never been ready is not reported."""
+        """How a pod is that is where it is bound. One that has never been ready is not reported.
+
+        One that is being deleted, or has ended, is not healthy, whatever its kubelet has said last.
+        """
         pod = self._state.pods.get(key)
         binding = self._tables.binding_of(key, pod.uid) if pod is not None else None
-        if pod is None or binding is None or pod.node != binding.node or pod.leaving or pod.finished:
+        if pod is None or binding is None or pod.node != binding.node:
             return None
+        is_ready = pod.ready and not (pod.leaving or pod.finished)
         target = self._target(binding.node)
         known = self._tables.health.get(key, {}).get(target.key)
         was_ready = known is not None and known.uid == pod.uid and known.status == "True"
-        if not pod.ready and not was_ready:
+        if not is_ready and not was_ready:
             return None
         return Report(
             target,
             HEALTHY,
-            "True" if pod.ready else "False",
-            "" if pod.ready else pod.reason,
+            "True" if is_ready else "False",
+            "" if is_ready else pod.reason,
             workload=self._workload(key),
             workload_uid=pod.uid,
             binding_generation=binding.generation,

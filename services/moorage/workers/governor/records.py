@@ -24,6 +24,8 @@ class BoundWorkload:
     """Seconds since the epoch."""
 
     unhealthy: bool = False
+    uid: str = ""
+    """The uid of a mirrored workload; empty for one that is declared here."""
 
 
 @dataclass(slots=True)

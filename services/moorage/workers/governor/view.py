@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from moorage.core.conditions.heartbeats import BY_BRIDGE
 from moorage.core.disruption.budgets import (
     BUDGET,
     DISRUPTION,
@@ -66,6 +67,7 @@ class GovernorView(ConfiguredView):
         self._selected: dict[str, Selected] = {}
         self._zones: dict[str, str] = {}
         self._ill: dict[str, float] = {}  # when Moorage last accepted a report that a workload is unhealthy
+        self._well: dict[str, tuple[str, int]] = {}  # uid and generation of bindings that bridges report as healthy
         self._labels: Pool[Mapping[str, str]] = Pool()
         self._bases: dict[tuple[str, str], int] | None = None
         self._percent: tuple[Budget, ...] = ()
@@ -207,8 +209,9 @@ class GovernorView(ConfiguredView):
                 generation=event.generation,
                 labels=self._pooled(event.labels),
                 bound_time=since,
-                unhealthy=self._ill.get(key, since - 1) >= since,
+                uid=event.uid if event.deployer else "",
             )
+            bound.unhealthy = self._is_unhealthy(key, bound)
             self._put(key, bound)
 
     def _condition(self, record: Input) -> None:
@@ -218,14 +221,32 @@ class GovernorView(ConfiguredView):
             self._ill[key] = (event.accepted_time or event.last_heartbeat_time).timestamp()
         else:
             self._ill.pop(key, None)
+        if (
+            isinstance(event, WorkloadConditionChanged)
+            and event.status is ConditionStatus.TRUE
+            and event.source.startswith(BY_BRIDGE)
+        ):
+            self._well[key] = (event.workload_uid, event.binding_generation)
+        else:
+            self._well.pop(key, None)
         bound = self._bound.get(key)
         if bound is None:
             return
-        unhealthy = self._ill.get(key, bound.bound_time - 1) >= bound.bound_time
+        unhealthy = self._is_unhealthy(key, bound)
         if unhealthy != bound.unhealthy:
             self._take(key, bound)
             bound.unhealthy = unhealthy
             self._put(key, bound)
+
+    def _is_unhealthy(self, key: str, bound: BoundWorkload) -> bool:
+        """Return whether a workload counts as unhealthy.
+
+        One that is declared here does if it was reported so since it was bound. A mirrored one does unless its bridge
+        has last reported exactly this binding as healthy, because Kubernetes counts pods that are ready.
+        """
+        if bound.uid:
+            return self._well.get(key) != (bound.uid, bound.generation)
+        return self._ill.get(key, bound.bound_time - 1) >= bound.bound_time
 
     def _put(self, key: str, bound: BoundWorkload) -> None:
         self._bound[key] = bound
