@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 import pytest_asyncio
 from tests.conftest import RUN
+from tests.planes.bridges import Bridge
 from tests.planes.cluster import connected
-from tests.planes.kubernetes.bridge import Bridge
 from tests.planes.kubernetes.engines import Moorage
 from tests.planes.kubernetes.no_execute_taint_manager import TAINT, TOLERATION
 from tests.planes.kubernetes.world import World, followed, tolerated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import structlog
@@ -31,7 +31,7 @@ class BatchSender(ABC):
     def __init__(self, name: str) -> None:
         self._name = name
         self._marked: dict[str, None] = {}
-        self._sending = False
+        self._sending: frozenset[str] = frozenset()
         self._wake = asyncio.Event()
         self._later: set[asyncio.TimerHandle] = set()
 
@@ -62,6 +62,10 @@ class BatchSender(ABC):
         """Whether nothing is marked or on its way."""
         return not self._marked and not self._sending
 
+    def is_waiting(self, keys: Collection[str]) -> bool:
+        """Whether some of these keys are marked or on their way."""
+        return any(key in self._marked or key in self._sending for key in keys)
+
     async def run(self) -> None:
         """Send until cancelled."""
         pause = _FIRST_PAUSE
@@ -74,7 +78,7 @@ class BatchSender(ABC):
                 keys = list(self._marked)[:AT_ONCE]
                 for key in keys:
                     del self._marked[key]
-                self._sending = True
+                self._sending = frozenset(keys)
                 try:
                     await self._send(keys)
                     pause = _FIRST_PAUSE
@@ -84,7 +88,7 @@ class BatchSender(ABC):
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, _LONGEST_PAUSE)
                 finally:
-                    self._sending = False
+                    self._sending = frozenset()
         finally:
             for handle in self._later:
                 handle.cancel()

@@ -120,9 +120,18 @@ class World:
         cluster["metadata"]["labels"] = {_SET_LABEL: set_, _SCENARIO: self.name, **labels}
         await self.cluster.create(CLUSTERS, cluster)
         claims = [{"name": key, "value": value} for key, value in labels.items()]
-        await self._patch_status(name, {"conditions": [], "clusterClaims": claims, "version": {}})
+        await self._patch_status(name, {"clusterClaims": claims})
 
     async def _patch_status(self, name: str, status: Document) -> None:
+        """Set the status of a cluster, as its agent does. One that nobody says to be available would be tainted."""
+        available = {
+            "type": "ManagedClusterConditionAvailable",
+            "status": "True",
+            "reason": "ManagedClusterAvailable",
+            "message": "Managed cluster is available",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        status = {"conditions": [available], "version": {}, **status}
         await self.cluster.patch(f"{CLUSTERS}/{name}/status", {"status": status}, MERGE)
 
     async def delete_clusters(self, *names: str) -> None:
@@ -134,7 +143,7 @@ class World:
         """Set what a cluster has of processors and memory."""
         given = {"allocatable": dict(zip(_RESOURCES, allocatable, strict=True))}
         given["capacity"] = dict(zip(_RESOURCES, capacity, strict=True))
-        await self._patch_status(name, {"conditions": [], "version": {}, **given})
+        await self._patch_status(name, given)
 
     async def taint(self, name: str, key: str, value: str, effect: str, ago: float | None = None) -> dt.datetime:
         """Add a taint to a cluster, as of some seconds ago or without a time. Return when tolerated times begin."""

@@ -50,7 +50,7 @@ _log = structlog.get_logger(__name__)
 SOURCE: Final = "bridge/ocm"
 """The source of what this bridge says."""
 
-_LEASE_NAME: Final = "moorage-bridge-ocm"
+LEASE_NAME: Final = "moorage-bridge-ocm"
 _RESYNC: Final = 60.0  # seconds between two comparisons of everything
 _LOOK: Final = 0.2  # seconds between two questions whether the fleet is known
 _PATIENCE: Final = 30.0  # seconds after which placements are mirrored although something is not as expected
@@ -192,7 +192,7 @@ class _Running:
         self.observations = HubObservations(SOURCE, state.clusters.get, tables, leases, self.mirror.has)
         self.reports = Reports(SOURCE, gateway, WallClock(), self.observations.present, self.observations.is_known)
         self.leadership = BridgeLeadership(
-            client, options.link, _LEASE_NAME, is_acting=bool(options.acts), begins=self._begin_leading
+            client, options.link, LEASE_NAME, is_acting=bool(options.acts), begins=self._begin_leading
         )
         checked = self.leadership.checked
         clusters = ClusterActs(
@@ -290,11 +290,16 @@ class _Running:
             await self._to_learn.wait()
             self._to_learn.clear()
             deadline = asyncio.get_running_loop().time() + _PATIENCE
+            # What comes later need not be waited for: to a placement it is a new cluster.
+            first = [key for key in self._state.keys if self._is_due(key)]
+            names = list(self._state.clusters)
             while self.leadership.may_send and not self._fleet_known:
-                if self._is_fleet_known():
+                if not self.mirror.is_waiting(first) and all(map(self._is_known, names)):
                     self._fleet_known = True
                 elif asyncio.get_running_loop().time() >= deadline:
-                    _log.warning("bridge.fleet_not_known")
+                    _log.warning(
+                        "bridge.fleet_not_known", clusters=[one for one in names if not self._is_known(one)][:9]
+                    )
                     self._fleet_known = True
                 else:
                     await asyncio.sleep(_LOOK)
@@ -302,16 +307,11 @@ class _Running:
                 self.mirror.mark(*self._state.placements)
                 self._act_on_placements()
 
-    def _is_fleet_known(self) -> bool:
-        """Whether everything was sent, and the topics say what follows from it for each cluster."""
-        return (
-            self.mirror.idle
-            and self.reports.idle
-            and all(
-                self.observations.is_settled(cluster)
-                and self.observations.has_labels(cluster, self._state.add_ons(name))
-                for name, cluster in self._state.clusters.items()
-            )
+    def _is_known(self, name: str) -> bool:
+        """Whether the topics say of a cluster what the hub says, and what follows from it; or it is gone."""
+        cluster = self._state.clusters.get(name)
+        return cluster is None or (
+            self.observations.is_settled(cluster) and self.observations.has_labels(cluster, self._state.add_ons(name))
         )
 
     async def _resync(self) -> None:

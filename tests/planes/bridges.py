@@ -13,7 +13,6 @@ from tests.support import forks
 from tests.support.live import Live
 from tests.support.waiting import until
 
-_SILENT: Final = ("--node-monitor-grace-period", "12")
 _START: Final = 60.0  # seconds until a bridge acts
 _END: Final = 20.0  # seconds for a bridge to end in order
 
@@ -25,11 +24,14 @@ class Bridge:
         plane: the control plane.
         live: a Moorage that runs.
         folder: for its logs.
+        words: the kind of the control plane, such as `kubernetes`, and options of that kind.
         access: the options that say how it reaches the plane. By default it is an administrator there.
     """
 
-    def __init__(self, plane: Plane, live: Live, folder: Path, access: Sequence[str] = ()) -> None:
-        self._live, self._folder = live, folder
+    def __init__(
+        self, plane: Plane, live: Live, folder: Path, words: Sequence[str], access: Sequence[str] = ()
+    ) -> None:
+        self._live, self._folder, self._words = live, folder, words
         self._access = access or ("--kubeconfig", str(plane.kubeconfig))
         self._process: forks.Forked | None = None
         self._starts = 0
@@ -46,7 +48,7 @@ class Bridge:
     async def start(self) -> None:
         """Start it. Returns when it acts."""
         self._starts += 1
-        words = ("bridge", "kubernetes", *self._access, "--act", "all", *_SILENT)
+        words = ("bridge", *self._words, *self._access, "--act", "all")
         with self._log.open("wb") as output:
             self._process = await forks.launch(words, self._live.env, output)
         await until(self._acts, _START, "the bridge does not act")
