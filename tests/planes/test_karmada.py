@@ -7,14 +7,18 @@ from typing import Final
 
 import pytest
 import pytest_asyncio
+from tests.conftest import RUN
 from tests.planes import scenarios
 from tests.planes.cluster import connected
 from tests.planes.engines import Engine, name
 from tests.planes.karmada import cluster_taint_policy, failover
-from tests.planes.karmada.engines import Nobody, Upstream
+from tests.planes.karmada.engines import Moorage, Nobody, Upstream
 from tests.planes.karmada.world import World, followed
 from tests.planes.plane import Plane, started
 from tests.planes.scenarios import Scenario, Tasks
+from tests.support.brokers import Broker
+
+pytestmark = pytest.mark.kafka
 
 SCENARIOS: Final[list[Scenario[World]]] = [
     *cluster_taint_policy.SUITE.scenarios,
@@ -31,10 +35,16 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane
         yield plane
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session", params=[Upstream(), Nobody()], ids=name)
-async def decided(request: pytest.FixtureRequest, plane: Plane) -> AsyncIterator[tuple[Engine, Tasks]]:
+@pytest_asyncio.fixture(scope="module", loop_scope="session", params=[Upstream, Nobody, Moorage], ids=name)
+async def decided(
+    request: pytest.FixtureRequest, plane: Plane, broker: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[Engine, Tasks]]:
     """An engine, and what becomes of the scenarios."""
-    engine: Engine = request.param
+    engine: Engine
+    if request.param is Moorage:
+        engine = Moorage(broker.bootstrap, f"{RUN}-karmada-", tmp_path_factory.mktemp("moorage"))
+    else:
+        engine = request.param()
     wanted = scenarios.chosen(request, __file__, SCENARIOS)
     async with engine.deciding(plane), connected(plane.folder) as cluster, followed(cluster) as followers:
 

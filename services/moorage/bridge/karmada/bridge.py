@@ -48,7 +48,9 @@ _log = structlog.get_logger(__name__)
 SOURCE: Final = "bridge/karmada"
 """The source of what this bridge says."""
 
-_LEASE_NAME: Final = "moorage-bridge-karmada"
+LEASE_NAME: Final = "moorage-bridge-karmada"
+"""The name of the Lease that elects one of several bridges."""
+
 _RESYNC: Final = 60.0  # seconds between two comparisons of everything
 _LOOK: Final = 0.2  # seconds between two questions whether the fleet is known
 _LONG: Final = 30.0  # seconds after which it is said that the fleet is still not known
@@ -188,7 +190,7 @@ class _Running:
         self.observations = PlaneObservations(SOURCE, state, tables, leases, self.mirror.has)
         self.reports = Reports(SOURCE, gateway, WallClock(), self.observations.present, self.observations.is_known)
         self.leadership = BridgeLeadership(
-            client, options.link, _LEASE_NAME, is_acting=bool(options.acts), begins=self._begin_leading
+            client, options.link, LEASE_NAME, is_acting=bool(options.acts), begins=self._begin_leading
         )
         clusters = MemberActs(
             client,
