@@ -66,8 +66,17 @@ class MirrorSender(BatchSender):
         known = self._known(key)
         return known is not None and known.uid == uid
 
+    def is_read(self, key: str) -> bool:
+        """Whether the topics have what was last sent of an object, as far as this process has read them."""
+        state, record = self._sent.get(key), self._tables.resources.get(key)
+        return state is None or (record is not None and (record.uid, record.digest) == state)
+
     def forget(self) -> None:
-        """Go by what the topics say of objects, since another process may have sent others meanwhile."""
+        """Go by what the topics say of objects, since another process may have sent others meanwhile.
+
+        What is marked is forgotten, too. Mark everything anew, in the order in which it is to be sent.
+        """
+        self._marked.clear()
         self._sent.clear()
 
     def gone(self, kinds: frozenset[str], present: frozenset[str]) -> list[str]:

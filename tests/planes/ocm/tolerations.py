@@ -55,13 +55,13 @@ async def toleration_expires(world: World) -> None:
     begin = await world.taint(names[0], "key1", "value1", "NoSelect", ago=0)
     later = await world.taint(names[1], "key2", "value2", "NoSelect", ago=0)
     await world.taint(names[2], "key2", "value2", "NoSelect", ago=60)
-    seconds = {"key1": 10, "key2": 20}
+    seconds = {"key1": 30, "key2": 40}  # upstream: 10 and 20, which is short for a busy machine
     tolerations = [{"key": key, "operator": "Exists", "tolerationSeconds": for_} for key, for_ in seconds.items()]
     await world.place(numberOfClusters=4, tolerations=tolerations)
     await world.selects([names[0], names[1], names[3]])
-    await world.selects([names[1], names[3]], seconds=10 + world.patience)
-    assert dt.datetime.now(dt.UTC) >= begin + dt.timedelta(seconds=10)
-    await world.selects([names[3]], seconds=20 + world.patience)
-    assert dt.datetime.now(dt.UTC) >= later + dt.timedelta(seconds=20)
+    await world.selects([names[1], names[3]], seconds=30 + world.patience)
+    assert dt.datetime.now(dt.UTC) >= begin + dt.timedelta(seconds=30)
+    await world.selects([names[3]], seconds=40 + world.patience)
+    assert dt.datetime.now(dt.UTC) >= later + dt.timedelta(seconds=40)
     await world.taint(names[3], "key3", "value3", "NoSelect", ago=60)
     await world.selects([])

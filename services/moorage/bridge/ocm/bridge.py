@@ -36,6 +36,7 @@ from moorage.bridge.ocm.hub import (
     HubSink,
     HubState,
 )
+from moorage.bridge.ocm.new_placements import NewPlacements
 from moorage.bridge.ocm.observations import HubObservations
 from moorage.bridge.ocm.tables import TOPICS, HubTables
 from moorage.bridge.reports import Reports
@@ -190,6 +191,7 @@ class _Running:
             SOURCE, "", gateway=gateway, tables=tables, present=state.object, sent=self._mirrored
         )
         self.observations = HubObservations(SOURCE, state.clusters.get, tables, leases, self.mirror.has)
+        self.new_placements = NewPlacements(self._is_new_known, self.mirror.mark)
         self.reports = Reports(SOURCE, gateway, WallClock(), self.observations.present, self.observations.is_known)
         self.leadership = BridgeLeadership(
             client, options.link, LEASE_NAME, is_acting=bool(options.acts), begins=self._begin_leading
@@ -215,7 +217,8 @@ class _Running:
         """Return what runs until the bridge is stopped."""
         queues = [queue.run() for queue in self._queues.values()]
         sending = self.leadership.send(self.mirror, self.reports)
-        return [sending, self.leadership.run(), self._learn_fleet(), self._resync(), *queues]
+        learning = [self._learn_fleet(), self.new_placements.run()]
+        return [sending, self.leadership.run(), *learning, self._resync(), *queues]
 
     def restore_silence(self) -> None:
         """Let the clusters be silent that a bridge has said to be, until their Leases are renewed."""
@@ -225,7 +228,9 @@ class _Running:
 
     def seen(self, kind: str, key: str) -> None:
         """Note that an object of the hub has changed."""
-        if kind in MIRRORED and self._is_due(key):
+        if kind == CLUSTER:
+            self.new_placements.cluster_changed(ResourceKey.parse(key).name)
+        if kind in MIRRORED and self._is_due(key) and not self._has_to_wait(key):
             self.mirror.mark(key)
         if kind == CLUSTER:
             self.cluster_changed(ResourceKey.parse(key).name)
@@ -282,7 +287,21 @@ class _Running:
         A placement that came first would be decided without the clusters that are still on their way, and lose them on
         the hub.
         """
-        return self._fleet_known or ResourceKey.parse(key).kind != PLACEMENT
+        if ResourceKey.parse(key).kind != PLACEMENT:
+            return True
+        return self._fleet_known and not self.new_placements.holds(key)
+
+    def _has_to_wait(self, key: str) -> bool:
+        """Whether an object is a new placement that has to wait for clusters."""
+        placement = self._state.placements.get(key)
+        if placement is None or self.mirror.has(key, str(placement["metadata"].get("uid") or "")):
+            return False
+        return self.new_placements.hold(key)
+
+    def _is_new_known(self, name: str) -> bool:
+        """Whether a cluster that has changed was mirrored and is known."""
+        key = str(ResourceKey(CLUSTER, "", name))
+        return not self.mirror.is_waiting([key]) and self.mirror.is_read(key) and self._is_known(name)
 
     async def _learn_fleet(self) -> None:
         """Mirror and decide on placements once the topics know the fleet."""
