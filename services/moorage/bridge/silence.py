@@ -94,7 +94,8 @@ class SilenceWatch:
         for lease in found:
             if lease is not None:
                 self._renewed(lease)
-        silent = self._leases.due(_now())
+        # Of the others no Lease was read.
+        silent = [target for target in self._leases.due(_now()) if target in due]
         self._leases.silence(silent)
         for target in silent:
             _log.info("bridge.target_silent", target=target)

@@ -95,6 +95,13 @@ class KubeClient:
         configuration.connection_pool_maxsize = 0  # watches stay open, and requests are limited below
         return cls(ApiClient(configuration), RequestLimiter(access.qps, access.burst))
 
+    def beside(self, access: ClusterAccess) -> KubeClient:
+        """Return a client of the same cluster over the same connections, with limits of its own.
+
+        It is closed with this one.
+        """
+        return KubeClient(self._api, RequestLimiter(access.qps, access.burst))
+
     async def close(self) -> None:
         """Close the connections."""
         await self._api.close()

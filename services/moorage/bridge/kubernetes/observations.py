@@ -104,6 +104,25 @@ class Observations:
             return known == (report.workload_uid, report.binding_generation, report.status)
         return False
 
+    def was_silent(self, name: str) -> bool:
+        """Return whether a bridge has said last that a node is silent."""
+        node, record = self._state.nodes.get(name), self._tables.conditions.get(name, {}).get(READY)
+        return (
+            node is not None
+            and record is not None
+            and record.target_uid in {"", node.uid}
+            and record.source == self._source
+            and record.reason == STOPPED
+        )
+
+    def is_settled(self, name: str) -> bool:
+        """Return whether the topics have a node, what the cluster says of it, and its taints."""
+        node, taints = self._state.nodes.get(name), self._tables.taints.get(name)
+        if node is None or taints is None or taints.target_uid not in {"", node.uid}:
+            return False
+        present = ((key, self.present(key)) for key in self.of_node(name))
+        return all(one is None or self.is_known(key, one) or self.is_taken_over(key) for key, one in present)
+
     def is_taken_over(self, key: str) -> bool:
         """Return whether somebody else has reported a condition of a node last."""
         about, name, kind = ReportKey.parse(key)
