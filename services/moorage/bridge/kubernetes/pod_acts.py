@@ -68,11 +68,16 @@ class PodActs:
         self._pod = pod
         self._failed = failed
         self._mode = mode
+        self._removed: dict[str, str] = {}
+        """The uids of the pods that were removed, by key, until they are seen to go."""
 
     def has_to_leave(self, key: str) -> RequestedEviction | None:
         """Return why a pod has to be removed now. None if it may stay, or goes already."""
         pod = self._pod(key)
         if pod is None or pod.leaving:
+            self._removed.pop(key, None)
+            return None
+        if self._removed.get(key) == pod.uid:  # the mark on it was seen, and its deletion not yet
             return None
         return self._tables.eviction_of(key, pod.uid)
 
@@ -100,6 +105,7 @@ class PodActs:
             ACTS.labels("evict", "failed").inc()
             self._failed(key, str(error))
             raise
+        self._removed[key] = pod.uid
         self._failed(key, "")
         ACTS.labels("evict", "done").inc()
         _log.info("bridge.evicted", pod=key, node=eviction.node, taint=eviction.taint)

@@ -1,0 +1,143 @@
+"""The gateway's two doors for bridges, in front of topics in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+from aiohttp import web
+from tests.component.bridge.topics import Topics
+
+from moorage_schemas.condition import HEALTHY, ConditionReported
+from moorage_schemas.keys import BindingKey, EvictionKey
+from moorage_schemas.refs import TargetRef
+from moorage_schemas.resource import TaintWish, resource_key
+from moorage_schemas.taint import Taint
+from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, Topic
+from tests.support.records import T0
+
+Json = dict[str, Any]
+
+
+class GatewayDouble:
+    """Writes what it is sent to topics, as the gateway and the service behind it do. Use `serve_gateway`."""
+
+    def __init__(self, topics: Topics) -> None:
+        self.topics = topics
+        self.server = ""
+        self.is_away = False
+        self.answer: Any = None
+        """What is answered instead, if it is set."""
+
+        self.mirrored: list[Json] = []
+        """The batches of objects."""
+
+        self.reported: list[ConditionReported] = []
+
+    @property
+    def objects(self) -> list[str]:
+        """What was mirrored so far, by kind and name; a deletion has a minus."""
+        return [
+            text
+            for batch in self.mirrored
+            for text in (
+                *(f"{one['kind']}/{one['metadata']['name']}" for one in batch["objects"]),
+                *(f"-{one['kind']}/{one['name']}" for one in batch["deleted"]),
+            )
+        ]
+
+    async def mirror(self, request: web.Request) -> web.Response:
+        batch = orjson.loads(await request.read())
+        if (refusal := self._refusal()) is not None:
+            return refusal
+        self.mirrored.append(batch)
+        results = []
+        for one in batch["objects"]:
+            self._declare(one, batch["source"], batch["cluster"])
+            results.append({"key": one["metadata"]["name"], "outcome": "Written"})
+        for one in batch["deleted"]:
+            key = resource_key(one["kind"], one["namespace"], one["name"], batch["cluster"])
+            known = self.topics.event(RESOURCES, key)
+            if known is not None and known.uid == one["uid"]:
+                self.topics.write(RESOURCES, key, None)
+                self._end(key)
+            results.append({"key": key, "outcome": "Deleted"})
+        return web.json_response({"results": results})
+
+    async def conditions(self, request: web.Request) -> web.Response:
+        events = orjson.loads(await request.read())
+        if (refusal := self._refusal()) is not None:
+            return refusal
+        return web.json_response({"items": [self._report(event) for event in events]})
+
+    def _refusal(self) -> web.Response | None:
+        if self.is_away:
+            return web.json_response({"message": "nobody leads"}, status=503)
+        return web.json_response(self.answer) if self.answer is not None else None
+
+    def _declare(self, found: Json, source: str, cluster: str) -> None:
+        key = resource_key(found["kind"], found["metadata"].get("namespace", ""), found["metadata"]["name"], cluster)
+        known = self.topics.event(RESOURCES, key)
+        if known is not None and known.uid != found["metadata"]["uid"]:
+            self._end(key)
+        there = [Taint.model_validate(one) for one in (found.get("spec") or {}).get("taints", ())]
+        wishes = [
+            TaintWish(
+                key=one.key, effect=one.effect, value=one.value, present=True, generation=1, time=T0, actor=source
+            )
+            for one in there
+        ]
+        self.topics.declare(found, source=source, cluster=cluster, wishes=wishes)
+
+    def _end(self, key: str) -> None:
+        """A pod is gone: its bindings and evictions end."""
+        for topic, parsed in ((BINDINGS, BindingKey.parse), (EVICTIONS, EvictionKey.parse)):
+            for known in self._keys(topic):
+                if parsed(known).workload == key:
+                    self.topics.write(topic, known, None)
+
+    def _keys(self, topic: Topic) -> list[str]:
+        return [key for found, key in self.topics.records if found is topic]
+
+    def _report(self, event: Json) -> Json:
+        report = ConditionReported.model_validate(event["data"])
+        target: TargetRef = report.target
+        known = self.topics.event(RESOURCES, resource_key(target.kind, "", target.name, target.cluster))
+        if known is None:
+            status = {"message": f"unknown target {target.key}", "details": {"retryAfterSeconds": 1}}
+            return {"outcome": "Refused", "status": status}
+        self.reported.append(report)
+        if report.workload is None:
+            self.topics.condition(
+                target.name,
+                report.type,
+                report.status.value,
+                reason=report.reason,
+                message=report.message,
+                source=event["source"],
+                uid=known.uid,
+                cluster=target.cluster,
+            )
+        elif report.type == HEALTHY:
+            pod, status = report.workload.name, report.status.value
+            self.topics.health(pod, report.workload_uid, target.name, status, cluster=target.cluster)
+        return {"outcome": "Accepted"}
+
+
+@asynccontextmanager
+async def serve_gateway(topics: Topics) -> AsyncIterator[GatewayDouble]:
+    """Serve on a free port of loopback."""
+    gateway = GatewayDouble(topics)
+    app = web.Application(client_max_size=16 << 20)
+    app.router.add_post("/v1/mirror", gateway.mirror)
+    app.router.add_post("/v1/conditions", gateway.conditions)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        gateway.server = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield gateway
+    finally:
+        await runner.cleanup()
