@@ -118,6 +118,10 @@ class KubeApi:
         def matches(seen: Seen) -> bool:
             return seen.method == method and seen.path.endswith(path) and watches in {None, seen.is_watch}
 
+        return self.fault_of(matches, times=times, **what)
+
+    def fault_of(self, matches: Callable[[Seen], bool], *, times: float = 1, **what: Any) -> Fault:
+        """Let the requests fail that a function picks. See `Fault`."""
         found = Fault(matches, times, **what)
         self._faults.append(found)
         return found

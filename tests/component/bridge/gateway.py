@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 from tests.component.bridge.topics import Topics
+from tests.support.records import T0
 
 from moorage_schemas.condition import HEALTHY, ConditionReported
 from moorage_schemas.keys import BindingKey, EvictionKey
@@ -16,7 +17,6 @@ from moorage_schemas.refs import TargetRef
 from moorage_schemas.resource import TaintWish, resource_key
 from moorage_schemas.taint import Taint
 from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, Topic
-from tests.support.records import T0
 
 Json = dict[str, Any]
 

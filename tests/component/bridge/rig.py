@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 from tests.component.bridge.gateway import GatewayDouble, serve_gateway
 from tests.component.bridge.topics import NoOffsets, Topics, TopicsReader
@@ -17,6 +17,7 @@ from tests.support.waiting import until
 
 from moorage.bridge.gateway_client import GatewayAddress
 from moorage.bridge.kube.client import ClusterAccess
+from moorage.bridge.kube.election import Election
 from moorage.bridge.kubernetes.bridge import BridgeAct, BridgeOptions, KubernetesBridge
 from moorage.runtime.settings import Settings
 
@@ -64,10 +65,8 @@ class Rig:
     async def kill(self, bridge: KubernetesBridge) -> None:
         """End a bridge without a word: its Lease stays, and nothing that it has begun is finished."""
         self.bridges.remove(bridge)
-        election = bridge._running._election if bridge._running is not None else None
-        if election is not None:
-            setattr(election, "release", _nothing)  # noqa: B010 - a method that is replaced
-        await bridge.stop()
+        with patch.object(Election, "release", _nothing):
+            await bridge.stop()
 
     def pods_go(self) -> None:
         """Let pods that are deleted be gone at once, as kubelets do."""
@@ -109,6 +108,5 @@ def leads(bridge: KubernetesBridge) -> bool:
     return bool(bridge.report()["leading"])
 
 
-async def _nothing() -> None:
-    with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.sleep(0)
+async def _nothing(_election: Election) -> None:
+    """Release no Lease."""

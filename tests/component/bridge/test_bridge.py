@@ -70,7 +70,10 @@ async def test_the_cluster_is_mirrored_and_its_conditions_are_reported(tmp_path:
         await until(lambda: said(here, "n2") == ("False", "bridge/home"))
         await until(lambda: here.topics.event(RESOURCES, "Pod/default/web") is None)
         await here.quiet(300)
-        assert here.gateway.objects[3:] == ["Node/n2", "-Pod/web"] or here.gateway.objects[3:] == ["-Pod/web", "Node/n2"]
+        assert here.gateway.objects[3:] == ["Node/n2", "-Pod/web"] or here.gateway.objects[3:] == [
+            "-Pod/web",
+            "Node/n2",
+        ]
         assert len(here.gateway.reported) == 2, "what has not changed is not said again"
         assert here.api.writes == [], "it only reads"
 
@@ -89,7 +92,7 @@ async def test_a_bridge_that_starts_again_sends_only_what_differs(tmp_path: Path
         here.gateway.reported.clear()
         await here.run(acts=())
         await until(lambda: len(here.gateway.objects) == 2)
-        await here.quiet(120)
+        await here.quiet(65)
         assert sorted(here.gateway.objects) == ["-Node/n1", "Node/n2"]
         assert here.gateway.reported == []
 
@@ -136,7 +139,7 @@ async def test_a_node_that_comes_back_under_its_name_is_another_one(tmp_path: Pa
         here.store.create("Node", node("n1"))
         await until(lambda: here.topics.event(RESOURCES, "Node//n1").uid == uid(here, "Node", "n1"))
         await until(lambda: said(here, "n1")[0] == "True")
-        await here.quiet(120)
+        await here.quiet(65)
         assert taints(here) == [], "what was decided on the earlier one is not done to this one"
 
 
@@ -151,7 +154,7 @@ async def test_clusters_side_by_side_are_told_apart(tmp_path: Path) -> None:
         here.topics.taint("n1", a_taint("west"), cluster="west")
         here.topics.taint("n1", a_taint("east"), cluster="east")
         await until(lambda: taints(here) == ["east:NoExecute"])
-        await here.quiet(120)
+        await here.quiet(65)
         assert taints(here) == ["east:NoExecute"]
 
 
@@ -170,7 +173,7 @@ async def test_a_node_gets_its_taints_and_loses_them_and_those_of_others_stay(tm
         found = here.store.get("Node", "n1")["spec"]["taints"]
         assert "timeAdded" not in found[0]
         assert found[1]["timeAdded"] == T0.strftime("%Y-%m-%dT%H:%M:%SZ")
-        await here.quiet(120)
+        await here.quiet(65)
         assert len(here.api.writes) == 1
         mirrored = here.topics.event(RESOURCES, "Node//n1").mirrored
         assert [one.key for one in mirrored.taints] == ["dedicated"], "its own does not come back as a wish"
@@ -189,7 +192,7 @@ async def test_a_taint_that_somebody_removes_in_the_cluster_is_not_set_again_fro
         await here.quiet()
         here.store.change("Node", "n1", patch={"spec": {"taints": []}}, strategic=False)
         await until(lambda: here.topics.event(RESOURCES, "Node//n1").mirrored.taints == ())
-        await here.quiet(120)
+        await here.quiet(65)
         assert taints(here) == []
         assert here.api.writes == []
 
@@ -200,9 +203,7 @@ async def test_a_taint_that_somebody_wishes_at_the_gateway_is_set(tmp_path: Path
         here.store.create("Node", node("n1"))
         await here.run()
         await until(lambda: here.topics.event(RESOURCES, "Node//n1") is not None)
-        wish = TaintWish(
-            key="repair", effect="NoSchedule", present=True, generation=2, time=T0, actor="alice"
-        )
+        wish = TaintWish(key="repair", effect="NoSchedule", present=True, generation=2, time=T0, actor="alice")
         here.topics.declare(here.topics.event(RESOURCES, "Node//n1").object, wishes=[wish])
         here.topics.taint("n1", a_taint("repair", "NoSchedule", origin=TaintOrigin.EXPLICIT))
         await until(lambda: taints(here) == ["repair:NoSchedule"])
@@ -247,7 +248,7 @@ async def test_what_probes_report_to_moorage_is_a_condition_of_the_node(tmp_path
         await until(lambda: "FrequentRestarts" in conditions(here, "Node", "n1"))
         found = conditions(here, "Node", "n1")
         assert (found["FrequentRestarts"]["status"], found["Ready"]["status"]) == ("True", "True")
-        await here.quiet(120)
+        await here.quiet(65)
         assert len(here.api.writes) == 1
         assert said(here, "n1", "FrequentRestarts") == ("True", "probe/disk"), "it does not come back as the cluster's"
         here.topics.write(CONDITIONS, "Node/n1|FrequentRestarts", None)
@@ -261,7 +262,7 @@ async def test_a_condition_that_the_cluster_has_itself_is_not_overwritten(tmp_pa
         here.store.create("Node", node("n1"))
         await here.run()
         here.topics.condition("n1", "Ready", "False", source="probe/mine")
-        await here.quiet(120)
+        await here.quiet(65)
         assert conditions(here, "Node", "n1")["Ready"]["status"] == "True"
         assert here.api.writes == []
 
@@ -352,7 +353,7 @@ async def test_a_pod_that_has_to_leave_is_removed(tmp_path: Path, mode: Eviction
         here.topics.bind("web", uid(here, "Pod", "web"), "n1")
         here.topics.evict("web", uid(here, "Pod", "web"), "n1")
         await until(lambda: DELETED in here.store.get("Pod", "web", "default")["metadata"])
-        await here.quiet(120)
+        await here.quiet(65)
         assert here.topics.event(EVICTIONS, "Pod/default/web|Node/n1|1") is not None, "it waits for the pod to be gone"
         asked = here.api.seen("DELETE", "/web") + here.api.seen("POST", "/eviction")
         assert len(asked) == 1
@@ -360,7 +361,7 @@ async def test_a_pod_that_has_to_leave_is_removed(tmp_path: Path, mode: Eviction
         assert events(here) == ["TaintManagerEviction: Marking for deletion Pod default/web"]
         here.store.delete("Pod", "web", "default")
         await until(lambda: here.topics.event(RESOURCES, "Pod/default/web") is None)
-        await here.quiet(120)
+        await here.quiet(65)
         assert DELETED not in here.store.get("Pod", "stays", "default")["metadata"]
 
 
@@ -372,7 +373,7 @@ async def test_only_a_requested_eviction_removes(tmp_path: Path, state: Eviction
         here.store.create("Pod", pod("web", node="n1"))
         await here.run()
         here.topics.evict("web", uid(here, "Pod", "web"), "n1", state=state)
-        await here.quiet(120)
+        await here.quiet(65)
         assert here.api.writes == []
 
 
@@ -391,7 +392,7 @@ async def test_a_pod_of_the_same_name_that_is_another_one_stays(tmp_path: Path) 
         here.store.delete("Pod", "web", "default")
         here.store.create("Pod", pod("web", node="n1"))
         go.set()
-        await here.quiet(120)
+        await here.quiet(65)
         found = here.store.get("Pod", "web", "default")
         assert DELETED not in found["metadata"]
         assert "DisruptionTarget" not in conditions(here, "Pod", "web", "default")
@@ -411,7 +412,7 @@ async def test_a_budget_of_the_cluster_holds_an_eviction_and_the_reason_is_repor
         report = here.gateway.reported[-1]
         assert (report.status.value, report.reason, report.binding_generation) == ("False", "Failed", 1)
         assert "disruption budget" in report.message
-        await here.quiet(120)
+        await here.quiet(65)
         assert conditions(here, "Pod", "web", "default") == {}, "it is no target of a disruption while it may stay"
         here.api.held_by_budget.clear()
         await until(lambda: DELETED in here.store.get("Pod", "web", "default")["metadata"])
@@ -433,7 +434,7 @@ async def test_a_pod_is_bound_where_it_belongs(tmp_path: Path) -> None:
         here.topics.bind("job", uid(here, "Pod", "job"), "n1")
         here.topics.bind("other", uid(here, "Pod", "other"), "n1")
         await until(lambda: here.store.get("Pod", "job", "default")["spec"].get("nodeName") == "n1")
-        await here.quiet(120)
+        await here.quiet(65)
         assert "nodeName" not in here.store.get("Pod", "other", "default")["spec"], "another scheduler's"
         assert conditions(here, "Pod", "job", "default")["PodScheduled"]["status"] == "True"
         assert events(here) == [
@@ -484,7 +485,7 @@ async def test_it_does_only_what_it_is_told_to_do(tmp_path: Path) -> None:
         here.topics.evict("web", uid(here, "Pod", "web"), "n1")
         here.topics.bind("job", uid(here, "Pod", "job"), "n1")
         await until(lambda: here.store.get("Pod", "job", "default")["spec"].get("nodeName") == "n1")
-        await here.quiet(120)
+        await here.quiet(65)
         assert {str(one) for one in here.api.writes} == {
             "POST /api/v1/namespaces/default/pods/job/binding",
             "POST /api/v1/namespaces/default/events",

@@ -184,6 +184,10 @@ class Topics:
         )
         self.write(EVICTIONS, eviction_key(what, where, generation), event)
 
+    def write_end_of_eviction(self, pod: str, node: str) -> None:
+        """The tombstone of an eviction that was withdrawn."""
+        self.write(EVICTIONS, eviction_key(workload(pod), target(node), 1), None)
+
     def health(self, pod: str, uid: str, node: str, status: str = "True", *, cluster: str = "") -> None:
         where, what = target(node, cluster), workload(pod, cluster)
         event = WorkloadConditionChanged(
