@@ -77,8 +77,12 @@ class Watch:
         self.namespace = namespace
         self.transport = transport
         self.queue: asyncio.Queue[Json | None] = asyncio.Queue()
+        self.is_behind = False
+        """Whether it stays open and shows no change."""
 
     def offer(self, change: Change) -> None:
+        if self.is_behind:
+            return
         if change.resource is self.resource and self.namespace in {
             "",
             change.object["metadata"].get("namespace", ""),

@@ -121,8 +121,8 @@ class GatewayDouble:
                 cluster=target.cluster,
             )
         elif report.type == HEALTHY:
-            pod, status = report.workload.name, report.status.value
-            self.topics.health(pod, report.workload_uid, target.name, status, cluster=target.cluster)
+            pod, healthy = report.workload.name, report.status.value
+            self.topics.health(pod, report.workload_uid, target.name, healthy, cluster=target.cluster)
         return {"outcome": "Accepted"}
 
 

@@ -93,7 +93,8 @@ async def test_it_may_be_killed_at_any_moment_between_decision_and_act(
         bridge = await here.run()
         await here.quiet()
         count = iter(range(100))
-        fault = here.api.fault_of(lambda seen: is_write(seen) and next(count) == number, **{moment: asyncio.Event()})
+        held: dict[str, Any] = {moment: asyncio.Event()}
+        fault = here.api.fault_of(lambda seen: is_write(seen) and next(count) == number, **held)
         decide(here)
         await fault.reached.wait()
         await here.kill(bridge)
