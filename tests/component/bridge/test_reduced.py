@@ -1,0 +1,107 @@
+"""Objects as they are mirrored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from moorage.bridge.kubernetes.reduced import reduced
+from moorage.bridge.ownership import TAINTS_ANNOTATION
+
+Json = dict[str, Any]
+
+
+def of(kind: str, **parts: Any) -> Json:
+    version = {"Pod": "v1", "Node": "v1", "PodDisruptionBudget": "policy/v1"}.get(kind, "apps/v1")
+    metadata = {"name": "one", "uid": "u1", "resourceVersion": "7", **parts.pop("metadata", {})}
+    return reduced({"apiVersion": version, "kind": kind, "metadata": metadata, **parts})
+
+
+def test_metadata_is_what_decisions_need() -> None:
+    annotations = {
+        "kept": "x",
+        "large": "x" * 1025,
+        TAINTS_ANNOTATION: "[]",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+    }
+    found = of(
+        "Pod",
+        metadata={
+            "labels": {"a": "b"},
+            "annotations": annotations,
+            "managedFields": [{"manager": "kubelet"}],
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "generateName": "one-",
+        },
+    )
+    assert found["metadata"] == {
+        "name": "one",
+        "uid": "u1",
+        "resourceVersion": "7",
+        "labels": {"a": "b"},
+        "annotations": {"kept": "x"},
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+    }
+
+
+def test_a_pod_of_a_megabyte_becomes_small() -> None:
+    container = {
+        "name": "main",
+        "image": "job:1",
+        "resources": {"requests": {"cpu": "1"}},
+        "env": [{"name": f"E{number}", "value": "x" * 100} for number in range(5000)],
+        "args": ["x" * 400_000],
+    }
+    spec = {
+        "nodeName": "n1",
+        "schedulerName": "moorage",
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [container],
+        "volumes": [{"name": "v", "configMap": {"name": "x" * 1000}}],
+    }
+    found = of("Pod", spec=spec, status={"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
+    assert len(orjson.dumps(found)) < 1000
+    assert found["spec"]["containers"] == [{"name": "main", "image": "job:1", "resources": {"requests": {"cpu": "1"}}}]
+    assert found["spec"]["tolerations"] == [{"operator": "Exists"}]
+    assert "status" not in found, "how it runs is reported as a condition, and changes often"
+
+
+def test_that_a_pod_has_ended_is_kept() -> None:
+    for phase in ("Succeeded", "Failed"):
+        assert of("Pod", status={"phase": phase, "reason": "Evicted"})["status"] == {
+            "phase": phase,
+            "reason": "Evicted",
+        }
+
+
+def test_a_heartbeat_changes_nothing_of_a_node() -> None:
+    def at(beat: str) -> Json:
+        conditions = [{"type": "Ready", "status": "True", "lastHeartbeatTime": beat}]
+        status = {"conditions": conditions, "images": [{"names": [beat]}], "allocatable": {"cpu": "4"}}
+        return of("Node", spec={"podCIDR": "10.0.0.0/24"}, status=status)
+
+    assert at("2026-01-01T00:00:00Z") == at("2026-01-01T00:05:00Z")
+    assert at("x")["status"] == {"allocatable": {"cpu": "4"}}
+
+
+def test_a_controller_keeps_what_it_demands() -> None:
+    template = {
+        "metadata": {"labels": {"app": "web"}, "annotations": {"a": "b"}},
+        "spec": {"containers": [{"name": "main", "image": "web:1", "env": [{"name": "A"}]}], "priority": 5},
+    }
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    found = of("Deployment", spec=spec, status={"readyReplicas": 2, "conditions": [{"type": "Available"}]})
+    assert found["spec"]["replicas"] == 3
+    assert found["spec"]["template"] == {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "web:1"}], "priority": 5},
+    }
+    assert found["status"] == {"readyReplicas": 2}
+
+
+def test_objects_may_lack_every_part() -> None:
+    for kind in ("Pod", "Node", "PodDisruptionBudget", "Deployment", "Job"):
+        found = of(kind)
+        assert found["metadata"]["name"] == "one"
+        assert not found["spec"]
