@@ -175,8 +175,8 @@ class Deviation(Enum):
         "four-filters-for-pods",
         "A pod is placed by its node affinity, requests, tolerations and `spec.unschedulable` alone.",
         "Host ports, affinity to other pods, spread constraints that must hold and volumes rule nodes out, too.",
-        "Each of them makes a decision depend on all other pods. A pod that needs them keeps Kubernetes' scheduler: "
-        "`schedulerName` says so for each pod.",
+        "Each of them makes a decision depend on all other pods. A pod of a real cluster that has one is not bound and "
+        "says which: its `schedulerName` leaves it to Kubernetes' scheduler.",
         (),
     )
     NO_MAXIMUM_MEANS_NO_LIMIT = DeviationEntry(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from tests.support.worlds.flow import Crash
@@ -85,6 +86,52 @@ def test_a_mirrored_pod_is_placed_if_it_names_moorage() -> None:
     world.pod("web", schedulerName="moorage", on=node)
     world.run()
     assert world.bound("web") == bound.model_copy(update={"revision": 2, "bypassed": True}), "it is the same binding"
+
+
+_TERMS = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}
+UNDECIDED: dict[str, dict[str, Any]] = {
+    "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution": {"affinity": {"podAffinity": _TERMS}},
+    "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution": {
+        "affinity": {"podAntiAffinity": _TERMS}
+    },
+    "spec.topologySpreadConstraints[1]": {
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"},
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"},
+        ]
+    },
+    "spec.containers[0].ports[1].hostPort": {
+        "containers": [{"name": "c", "ports": [{"containerPort": 80}, {"containerPort": 81, "hostPort": 81}]}]
+    },
+    "spec.volumes[0].persistentVolumeClaim": {
+        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    },
+    "spec.resourceClaims": {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]},
+}
+"""Specs of pods, by the field that no filter judges."""
+
+
+@pytest.mark.parametrize("field", UNDECIDED)
+def test_a_pod_that_demands_what_no_filter_judges_is_not_bound(field: str) -> None:
+    world = MirroredWorld("n1")
+    world.pod("web", schedulerName="moorage", **UNDECIDED[field])
+    world.run()
+    placed = world.pods()["web"]
+    assert (placed.state, placed.reason) == (PlacementState.PENDING, "Unschedulable")
+    assert placed.message.startswith(f"{field}: Moorage does not decide on this")
+    # Where its cluster has bound it, it is.
+    world.pod("web", schedulerName="moorage", on="n1", **UNDECIDED[field])
+    world.run()
+    assert world.where() == ["n1"]
+
+
+def test_demands_that_need_not_hold_keep_no_pod_from_a_node() -> None:
+    world = MirroredWorld("n1")
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": {}}]}
+    volumes = [{"name": "tmp", "emptyDir": {}}]
+    world.pod("web", schedulerName="moorage", affinity={"podAffinity": preferred}, volumes=volumes)
+    world.run()
+    assert world.where() == ["n1"]
 
 
 def test_a_pod_that_waits_for_its_node_goes_there_when_it_comes() -> None:

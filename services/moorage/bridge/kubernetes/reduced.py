@@ -37,6 +37,7 @@ _POD_SPEC: Final = (
     "preemptionPolicy",
     "priority",
     "priorityClassName",
+    "resourceClaims",
     "restartPolicy",
     "schedulerName",
     "schedulingGates",
@@ -44,6 +45,7 @@ _POD_SPEC: Final = (
     "tolerations",
     "topologySpreadConstraints",
 )
+_TYING: Final = ("persistentVolumeClaim", "ephemeral")
 _CONTAINER: Final = ("name", "image", "resources", "ports", "restartPolicy")
 _CONTAINERS: Final = ("containers", "initContainers")
 _NODE_STATUS: Final = ("addresses", "allocatable", "capacity", "nodeInfo")
@@ -107,7 +109,19 @@ def _pod_spec(spec: Mapping[str, Any]) -> JsonObject:
     for name in _CONTAINERS:
         if containers := spec.get(name):
             kept[name] = [_kept(one, _CONTAINER) for one in containers]
+    # Of other volumes the choice of a node does not depend.
+    if volumes := [_tied(one) for one in spec.get("volumes") or () if any(kind in one for kind in _TYING)]:
+        kept["volumes"] = volumes
     return kept
+
+
+def _tied(volume: Mapping[str, Any]) -> JsonObject:
+    """A volume that may tie a pod to some nodes."""
+    return {
+        "name": volume.get("name"),
+        **({"persistentVolumeClaim": volume["persistentVolumeClaim"]} if "persistentVolumeClaim" in volume else {}),
+        **({"ephemeral": {}} if "ephemeral" in volume else {}),
+    }
 
 
 def _node(found: Mapping[str, Any]) -> JsonObject:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from moorage.core.apimachinery.quantities import PODS, QuantityError
 from moorage.core.scheduling.nodes.mirrored import controller_reference
 from moorage.core.scheduling.nodes.pod_shape import PodShape, shape_of
+from moorage.core.scheduling.nodes.undecided import undecided_demand
 from moorage.core.scheduling.nodes.workloads import (
     WorkloadController,
     WorkloadError,
@@ -70,6 +71,9 @@ class Owner:
         self.gated = False
         """Whether `spec.schedulingGates` is not empty: its pods wait until all gates are gone."""
 
+        self.undecided = ""
+        """For a mirrored pod: a field of its spec with a demand that no filter judges. Empty if there is none."""
+
         self.orders: Mapping[str, PodOrder] = {order.uid: order for order in event.pods}
         """The orders about its pods, by their uids."""
 
@@ -114,6 +118,8 @@ class Owner:
         """Read what counts for a mirrored pod alone: who has made it, and that it stays on its node."""
         if self.node_name:
             self.finished = False
+        elif not self.scheduler:
+            self.undecided = undecided_demand(event.object.get("spec") or {})
         if ended and self._shape is not None:
             shape = self._shape[1]
             self._shape = (-1, _shared(replace(shape, key=f"{shape.key}/ended", requests=TAKES_NOTHING)))

@@ -158,6 +158,10 @@ class Binder:
             message = f'spec.schedulerName: it is bound by "{owner.scheduler}"'
             self._wait(owner, slot, OTHER_SCHEDULER, Decision(None, 0, (), (), message))
             return False
+        if owner.undecided:
+            message = f"{owner.undecided}: Moorage does not decide on this; leave the pod to another spec.schedulerName"
+            self._wait(owner, slot, UNSCHEDULABLE, Decision(None, 0, (), (), message))
+            return False
         decision = self._decide(owner, slot, shape)
         if decision.target is None:
             self._wait(owner, slot, UNSCHEDULABLE, decision)
