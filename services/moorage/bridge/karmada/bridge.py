@@ -8,7 +8,7 @@ Emits: nothing itself; it sends objects and reports to the gateway.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -16,6 +16,7 @@ from typing import Any, Final
 import structlog
 
 from moorage.bridge.act_queue import ActQueue
+from moorage.bridge.fleet_gate import FleetGate, resync
 from moorage.bridge.gateway_client import GatewayClient
 from moorage.bridge.karmada.binding_acts import BindingActs
 from moorage.bridge.karmada.member_acts import MemberActs
@@ -50,10 +51,6 @@ SOURCE: Final = "bridge/karmada"
 
 LEASE_NAME: Final = "moorage-bridge-karmada"
 """The name of the Lease that elects one of several bridges."""
-
-_RESYNC: Final = 60.0  # seconds between two comparisons of everything
-_LOOK: Final = 0.2  # seconds between two questions whether the fleet is known
-_LONG: Final = 30.0  # seconds after which it is said that the fleet is still not known
 
 
 class PlaneAct(StrEnum):
@@ -127,7 +124,7 @@ class PlaneBridge(BridgeMember):
         return {
             "acts": sorted(self._options.acts),
             "leading": running is not None and running.leadership.may_act,
-            "fleet_known": running is not None and running.fleet_known,
+            "fleet_known": running is not None and running.fleet.is_open,
             "clusters": len(state.clusters),
             "bindings": len(state.bindings),
         }
@@ -178,12 +175,6 @@ class _Running:
     ) -> None:
         self._state = state
         self._leases = leases
-        self.fleet_known = False
-        """Whether the topics say of all clusters what the control plane says. Before that, no binding is mirrored or
-        written: one that was decided without its clusters would lose them."""
-
-        self._to_learn = asyncio.Event()
-        self._to_learn.set()
         self.mirror = MirrorSender(
             SOURCE, "", gateway=gateway, tables=tables, present=state.object, sent=self._mirrored
         )
@@ -192,6 +183,8 @@ class _Running:
         self.leadership = BridgeLeadership(
             client, options.link, LEASE_NAME, is_acting=bool(options.acts), begins=self._begin_leading
         )
+        # A binding that was decided without its clusters would lose them, so this is waited for without an end.
+        self.fleet = FleetGate(lambda: self.leadership.may_send, self._unknown, self._fleet_known, patience=None)
         clusters = MemberActs(
             client,
             tables,
@@ -211,7 +204,8 @@ class _Running:
         """Return what runs until the bridge is stopped."""
         queues = [queue.run() for queue in self._queues.values()]
         sending = self.leadership.send(self.mirror, self.reports)
-        return [sending, self.leadership.run(), self._learn_fleet(), self._resync(), *queues]
+        comparing = resync(self._report_keys, self.reports, self.observations, self.compare_everything)
+        return [sending, self.leadership.run(), self.fleet.run(), comparing, *queues]
 
     def restore_silence(self) -> None:
         """Let the clusters be silent that a bridge has said to be, until their agents say something."""
@@ -256,7 +250,7 @@ class _Running:
         self._act(key, PlaneAct.BINDINGS)
 
     def _act(self, key: str, act: PlaneAct) -> None:
-        if not self.leadership.may_send or (act is PlaneAct.BINDINGS and not self.fleet_known):
+        if not self.leadership.may_send or (act is PlaneAct.BINDINGS and not self.fleet.is_open):
             return
         if (queue := self._queues.get(act)) is not None:
             queue.add(key)
@@ -266,50 +260,36 @@ class _Running:
         self.mirror.forget()
         self.reports.forget_all()
         self.restore_silence()
-        self.fleet_known = False
+        self.fleet.close()
         self.compare_everything()
-        self._to_learn.set()
 
     def _is_due(self, key: str) -> bool:
         """Whether an object is to be mirrored now. Bindings come after everything that decisions rest on."""
-        return self.fleet_known or ResourceKey.parse(key).kind != BINDING
+        return self.fleet.is_open or ResourceKey.parse(key).kind != BINDING
 
-    async def _learn_fleet(self) -> None:
-        """Mirror and act on bindings once the topics know the fleet."""
-        while True:
-            await self._to_learn.wait()
-            self._to_learn.clear()
-            began, told = asyncio.get_running_loop().time(), False
-            while self.leadership.may_send and not self.fleet_known:
-                waits = [one.name for one in self._state.clusters.values() if not self.observations.is_settled(one)]
-                self.fleet_known = not waits and self.mirror.idle
-                if not self.fleet_known:
-                    if not told and asyncio.get_running_loop().time() - began > _LONG:
-                        _log.warning("bridge.fleet_not_known", clusters=waits[:10])
-                        told = True
-                    await asyncio.sleep(_LOOK)
-            if self.fleet_known:
-                for key in self._state.keys:
-                    if ResourceKey.parse(key).kind == BINDING:
-                        self.mirror.mark(key)
-                for key in self._state.bindings:
-                    self._binding(key)
+    def _fleet_known(self) -> None:
+        """Mirror and act on bindings."""
+        self.mirror.mark(*(key for key in self._state.keys if ResourceKey.parse(key).kind == BINDING))
+        for key in self._state.bindings:
+            self._binding(key)
 
-    async def _resync(self) -> None:
-        while True:
-            await asyncio.sleep(_RESYNC)
-            keys = [key for name in self._state.clusters for key in self.observations.of_cluster(name)]
-            keys += [key for one in self._state.bindings for key in self.observations.of_binding(one)]
-            for key in keys:
-                self._check(key)
-            self.compare_everything()
+    def _unknown(self) -> Callable[[], list[str]]:
+        """Return what names the clusters of now of which the topics do not say what the control plane says."""
+        first = [key for key in self._state.keys if ResourceKey.parse(key).kind != BINDING]
+        names = list(self._state.clusters)
 
-    def _check(self, key: str) -> None:
-        """Send a report again that the topics do not have, because it was refused after it was accepted."""
-        report = self.reports.sent(key)
-        if report is None or self.observations.is_known(key, report) or self.observations.is_taken_over(key):
-            return
-        self.reports.forget(key)
+        def unknown() -> list[str]:
+            there = (self._state.clusters[name] for name in names if name in self._state.clusters)
+            waits = [one.name for one in there if not self.observations.is_settled(one)]
+            return waits or (first[:1] if self.mirror.is_waiting(first) else [])
+
+        return unknown
+
+    def _report_keys(self) -> Iterator[str]:
+        for name in self._state.clusters:
+            yield from self.observations.of_cluster(name)
+        for binding in self._state.bindings:
+            yield from self.observations.of_binding(binding)
 
     def _mirrored(self, keys: Sequence[str]) -> None:
         """Report on what can be reported on now."""

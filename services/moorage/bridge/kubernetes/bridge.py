@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -17,6 +17,7 @@ from typing import Any, Final
 import structlog
 
 from moorage.bridge.act_queue import ActQueue
+from moorage.bridge.fleet_gate import FleetGate, resync
 from moorage.bridge.gateway_client import GatewayAddress, GatewayClient, GatewayError
 from moorage.bridge.kube.client import ClusterAccess, KubeClient
 from moorage.bridge.kube.errors import ApiError
@@ -27,7 +28,6 @@ from moorage.bridge.kubernetes.leaving import Left, check_nobody_acts, clean_nod
 from moorage.bridge.kubernetes.node_acts import NodeActs
 from moorage.bridge.kubernetes.observations import Observations
 from moorage.bridge.kubernetes.pod_acts import SCHEDULER, EvictionMode, PodActs
-from moorage.bridge.kubernetes.pods import SeenPod
 from moorage.bridge.leases import Leases
 from moorage.bridge.member import NAME, BridgeLeadership, BridgeMember, Link, Work
 from moorage.bridge.mirror import MirrorSender
@@ -48,9 +48,6 @@ HOME: Final = "home"
 
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _KINDS: Final = frozenset(one.kind for one in MIRRORED)
-_RESYNC: Final = 60.0  # seconds between two comparisons of everything
-_LOOK: Final = 0.2  # seconds between two questions whether the fleet is known
-_PATIENCE: Final = 30.0  # seconds after which pods are mirrored although something is not as expected
 
 
 class BridgeAct(StrEnum):
@@ -214,11 +211,6 @@ class _Running:
         self._state = state
         self._tables = tables
         self._leases = leases
-        self._fleet_known = False
-        """Whether the topics know the nodes and where pods run. Before that, no pod is mirrored that needs a node."""
-
-        self._to_learn = asyncio.Event()
-        self._to_learn.set()
         source, cluster = options.source, options.cluster
         self.mirror = MirrorSender(
             source, cluster, gateway=gateway, tables=tables, present=state.object, sent=self._mirrored
@@ -231,6 +223,7 @@ class _Running:
         self.leadership = BridgeLeadership(
             client, options.link, options.lease, is_acting=bool(options.acts), begins=self._begin_leading
         )
+        self._fleet = FleetGate(lambda: self.leadership.may_send, self._unknown, self._fleet_known)
         checked = self.leadership.checked
         node_acts = NodeActs(client, tables, source, state.nodes.get, leases.is_silent)
         self.pod_acts = PodActs(
@@ -253,7 +246,8 @@ class _Running:
         """Return what runs until the bridge is stopped."""
         sending = self.leadership.send(self.mirror, self.reports)
         queues = [queue.run() for queue in self._queues.values()]
-        return [sending, self.leadership.run(), self.events.run(), self._learn_fleet(), self._resync(), *queues]
+        comparing = resync(self._report_keys, self.reports, self.observations, self.compare_everything)
+        return [sending, self.leadership.run(), self.events.run(), self._fleet.run(), comparing, *queues]
 
     def restore_silence(self) -> None:
         """Let the nodes be silent that a bridge has said to be, until their Leases are renewed.
@@ -309,9 +303,8 @@ class _Running:
         self.mirror.forget()
         self.reports.forget_all()
         self.restore_silence()
-        self._fleet_known = False
+        self._fleet.close()
         self.compare_everything()
-        self._to_learn.set()
 
     def _is_due(self, key: str) -> bool:
         """Whether an object is to be mirrored now.
@@ -320,58 +313,40 @@ class _Running:
         first nodes that come, as if they were empty.
         """
         pod = self._state.pods.get(key)
-        return pod is None or self._fleet_known or bool(pod.node) or pod.scheduler != SCHEDULER
+        return pod is None or self._fleet.is_open or bool(pod.node) or pod.scheduler != SCHEDULER
 
-    async def _learn_fleet(self) -> None:
-        """Mirror the pods that need a node once the topics know the fleet."""
-        while True:
-            await self._to_learn.wait()
-            self._to_learn.clear()
-            deadline = asyncio.get_running_loop().time() + _PATIENCE
-            while self.leadership.may_send and not self._fleet_known:
-                if self._is_fleet_known():
-                    self._fleet_known = True
-                elif asyncio.get_running_loop().time() >= deadline:
-                    _log.warning("bridge.fleet_not_known")
-                    self._fleet_known = True
-                else:
-                    await asyncio.sleep(_LOOK)
-            if self._fleet_known:
-                self.mirror.mark(*(key for key, pod in self._state.pods.items() if not pod.node))
+    def _fleet_known(self) -> None:
+        """Mirror the pods that need a node."""
+        self.mirror.mark(*(key for key, pod in self._state.pods.items() if not pod.node))
 
-    def _is_fleet_known(self) -> bool:
-        """Whether everything was sent, and the topics say what follows from it."""
-        return (
-            self.mirror.idle
-            and self.reports.idle
-            and all(self.observations.is_settled(name) for name in self._state.nodes)
-            and all(self._is_placed(key, pod) for key, pod in self._state.pods.items())
-        )
+    def _unknown(self) -> Callable[[], list[str]]:
+        """Return what names the nodes of now that are not known, and the pods of which it is not known where they are.
 
-    def _is_placed(self, key: str, pod: SeenPod) -> bool:
-        """Whether the topics say where a pod is that has a node."""
-        if not pod.node or pod.finished or pod.node not in self._state.nodes:
+        Without them a pod would be placed as if the nodes were empty, or not there.
+        """
+        nodes = list(self._state.nodes)
+        pods = [key for key, pod in self._state.pods.items() if pod.node]
+
+        def unknown() -> list[str]:
+            there = (name for name in nodes if name in self._state.nodes)
+            waits = [name for name in there if not self.observations.is_settled(name)]
+            return waits or [key for key in pods if not self._is_placed(key)]
+
+        return unknown
+
+    def _is_placed(self, key: str) -> bool:
+        """Whether the topics say where a pod is that has a node, or it is gone."""
+        pod = self._state.pods.get(key)
+        if pod is None or pod.finished or pod.node not in self._state.nodes:
             return True
         binding = self._tables.binding_of(key, pod.uid)
         return binding is not None and binding.node == pod.node
 
-    async def _resync(self) -> None:
-        while True:
-            await asyncio.sleep(_RESYNC)
-            for node in self._state.nodes:
-                for key in self.observations.of_node(node):
-                    self._check(key)
-            for pod in self._state.pods:
-                for key in self.observations.of_pod(pod):
-                    self._check(key)
-            self.compare_everything()
-
-    def _check(self, key: str) -> None:
-        """Send a report again that the topics do not have, because it was refused after it was accepted."""
-        report = self.reports.sent(key)
-        if report is None or self.observations.is_known(key, report) or self.observations.is_taken_over(key):
-            return
-        self.reports.forget(key)
+    def _report_keys(self) -> Iterator[str]:
+        for node in self._state.nodes:
+            yield from self.observations.of_node(node)
+        for pod in self._state.pods:
+            yield from self.observations.of_pod(pod)
 
     def _mirrored(self, keys: Sequence[str]) -> None:
         """Report on what can be reported on now."""

@@ -8,7 +8,7 @@ Emits: nothing itself; it sends objects and reports to the gateway.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -16,6 +16,7 @@ from typing import Any, Final
 import structlog
 
 from moorage.bridge.act_queue import ActQueue
+from moorage.bridge.fleet_gate import FleetGate, resync
 from moorage.bridge.gateway_client import GatewayClient
 from moorage.bridge.kube.client import KubeClient
 from moorage.bridge.kube.reflector import Reflector
@@ -52,9 +53,6 @@ SOURCE: Final = "bridge/ocm"
 """The source of what this bridge says."""
 
 LEASE_NAME: Final = "moorage-bridge-ocm"
-_RESYNC: Final = 60.0  # seconds between two comparisons of everything
-_LOOK: Final = 0.2  # seconds between two questions whether the fleet is known
-_PATIENCE: Final = 30.0  # seconds after which placements are mirrored although something is not as expected
 
 
 class HubAct(StrEnum):
@@ -182,11 +180,6 @@ class _Running:
     ) -> None:
         self._state = state
         self._leases = leases
-        self._fleet_known = False
-        """Whether the topics say of all clusters what the hub says. Before that, no placement is decided or written."""
-
-        self._to_learn = asyncio.Event()
-        self._to_learn.set()
         self.mirror = MirrorSender(
             SOURCE, "", gateway=gateway, tables=tables, present=state.object, sent=self._mirrored
         )
@@ -196,6 +189,7 @@ class _Running:
         self.leadership = BridgeLeadership(
             client, options.link, LEASE_NAME, is_acting=bool(options.acts), begins=self._begin_leading
         )
+        self._fleet = FleetGate(lambda: self.leadership.may_send, self._unknown, self._fleet_known)
         checked = self.leadership.checked
         clusters = ClusterActs(
             client,
@@ -217,8 +211,9 @@ class _Running:
         """Return what runs until the bridge is stopped."""
         queues = [queue.run() for queue in self._queues.values()]
         sending = self.leadership.send(self.mirror, self.reports)
-        learning = [self._learn_fleet(), self.new_placements.run()]
-        return [sending, self.leadership.run(), *learning, self._resync(), *queues]
+        learning = [self._fleet.run(), self.new_placements.run()]
+        comparing = resync(self._report_keys, self.reports, self.observations, self.compare_everything)
+        return [sending, self.leadership.run(), *learning, comparing, *queues]
 
     def restore_silence(self) -> None:
         """Let the clusters be silent that a bridge has said to be, until their Leases are renewed."""
@@ -267,7 +262,7 @@ class _Running:
         if not self.leadership.may_send:
             return
         for act in acts:
-            if act is HubAct.PLACEMENTS and not self._fleet_known:
+            if act is HubAct.PLACEMENTS and not self._fleet.is_open:
                 continue
             if (queue := self._queues.get(act)) is not None:
                 queue.add(key)
@@ -277,9 +272,8 @@ class _Running:
         self.mirror.forget()
         self.reports.forget_all()
         self.restore_silence()
-        self._fleet_known = False
+        self._fleet.close()
         self.compare_everything()
-        self._to_learn.set()
 
     def _is_due(self, key: str) -> bool:
         """Whether an object is to be mirrored now. Placements come after everything that decisions rest on.
@@ -289,7 +283,7 @@ class _Running:
         """
         if ResourceKey.parse(key).kind != PLACEMENT:
             return True
-        return self._fleet_known and not self.new_placements.holds(key)
+        return self._fleet.is_open and not self.new_placements.holds(key)
 
     def _has_to_wait(self, key: str) -> bool:
         """Whether an object is a new placement that has to wait for clusters."""
@@ -303,28 +297,25 @@ class _Running:
         key = str(ResourceKey(CLUSTER, "", name))
         return not self.mirror.is_waiting([key]) and self.mirror.is_read(key) and self._is_known(name)
 
-    async def _learn_fleet(self) -> None:
-        """Mirror and decide on placements once the topics know the fleet."""
-        while True:
-            await self._to_learn.wait()
-            self._to_learn.clear()
-            deadline = asyncio.get_running_loop().time() + _PATIENCE
-            # What comes later need not be waited for: to a placement it is a new cluster.
-            first = [key for key in self._state.keys if self._is_due(key)]
-            names = list(self._state.clusters)
-            while self.leadership.may_send and not self._fleet_known:
-                if not self.mirror.is_waiting(first) and all(map(self._is_known, names)):
-                    self._fleet_known = True
-                elif asyncio.get_running_loop().time() >= deadline:
-                    _log.warning(
-                        "bridge.fleet_not_known", clusters=[one for one in names if not self._is_known(one)][:9]
-                    )
-                    self._fleet_known = True
-                else:
-                    await asyncio.sleep(_LOOK)
-            if self._fleet_known:
-                self.mirror.mark(*self._state.placements)
-                self._act_on_placements()
+    def _fleet_known(self) -> None:
+        """Mirror and decide on placements."""
+        self.mirror.mark(*self._state.placements)
+        self._act_on_placements()
+
+    def _unknown(self) -> Callable[[], list[str]]:
+        """Return what names the clusters of now that the topics do not know."""
+        first = [key for key in self._state.keys if ResourceKey.parse(key).kind != PLACEMENT]
+        names = list(self._state.clusters)
+
+        def unknown() -> list[str]:
+            waits = [name for name in names if not self._is_known(name)]
+            return waits or (first[:1] if self.mirror.is_waiting(first) else [])
+
+        return unknown
+
+    def _report_keys(self) -> Iterator[str]:
+        for name in self._state.clusters:
+            yield from self.observations.of_cluster(name)
 
     def _is_known(self, name: str) -> bool:
         """Whether the topics say of a cluster what the hub says, and what follows from it; or it is gone."""
@@ -332,21 +323,6 @@ class _Running:
         return cluster is None or (
             self.observations.is_settled(cluster) and self.observations.has_labels(cluster, self._state.add_ons(name))
         )
-
-    async def _resync(self) -> None:
-        while True:
-            await asyncio.sleep(_RESYNC)
-            for name in self._state.clusters:
-                for key in self.observations.of_cluster(name):
-                    self._check(key)
-            self.compare_everything()
-
-    def _check(self, key: str) -> None:
-        """Send a report again that the topics do not have, because it was refused after it was accepted."""
-        report = self.reports.sent(key)
-        if report is None or self.observations.is_known(key, report) or self.observations.is_taken_over(key):
-            return
-        self.reports.forget(key)
 
     def _mirrored(self, keys: Sequence[str]) -> None:
         """Report on what can be reported on now."""
