@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 import structlog
+from aiokafka.errors import KafkaError
 
 from moorage.bridge.act_queue import ActQueue
 from moorage.bridge.fleet_gate import FleetGate, resync
@@ -37,6 +38,7 @@ from moorage.bridge.tables import TOPICS, DecidedTables
 from moorage.runtime.clock import WallClock
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka.global_tables import GlobalReader
+from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.topics import RESOURCES
@@ -375,12 +377,16 @@ async def leave(settings: Settings, options: BridgeOptions) -> Left:
         RuntimeFailure: one does, or the cluster cannot be reached.
     """
     tables = DecidedTables(options.cluster, lambda _kind, _key: None)
+    try:
+        partitions = (await ensure_topics(settings))[RESOURCES.short]
+    except (KafkaError, OSError) as error:
+        raise RuntimeFailure(f"Kafka does not answer: {error}") from None
     reader = GlobalReader(
         service=NAME,
         topics=(RESOURCES,),
         view=tables,
         settings=settings,
-        partitions=settings.partitions,
+        partitions=partitions,
         client_id=f"moorage-{NAME}-{uuid.uuid4().hex[:12]}",
         on_change=lambda _: None,
     )
