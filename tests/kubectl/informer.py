@@ -116,7 +116,9 @@ class Informer:
             if new > old + 1:
                 self.counts.missed.append(f"{name}: {new} after {old}")
             elif new <= old:
-                self.counts.doubled.append(f"{name}: {new} after {old}")
+                self.counts.doubled.append(
+                    f"{name}: {new} after {old}: {json.dumps(before)} and then {json.dumps(found)}"
+                )
         self.seen[name] = found
 
 
