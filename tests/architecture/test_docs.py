@@ -80,6 +80,9 @@ RUN_ELSEWHERE = {
         "docker compose exec -T gateway moorage kubeconfig --server https://127.0.0.1:8080 > kubeconfig"
     ): "ops/compose-check",
     "export KUBECONFIG=$PWD/kubeconfig": "ops/compose-check",
+    # They need a cluster.
+    "moorage bridge kubernetes --kubeconfig east.kubeconfig": "tests/planes/bridges.py",
+    "moorage diff cluster --kubeconfig east.kubeconfig": "tests/planes/test_killed_bridge.py",
 }
 
 

@@ -61,7 +61,7 @@ async def test_all_templates_are_compiled_before_anybody_looks() -> None:
     world = ConsoleWorld(front=front)
     async with world.served():
         compiled = front.console._pages._environment.cache
-        await until(lambda: "zones/list.html" in {key[1] for key in compiled})
+        await until(lambda: {"zones/list.html", "zones/zone.html"} <= {key[1] for key in compiled})
         count = len(compiled)
         for path in ("/", "/console/targets", "/console/zones", "/console/objects", "/console/pauses"):
             (await world.page(path)).raise_for_status()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 from collections.abc import AsyncIterator
@@ -18,6 +19,7 @@ from tests.planes.kubernetes.no_execute_taint_manager import TAINT, TOLERATION
 from tests.planes.kubernetes.world import World, followed, tolerated
 from tests.planes.plane import started
 from tests.support.brokers import Broker
+from tests.support.commands import moorage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
@@ -84,3 +86,26 @@ async def test_nothing_is_lost_and_nothing_else_leaves(bridged: tuple[World, Bri
         ]
         begun = next(number for number, found in enumerate(versions) if found)
         assert all(found == [{**_OTHERS, "timeAdded": time}] for found in versions[begun:])
+
+
+async def test_what_differs_is_shown_until_a_bridge_is_there_again(bridged: tuple[World, Bridge]) -> None:
+    world, bridge = bridged
+    node = await world.node("differs")
+    compare = ("diff", "cluster", "--kubeconfig", str(world.plane.kubeconfig))
+    async with asyncio.timeout(world.engine.patience):
+        while (await moorage(*compare, env=bridge.live.env)).code:
+            bridge.must_run()
+    await bridge.kill()
+    await world.taint(node, TAINT)
+    done = await moorage(*compare, env=bridge.live.env)
+    assert done.code == 1, done.err
+    (line,) = done.out.splitlines()[1:]
+    value = f"={TAINT['value']}" if TAINT.get("value") else ""
+    taint = f"{TAINT['key']}{value}:{TAINT['effect']}"
+    assert line.startswith(f"node/{node}")
+    assert f"has the taint {taint}" in line
+    assert "no bridge has told yet" in line
+    await bridge.start()
+    async with asyncio.timeout(world.engine.patience):
+        while (await moorage(*compare, env=bridge.live.env)).code:
+            bridge.must_run()
