@@ -93,7 +93,7 @@ class RequestedEviction(NamedTuple):
 
 
 class Health(NamedTuple):
-    """What was last reported of a pod."""
+    """What was last reported of a workload."""
 
     uid: str
     generation: int
@@ -203,7 +203,26 @@ class TargetTables(GlobalView):
         self._touched(self._target, target)
 
 
-class DecidedTables(TargetTables):
+class WorkTables(TargetTables):
+    """Beside the targets, how the workloads on them are. See `TargetTables`."""
+
+    def __init__(self, kind: str, cluster: str, touched: Touched) -> None:
+        super().__init__(kind, cluster, touched)
+        self.health: dict[str, dict[str, Health]] = {}
+        """By the key of the workload, by the key of the target."""
+
+        self._fold[WORKLOAD_CONDITIONS.short] = self._workload_condition
+
+    def _workload_condition(self, record: Input) -> None:
+        key, event = WorkloadConditionKey.parse(record.key), record.event
+        if isinstance(event, WorkloadConditionChanged):
+            found = Health(event.workload_uid, event.binding_generation, event.status.value)
+            self.health.setdefault(key.workload, {})[key.target] = found
+        else:
+            drop(self.health, key.workload, key.target)
+
+
+class DecidedTables(WorkTables):
     """The present content of the topics, as far as it is about one Kubernetes cluster.
 
     Args:
@@ -222,14 +241,10 @@ class DecidedTables(TargetTables):
         self.evictions: dict[str, dict[str, RequestedEviction]] = {}
         """By the key of the pod, by that of the eviction: those that are requested."""
 
-        self.health: dict[str, dict[str, Health]] = {}
-        """By the key of the pod, by the key of the node."""
-
         self._fold |= {
             BINDINGS.short: self._bound,
             PLACEMENTS.short: self._placed,
             EVICTIONS.short: self._eviction,
-            WORKLOAD_CONDITIONS.short: self._workload_condition,
         }
 
     def _wants(self, topic: Topic, kind: str, key: str) -> bool:
@@ -251,7 +266,7 @@ class DecidedTables(TargetTables):
             found = PodBinding(event.uid, event.generation, event.target.name)
             self.bindings.setdefault(key.workload, {})[key.target] = found
         else:
-            _drop(self.bindings, key.workload, key.target)
+            drop(self.bindings, key.workload, key.target)
         self._touched(_POD, key.workload)
 
     def _placed(self, record: Input) -> None:
@@ -269,19 +284,12 @@ class DecidedTables(TargetTables):
             found = RequestedEviction(event.workload_uid, event.target.name, event.generation, event.message, taint)
             self.evictions.setdefault(key.workload, {})[record.key] = found
         else:
-            _drop(self.evictions, key.workload, record.key)
+            drop(self.evictions, key.workload, record.key)
         self._touched(_POD, key.workload)
 
-    def _workload_condition(self, record: Input) -> None:
-        key, event = WorkloadConditionKey.parse(record.key), record.event
-        if isinstance(event, WorkloadConditionChanged):
-            found = Health(event.workload_uid, event.binding_generation, event.status.value)
-            self.health.setdefault(key.workload, {})[key.target] = found
-        else:
-            _drop(self.health, key.workload, key.target)
 
-
-def _drop(table: dict[str, dict[str, Any]], outer: str, inner: str) -> None:
+def drop(table: dict[str, dict[str, Any]], outer: str, inner: str) -> None:
+    """Remove an entry of a table of tables, and the inner table with the last of its entries."""
     known = table.get(outer)
     if known is not None:
         known.pop(inner, None)

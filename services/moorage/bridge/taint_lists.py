@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
+import structlog
+
+from moorage.bridge.kube.client import MERGE_PATCH, KubeClient
+from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
+from moorage.bridge.metrics import ACTS
 from moorage.bridge.ownership import TAINTS_ANNOTATION, Identity, identity_of, noted
 from moorage_schemas.taint import TaintRecord
 
+_log = structlog.get_logger(__name__)
+
+_TRIES: Final = 4  # times that a list of taints is read and written anew when somebody else was faster
+
 JsonObject = dict[str, Any]
+Written = Callable[[TaintRecord, Mapping[str, Any] | None], JsonObject]
+"""Returns a taint as it is to be written, if it is there (the second argument) or new (None)."""
 
 
 class SeenTarget(Protocol):
     """A target as it was read."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
 
     @property
     def uid(self) -> str:
@@ -31,8 +46,78 @@ class SeenTarget(Protocol):
         """Those that a bridge has noted as its own."""
 
 
+Target = TypeVar("Target", bound=SeenTarget)
+
+
+async def write_taints(
+    client: KubeClient,
+    target: Target,
+    *,
+    path: str,
+    patch: Callable[[Target], JsonObject | None],
+    read: Callable[[JsonObject], Target],
+    written: Callable[[JsonObject], Target | None],
+) -> None:
+    """Write the taints of a target, and anew when somebody else was faster.
+
+    Args:
+        client: of the cluster.
+        target: as it was last seen.
+        path: of the target.
+        patch: returns what is to be written (`taints_patch`). None for nothing.
+        read: reads the target from an answer.
+        written: takes the answer to a write. Returns the target if it has to be compared once more.
+
+    Raises:
+        ApiError: the cluster refuses.
+        OSError: it cannot be reached, or others change the taints all the time.
+    """
+    for _ in range(_TRIES):
+        if (wanted := patch(target)) is None:
+            return
+        try:
+            found = await client.request("PATCH", path, body=wanted, content_type=MERGE_PATCH)
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return
+            if error.status != CONFLICT:
+                ACTS.labels("taint", "failed").inc()
+                raise
+            ACTS.labels("taint", "conflict").inc()
+        else:
+            ACTS.labels("taint", "done").inc()
+            taints = [identity_of(one) for one in wanted["spec"]["taints"]]
+            _log.info("bridge.tainted", target=target.name, taints=taints)
+            if (again := written(found)) is None:
+                return
+            target = again
+            continue
+        try:
+            target = read(await client.get(path))
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return
+            raise
+    raise OSError(f"{target.name}: its taints were changed by others {_TRIES} times meanwhile")
+
+
+def with_its_time(taint: TaintRecord, _: Mapping[str, Any] | None) -> JsonObject:
+    """Return a taint with its time, for an API server that stores what it is given."""
+    value = {"value": taint.value} if taint.value else {}
+    return {"key": taint.key, **value, "effect": taint.effect, "timeAdded": stored_time(taint)}
+
+
+def stored_time(taint: TaintRecord) -> str:
+    """Return the time of a taint as an API server stores it, in whole seconds."""
+    return taint.time_added.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def taints_patch(
-    target: SeenTarget, wanted: Iterable[TaintRecord], *, managed: frozenset[Identity]
+    target: SeenTarget,
+    wanted: Iterable[TaintRecord],
+    *,
+    managed: frozenset[Identity],
+    written: Written = with_its_time,
 ) -> JsonObject | None:
     """Return the merge patch with which a target gets the taints of Moorage. None if it has them.
 
@@ -43,12 +128,13 @@ def taints_patch(
         target: as it was read.
         wanted: the taints that Moorage gives it.
         managed: the taints on it that may be removed.
+        written: how a taint is written.
     """
     others = [one for one in target.taints if identity_of(one) not in managed]
     theirs = {identity_of(one) for one in others}
-    mine = [_written(taint) for taint in wanted if taint.identity not in theirs]
-    present = [one for one in target.taints if identity_of(one) in managed]
-    if _compared(mine) == _compared(present) and target.own_taints == {identity_of(one) for one in mine}:
+    present = {identity_of(one): one for one in target.taints if identity_of(one) in managed}
+    mine = [written(taint, present.get(taint.identity)) for taint in wanted if taint.identity not in theirs]
+    if _compared(mine) == _compared(present.values()) and target.own_taints == {identity_of(one) for one in mine}:
         return None
     return {
         "metadata": {
@@ -58,12 +144,6 @@ def taints_patch(
         },
         "spec": {"taints": [*others, *mine]},
     }
-
-
-def _written(taint: TaintRecord) -> JsonObject:
-    value = {"value": taint.value} if taint.value else {}
-    added = taint.time_added.strftime("%Y-%m-%dT%H:%M:%SZ")  # the API server stores whole seconds
-    return {"key": taint.key, **value, "effect": taint.effect, "timeAdded": added}
 
 
 def _compared(taints: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], tuple[str, str]]:

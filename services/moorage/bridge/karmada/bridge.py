@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-import structlog
-
 from moorage.bridge.act_queue import ActQueue
 from moorage.bridge.fleet_gate import FleetGate, resync
 from moorage.bridge.gateway_client import GatewayClient
@@ -43,8 +41,6 @@ from moorage.core.scheduling.karmada.mirrored import SCHEDULER
 from moorage.runtime.clock import WallClock
 from moorage.runtime.settings import Settings
 from moorage_schemas.keys import ResourceKey
-
-_log = structlog.get_logger(__name__)
 
 SOURCE: Final = "bridge/karmada"
 """The source of what this bridge says."""

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
-
-import structlog
+from typing import Any
 
 from moorage.bridge.karmada.members import SeenMember
-from moorage.bridge.karmada.plane import CLUSTERS
+from moorage.bridge.karmada.plane import CLUSTER, CLUSTERS
 from moorage.bridge.karmada.tables import PlaneTables
-from moorage.bridge.kube.client import MERGE_PATCH, KubeClient
-from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
-from moorage.bridge.metrics import ACTS
-from moorage.bridge.ownership import identity_of
-from moorage.bridge.taint_lists import taints_patch
-
-_log = structlog.get_logger(__name__)
-
-_TRIES: Final = 4  # times that a list of taints is read and written anew when somebody else was faster
+from moorage.bridge.kube.client import KubeClient
+from moorage.bridge.taint_lists import taints_patch, write_taints
 
 JsonObject = dict[str, Any]
 
@@ -59,39 +50,16 @@ class MemberActs:
         cluster = self._cluster(name)
         if cluster is None or not self._is_settled(cluster):
             return
-        for _ in range(_TRIES):
-            if cluster is None or cluster.leaving or (patch := self._patch(cluster)) is None:
-                return
-            try:
-                found = await self._client.request("PATCH", _path(name), body=patch, content_type=MERGE_PATCH)
-            except ApiError as error:
-                if error.status == NOT_FOUND:
-                    return
-                if error.status != CONFLICT:
-                    ACTS.labels("taint", "failed").inc()
-                    raise
-                ACTS.labels("taint", "conflict").inc()
-                cluster = await self._read(name)
-            else:
-                ACTS.labels("taint", "done").inc()
-                _log.info("bridge.tainted", cluster=name, taints=[identity_of(one) for one in patch["spec"]["taints"]])
-                self._seen(found)
-                return
-        raise OSError(f"cluster {name}: its taints were changed by others {_TRIES} times meanwhile")
+        await write_taints(
+            self._client,
+            cluster,
+            path=f"{CLUSTERS}/{name}",
+            patch=self._patch,
+            read=lambda found: SeenMember.of({**found, "kind": CLUSTER}),
+            written=self._seen,
+        )
 
     def _patch(self, cluster: SeenMember) -> JsonObject | None:
         """The patch that a cluster needs. Taints of Karmada's cluster controller are among those of others."""
-        wanted = self._tables.own_taints(cluster.name, cluster.uid)
+        wanted = self._tables.own_taints(cluster.name, cluster.uid) if not cluster.leaving else None
         return taints_patch(cluster, wanted, managed=cluster.managed_taints) if wanted is not None else None
-
-    async def _read(self, name: str) -> SeenMember | None:
-        try:
-            return SeenMember.of({**await self._client.get(_path(name)), "kind": "Cluster"})
-        except ApiError as error:
-            if error.status == NOT_FOUND:
-                return None
-            raise
-
-
-def _path(name: str) -> str:
-    return f"{CLUSTERS}/{name}"

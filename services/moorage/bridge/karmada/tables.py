@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from moorage.bridge.karmada.plane import BINDING, CLUSTER
-from moorage.bridge.tables import TargetTables, Touched
+from moorage.bridge.tables import Touched, WorkTables, drop
 from moorage.runtime.service import Input
-from moorage_schemas.condition import HEALTHY, WorkloadConditionChanged
+from moorage_schemas.condition import HEALTHY
 from moorage_schemas.eviction import EvictionDecided, EvictionState
-from moorage_schemas.keys import BindingKey, EvictionKey, WorkloadConditionKey
+from moorage_schemas.keys import BindingKey, EvictionKey
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.topics import (
     BINDINGS,
@@ -32,15 +32,7 @@ class Bound(NamedTuple):
     generation: int
 
 
-class WorkHealth(NamedTuple):
-    """What was last reported of a workload on a cluster."""
-
-    uid: str
-    generation: int
-    status: str
-
-
-class PlaneTables(TargetTables):
+class PlaneTables(WorkTables):
     """The present content of the topics, as far as it is about the control plane.
 
     Args:
@@ -58,14 +50,10 @@ class PlaneTables(TargetTables):
         self.evictions: dict[str, dict[str, EvictionDecided]] = {}
         """By the key of the ResourceBinding, by that of the eviction: those that are requested."""
 
-        self.health: dict[str, dict[str, WorkHealth]] = {}
-        """By the key of the ResourceBinding, by the key of the cluster."""
-
         self._fold |= {
             BINDINGS.short: self._bound,
             PLACEMENTS.short: self._placed,
             EVICTIONS.short: self._eviction,
-            WORKLOAD_CONDITIONS.short: self._workload_condition,
         }
 
     def requested(self, binding: str, uid: str) -> list[EvictionDecided]:
@@ -88,7 +76,7 @@ class PlaneTables(TargetTables):
         if isinstance(event, WorkloadBound):
             self.bound.setdefault(key.workload, {})[name] = Bound(event.uid, event.generation)
         else:
-            _drop(self.bound, key.workload, name)
+            drop(self.bound, key.workload, name)
         self._touched(BINDING, key.workload)
 
     def _eviction(self, record: Input) -> None:
@@ -96,21 +84,5 @@ class PlaneTables(TargetTables):
         if isinstance(event, EvictionDecided) and event.state is EvictionState.REQUESTED:
             self.evictions.setdefault(key.workload, {})[record.key] = event
         else:
-            _drop(self.evictions, key.workload, record.key)
+            drop(self.evictions, key.workload, record.key)
         self._touched(BINDING, key.workload)
-
-    def _workload_condition(self, record: Input) -> None:
-        key, event = WorkloadConditionKey.parse(record.key), record.event
-        if isinstance(event, WorkloadConditionChanged):
-            found = WorkHealth(event.workload_uid, event.binding_generation, event.status.value)
-            self.health.setdefault(key.workload, {})[key.target] = found
-        else:
-            _drop(self.health, key.workload, key.target)
-
-
-def _drop(table: dict[str, dict[str, Any]], outer: str, inner: str) -> None:
-    known = table.get(outer)
-    if known is not None:
-        known.pop(inner, None)
-        if not known:
-            del table[outer]

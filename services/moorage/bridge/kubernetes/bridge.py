@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-import structlog
 from aiokafka.errors import KafkaError
 
 from moorage.bridge.act_queue import ActQueue
@@ -42,8 +41,6 @@ from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.topics import RESOURCES
-
-_log = structlog.get_logger(__name__)
 
 HOME: Final = "home"
 """What the home fleet is called where a name is needed."""

@@ -8,13 +8,12 @@ from typing import Any, Final
 
 import structlog
 
-from moorage.bridge.kube.client import APPLY_PATCH, FIELD_MANAGER, MERGE_PATCH, KubeClient
+from moorage.bridge.kube.client import APPLY_PATCH, FIELD_MANAGER, KubeClient
 from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridge.kubernetes.nodes import SeenNode
 from moorage.bridge.metrics import ACTS
-from moorage.bridge.ownership import identity_of
 from moorage.bridge.tables import DecidedTables
-from moorage.bridge.taint_lists import taints_patch
+from moorage.bridge.taint_lists import taints_patch, write_taints
 from moorage_schemas.condition import ConditionChanged
 
 _log = structlog.get_logger(__name__)
@@ -60,24 +59,16 @@ class NodeActs:
             OSError: it cannot be reached.
         """
         node = self._node(name)
-        for _ in range(_TRIES):
-            if node is None or (patch := self._taints_patch(node)) is None:
-                return
-            try:
-                await self._client.request("PATCH", node_path(name), body=patch, content_type=MERGE_PATCH)
-            except ApiError as error:
-                if error.status == NOT_FOUND:
-                    return
-                if error.status != CONFLICT:
-                    ACTS.labels("taint", "failed").inc()
-                    raise
-                ACTS.labels("taint", "conflict").inc()
-                node = await self._read(name)
-            else:
-                ACTS.labels("taint", "done").inc()
-                _log.info("bridge.tainted", node=name, taints=[identity_of(one) for one in patch["spec"]["taints"]])
-                return
-        raise OSError(f"node {name}: its taints were changed by others {_TRIES} times meanwhile")
+        if node is None:
+            return
+        await write_taints(
+            self._client,
+            node,
+            path=node_path(name),
+            patch=self._taints_patch,
+            read=SeenNode.of,
+            written=lambda _: None,
+        )
 
     def _taints_patch(self, node: SeenNode) -> JsonObject | None:
         """Return the patch with which a node gets its taints. None if it has them, or nothing is known of it."""
@@ -134,14 +125,6 @@ class NodeActs:
         if said == {kind: tuple(one) for kind, one in present.items()}:
             return None
         return [_condition(record) for _, record in sorted(wanted.items())]
-
-    async def _read(self, name: str) -> SeenNode | None:
-        try:
-            return SeenNode.of(await self._client.get(node_path(name)))
-        except ApiError as error:
-            if error.status == NOT_FOUND:
-                return None
-            raise
 
 
 def node_path(name: str) -> str:

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-import structlog
-
 from moorage.bridge.act_queue import ActQueue
 from moorage.bridge.fleet_gate import FleetGate, resync
 from moorage.bridge.gateway_client import GatewayClient
@@ -46,8 +44,6 @@ from moorage.core.taints.desired.leases import DEFAULT_GRACE
 from moorage.runtime.clock import WallClock
 from moorage.runtime.settings import Settings
 from moorage_schemas.keys import ResourceKey
-
-_log = structlog.get_logger(__name__)
 
 SOURCE: Final = "bridge/ocm"
 """The source of what this bridge says."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
-
-import structlog
+from typing import Any
 
 from moorage.bridge.kube.client import MERGE_PATCH, KubeClient
 from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
@@ -13,13 +11,9 @@ from moorage.bridge.metrics import ACTS
 from moorage.bridge.ocm.clusters import SeenCluster
 from moorage.bridge.ocm.hub import CLUSTERS
 from moorage.bridge.ocm.tables import HubTables
-from moorage.bridge.ownership import TAINTS_ANNOTATION, Identity, identity_of, noted
+from moorage.bridge.taint_lists import stored_time, taints_patch, with_its_time, write_taints
 from moorage.core.taints.desired.addons import LABEL_PREFIX
 from moorage_schemas.taint import TaintRecord
-
-_log = structlog.get_logger(__name__)
-
-_TRIES: Final = 4  # times that a list of taints is read and written anew when somebody else was faster
 
 JsonObject = dict[str, Any]
 
@@ -63,32 +57,26 @@ class ClusterActs:
         cluster = self._cluster(name)
         if cluster is None or not self._is_settled(cluster):
             return
-        for _ in range(_TRIES):
-            if cluster is None or cluster.leaving or (patch := self._taints_patch(cluster)) is None:
-                return
-            try:
-                found = await self._client.request("PATCH", _path(name), body=patch, content_type=MERGE_PATCH)
-            except ApiError as error:
-                if error.status == NOT_FOUND:
-                    return
-                if error.status != CONFLICT:
-                    ACTS.labels("taint", "failed").inc()
-                    raise
-                ACTS.labels("taint", "conflict").inc()
-                cluster = await self._read(name)
-            else:
-                ACTS.labels("taint", "done").inc()
-                taints = [identity_of(one) for one in patch["spec"]["taints"]]
-                _log.info("bridge.tainted", cluster=name, taints=taints)
-                # It is compared once more: without OCM's webhook, what was written has no time yet.
-                cluster = SeenCluster.of(found)
-                self._seen(found)
-        raise OSError(f"managed cluster {name}: its taints were changed by others {_TRIES} times meanwhile")
+        await write_taints(
+            self._client,
+            cluster,
+            path=_path(name),
+            patch=self._taints_patch,
+            read=SeenCluster.of,
+            written=self._written,
+        )
+
+    def _written(self, found: JsonObject) -> SeenCluster:
+        """Compare a cluster once more: without OCM's webhook, what was written has no time yet."""
+        self._seen(found)
+        return SeenCluster.of(found)
 
     def _taints_patch(self, cluster: SeenCluster) -> JsonObject | None:
         """Return the patch with which a cluster gets its taints. None if it has them, or nothing is known of it."""
-        wanted = self._tables.own_taints(cluster.name, cluster.uid)
-        return taints_patch(cluster, wanted, managed=cluster.managed_taints) if wanted is not None else None
+        wanted = self._tables.own_taints(cluster.name, cluster.uid) if not cluster.leaving else None
+        if wanted is None:
+            return None
+        return taints_patch(cluster, wanted, managed=cluster.managed_taints, written=with_time_if_there)
 
     async def label(self, name: str) -> None:
         """Give a cluster the labels that say how its add-ons are.
@@ -120,44 +108,6 @@ class ClusterActs:
             return {}
         return changed_labels(cluster, tainted.labels, self._add_ons(cluster.name))
 
-    async def _read(self, name: str) -> SeenCluster | None:
-        try:
-            return SeenCluster.of(await self._client.get(_path(name)))
-        except ApiError as error:
-            if error.status == NOT_FOUND:
-                return None
-            raise
-
-
-def taints_patch(
-    cluster: SeenCluster, wanted: Iterable[TaintRecord], *, managed: frozenset[Identity]
-) -> JsonObject | None:
-    """Return the merge patch with which a cluster gets the taints of Moorage. None if it has them.
-
-    The list is written whole and with the version that it was read at. The taints of others stay as they are and where
-    they are. OCM's webhook gives new taints their time, and refuses those that come with one. So a taint is first
-    written without, as OCM's own controllers do it, and gets its time afterwards if nobody has given it one.
-
-    Args:
-        cluster: as it was read.
-        wanted: the taints that Moorage gives it.
-        managed: the taints on it that may be removed.
-    """
-    others = [one for one in cluster.taints if identity_of(one) not in managed]
-    present = {identity_of(one): one for one in cluster.taints if identity_of(one) in managed}
-    theirs = {identity_of(one) for one in others}
-    mine = [_written(taint, present.get(taint.identity)) for taint in wanted if taint.identity not in theirs]
-    if _compared(mine) == _compared(present.values()) and cluster.own_taints == {identity_of(one) for one in mine}:
-        return None
-    return {
-        "metadata": {
-            "uid": cluster.uid,
-            "resourceVersion": cluster.version,
-            "annotations": {TAINTS_ANNOTATION: noted(mine)},
-        },
-        "spec": {"taints": [*others, *mine]},
-    }
-
 
 def changed_labels(cluster: SeenCluster, wanted: Mapping[str, str], add_ons: Iterable[str]) -> Mapping[str, str | None]:
     """Return the labels that have to be set, and those that have to go (None), for a merge patch.
@@ -179,15 +129,13 @@ def _path(name: str) -> str:
     return f"{CLUSTERS}/{name}"
 
 
-def _written(taint: TaintRecord, present: Mapping[str, Any] | None) -> JsonObject:
-    """A taint as it is to be written, if it is there or if it is new."""
-    value = {"value": taint.value} if taint.value else {}
-    found: JsonObject = {"key": taint.key, **value, "effect": taint.effect, "timeAdded": None}
+def with_time_if_there(taint: TaintRecord, present: Mapping[str, Any] | None) -> JsonObject:
+    """Return a taint with its time if it is there already, and without if it is new.
+
+    OCM's webhook gives new taints their time, and refuses those that come with one. So a taint is first written
+    without, as OCM's own controllers do it, and gets its time afterwards if nobody has given it one.
+    """
+    found = {**with_its_time(taint, present), "timeAdded": None}
     if present is not None and str(present.get("value") or "") == taint.value:
-        found["timeAdded"] = present.get("timeAdded") or taint.time_added.strftime("%Y-%m-%dT%H:%M:%SZ")
+        found["timeAdded"] = present.get("timeAdded") or stored_time(taint)
     return found
-
-
-def _compared(taints: Any) -> dict[tuple[str, str], tuple[str, str]]:
-    """What has to be equal of taints: their values and times, in any order."""
-    return {identity_of(one): (str(one.get("value") or ""), str(one.get("timeAdded") or "")) for one in taints}

@@ -44,6 +44,15 @@ ClusterName = Annotated[
     ),
 ]
 
+Burst = Annotated[int, typer.Option(min=1, help="Requests at once after a pause.")]
+LeaseNamespace = Annotated[str, typer.Option(help="Where the Lease is that elects one of several bridges.")]
+LeaseDuration = Annotated[
+    float, typer.Option(metavar="SECONDS", min=1, help="Without a renewal for so long, another bridge takes over.")
+]
+HttpPort = Annotated[
+    int, typer.Option(min=0, max=65_535, help="The port of /healthz, /readyz and /metrics. 0 for any.")
+]
+
 
 @app.callback()
 def _bridge() -> None:
@@ -74,16 +83,10 @@ def kubernetes(
         typer.Option(metavar="SECONDS", min=1, help="Without a renewal of its Lease for so long, a node is Unknown."),
     ] = 50.0,
     kube_api_qps: Annotated[float, typer.Option(min=0, help="Requests a second to the cluster. 0 for no limit.")] = 100,
-    kube_api_burst: Annotated[int, typer.Option(min=1, help="Requests at once after a pause.")] = 200,
-    lease_namespace: Annotated[str, typer.Option(help="Where the Lease is that elects one of several bridges.")] = (
-        "kube-system"
-    ),
-    lease_duration: Annotated[
-        float, typer.Option(metavar="SECONDS", min=1, help="Without a renewal for so long, another bridge takes over.")
-    ] = 4.0,
-    http_port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="The port of /healthz, /readyz and /metrics. 0 for any.")
-    ] = 0,
+    kube_api_burst: Burst = 200,
+    lease_namespace: LeaseNamespace = "kube-system",
+    lease_duration: LeaseDuration = 4.0,
+    http_port: HttpPort = 0,
 ) -> None:
     """Bridge a Kubernetes cluster until Ctrl-C.
 
@@ -123,16 +126,10 @@ def ocm(
         ),
     ] = "",
     kube_api_qps: Annotated[float, typer.Option(min=0, help="Requests a second to the hub. 0 for no limit.")] = 100,
-    kube_api_burst: Annotated[int, typer.Option(min=1, help="Requests at once after a pause.")] = 200,
-    lease_namespace: Annotated[str, typer.Option(help="Where the Lease is that elects one of several bridges.")] = (
-        "kube-system"
-    ),
-    lease_duration: Annotated[
-        float, typer.Option(metavar="SECONDS", min=1, help="Without a renewal for so long, another bridge takes over.")
-    ] = 4.0,
-    http_port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="The port of /healthz, /readyz and /metrics. 0 for any.")
-    ] = 0,
+    kube_api_burst: Burst = 200,
+    lease_namespace: LeaseNamespace = "kube-system",
+    lease_duration: LeaseDuration = 4.0,
+    http_port: HttpPort = 0,
 ) -> None:
     """Bridge a hub of Open Cluster Management until Ctrl-C.
 
@@ -186,16 +183,10 @@ def karmada(
     kube_api_qps: Annotated[
         float, typer.Option(min=0, help="Requests a second to the control plane. 0 for no limit.")
     ] = 100,
-    kube_api_burst: Annotated[int, typer.Option(min=1, help="Requests at once after a pause.")] = 200,
-    lease_namespace: Annotated[str, typer.Option(help="Where the Lease is that elects one of several bridges.")] = (
-        "karmada-system"
-    ),
-    lease_duration: Annotated[
-        float, typer.Option(metavar="SECONDS", min=1, help="Without a renewal for so long, another bridge takes over.")
-    ] = 4.0,
-    http_port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="The port of /healthz, /readyz and /metrics. 0 for any.")
-    ] = 0,
+    kube_api_burst: Burst = 200,
+    lease_namespace: LeaseNamespace = "karmada-system",
+    lease_duration: LeaseDuration = 4.0,
+    http_port: HttpPort = 0,
 ) -> None:
     """Bridge a Karmada control plane until Ctrl-C.
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from moorage.bridge.ocm.cluster_acts import changed_labels, taints_patch
+from moorage.bridge.ocm.cluster_acts import changed_labels, with_time_if_there
 from moorage.bridge.ocm.clusters import SeenCluster
 from moorage.bridge.ocm.reduced import reduced
 from moorage.bridge.ownership import TAINTS_ANNOTATION
+from moorage.bridge.taint_lists import taints_patch
 from moorage_schemas.taint import TaintOrigin, TaintRecord
 
 _AT = datetime(2026, 1, 1, 0, 0, 0, 250_000, tzinfo=UTC)
@@ -41,7 +42,7 @@ def _record(key: str, value: str = "") -> TaintRecord:
 
 def _written(cluster: dict[str, Any], *wanted: TaintRecord) -> list[dict[str, Any]] | None:
     seen = SeenCluster.of(cluster)
-    patch = taints_patch(seen, wanted, managed=seen.managed_taints)
+    patch = taints_patch(seen, wanted, managed=seen.managed_taints, written=with_time_if_there)
     if patch is None:
         return None
     assert (patch["metadata"]["resourceVersion"], patch["metadata"]["uid"]) == ("7", "u1")
