@@ -53,6 +53,8 @@ RESOURCES: Final = (
     Resource("batch", "v1", "jobs", "Job"),
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
     Resource("coordination.k8s.io", "v1", "leases", "Lease"),
+    Resource("cluster.open-cluster-management.io", "v1", "managedclusters", "ManagedCluster", namespaced=False),
+    Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False),
 )
 OF_KIND: Final = {one.kind: one for one in RESOURCES}
 

@@ -97,3 +97,14 @@ def own_conditions(node: Mapping[str, Any]) -> frozenset[str]:
             if name.startswith("k:") and "f:status" in owned:
                 found.add(str(orjson.loads(name[2:]).get("type", "")))
     return frozenset(found)
+
+
+def own_labels(found: Mapping[str, Any]) -> frozenset[str]:
+    """Return the labels of an object that a bridge has set last."""
+    return frozenset(
+        name.removeprefix("f:")
+        for entry in (found.get("metadata") or {}).get("managedFields") or ()
+        if entry.get("manager") == FIELD_MANAGER
+        for name in ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels") or ()
+        if name.startswith("f:")
+    )

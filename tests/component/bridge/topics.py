@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.support.records import T0
 
-from moorage.bridge.tables import TOPICS, DecidedTables
+from moorage.bridge.tables import TOPICS, DecidedTables, TargetTables
 from moorage.runtime.service import Input
 from moorage_schemas.base import Model
 from moorage_schemas.condition import HEALTHY, ConditionChanged, ConditionStatus, WorkloadConditionChanged
@@ -51,18 +51,19 @@ class Topics:
 
     def __init__(self) -> None:
         self.records: dict[tuple[Topic, str], Input] = {}
-        self._readers: list[DecidedTables] = []
+        self._readers: list[TargetTables] = []
         self._offset = 0
 
-    def follow(self, tables: DecidedTables) -> None:
+    def follow(self, tables: TargetTables) -> None:
         """Give tables everything, and what is written from now on."""
         for record in list(self.records.values()):
             if tables.wants(record.topic, record.key):
                 tables.apply(record)
         self._readers.append(tables)
 
-    def unfollow(self, tables: DecidedTables) -> None:
-        self._readers.remove(tables)
+    def unfollow(self, tables: TargetTables) -> None:
+        if tables in self._readers:
+            self._readers.remove(tables)
 
     def write(self, topic: Topic, key: str, event: Model | None) -> None:
         """Write a record, or a tombstone."""
@@ -208,7 +209,7 @@ class Topics:
 class TopicsReader:
     """Stands for the reader of topics in Kafka, in a bridge."""
 
-    def __init__(self, topics: Topics, tables: DecidedTables) -> None:
+    def __init__(self, topics: Topics, tables: TargetTables) -> None:
         self._topics = topics
         self._tables = tables
         self.caught_up = asyncio.Event()

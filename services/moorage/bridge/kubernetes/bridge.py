@@ -8,39 +8,32 @@ Emits: nothing itself; it sends objects and reports to the gateway.
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from aiokafka.errors import KafkaError
-
 from moorage.bridge.act_queue import ActQueue
 from moorage.bridge.fleet_gate import FleetGate, resync
-from moorage.bridge.gateway_client import GatewayAddress, GatewayClient, GatewayError
+from moorage.bridge.gateway_client import GatewayAddress, GatewayClient
 from moorage.bridge.kube.client import ClusterAccess, KubeClient
-from moorage.bridge.kube.errors import ApiError
 from moorage.bridge.kube.reflector import Reflector
 from moorage.bridge.kubernetes.cluster import MIRRORED, NODE, POD, ClusterState
 from moorage.bridge.kubernetes.event_sender import EventSender
-from moorage.bridge.kubernetes.leaving import Left, check_nobody_acts, clean_nodes, forget_objects
+from moorage.bridge.kubernetes.leaving import clean_nodes
 from moorage.bridge.kubernetes.node_acts import NodeActs
 from moorage.bridge.kubernetes.observations import Observations
 from moorage.bridge.kubernetes.pod_acts import SCHEDULER, EvictionMode, PodActs
 from moorage.bridge.leases import Leases
-from moorage.bridge.member import NAME, BridgeLeadership, BridgeMember, Link, Work
+from moorage.bridge.leaving import Bridged
+from moorage.bridge.member import BridgeLeadership, BridgeMember, Link, Work
 from moorage.bridge.mirror import MirrorSender
 from moorage.bridge.reports import Reports
 from moorage.bridge.silence import LeaseResource, SilenceWatch
 from moorage.bridge.tables import TOPICS, DecidedTables
 from moorage.runtime.clock import WallClock
-from moorage.runtime.errors import RuntimeFailure
-from moorage.runtime.kafka.global_tables import GlobalReader
-from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
 from moorage_schemas.keys import ResourceKey
-from moorage_schemas.topics import RESOURCES
 
 HOME: Final = "home"
 """What the home fleet is called where a name is needed."""
@@ -367,37 +360,14 @@ def _order(key: str) -> int:
     return 0 if kind == NODE else 2 if kind == POD else 1
 
 
-async def leave(settings: Settings, options: BridgeOptions) -> Left:
-    """Take back what a bridge has written to its cluster and to the gateway. No bridge of it may run.
-
-    Raises:
-        RuntimeFailure: one does, or the cluster cannot be reached.
-    """
-    tables = DecidedTables(options.cluster, lambda _kind, _key: None)
-    try:
-        partitions = (await ensure_topics(settings))[RESOURCES.short]
-    except (KafkaError, OSError) as error:
-        raise RuntimeFailure(f"Kafka does not answer: {error}") from None
-    reader = GlobalReader(
-        service=NAME,
-        topics=(RESOURCES,),
-        view=tables,
-        settings=settings,
-        partitions=partitions,
-        client_id=f"moorage-{NAME}-{uuid.uuid4().hex[:12]}",
-        on_change=lambda _: None,
+def bridged(options: BridgeOptions) -> Bridged:
+    """Return what there is to take back when a cluster is left."""
+    return Bridged(
+        options.link,
+        options.lease,
+        options.source,
+        target=NODE,
+        work=frozenset({POD}),
+        clean=clean_nodes,
+        cluster=options.cluster,
     )
-    client = await KubeClient.connect(options.access)
-    try:
-        await check_nobody_acts(client, options.lease_namespace, options.lease)
-        nodes = await clean_nodes(client)
-        reader.start()
-        await reader.caught_up.wait()
-        async with GatewayClient(options.gateway) as gateway:
-            objects = await forget_objects(gateway, tables, options.source, options.cluster)
-    except (ApiError, GatewayError, OSError) as error:
-        raise RuntimeFailure(str(error)) from None
-    finally:
-        await reader.stop()
-        await client.close()
-    return Left(nodes, objects)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
-from moorage.bridge.kube.client import MERGE_PATCH, KubeClient
+from moorage.bridge.kube.client import FIELD_MANAGER, MERGE_PATCH, KubeClient
 from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridge.metrics import ACTS
 from moorage.bridge.ocm.clusters import SeenCluster
@@ -16,6 +16,9 @@ from moorage.core.taints.desired.addons import LABEL_PREFIX
 from moorage_schemas.taint import TaintRecord
 
 JsonObject = dict[str, Any]
+
+AS_BRIDGE: Final = {"fieldManager": FIELD_MANAGER}
+"""With this name the hub notes whose labels they are."""
 
 
 class ClusterActs:
@@ -60,7 +63,7 @@ class ClusterActs:
         await write_taints(
             self._client,
             cluster,
-            path=_path(name),
+            path=cluster_path(name),
             patch=self._taints_patch,
             read=SeenCluster.of,
             written=self._written,
@@ -92,7 +95,9 @@ class ClusterActs:
             return
         body = {"metadata": {"uid": cluster.uid, "labels": labels}}
         try:
-            found = await self._client.request("PATCH", _path(name), body=body, content_type=MERGE_PATCH)
+            found = await self._client.request(
+                "PATCH", cluster_path(name), params=AS_BRIDGE, body=body, content_type=MERGE_PATCH
+            )
         except ApiError as error:
             ACTS.labels("label", "failed").inc()
             if error.status not in {NOT_FOUND, CONFLICT}:  # it is gone, or another one
@@ -125,7 +130,8 @@ def changed_labels(cluster: SeenCluster, wanted: Mapping[str, str], add_ons: Ite
     return changed | dict.fromkeys(present.keys() - wanted.keys() - known)
 
 
-def _path(name: str) -> str:
+def cluster_path(name: str) -> str:
+    """Return the path of a cluster."""
     return f"{CLUSTERS}/{name}"
 
 

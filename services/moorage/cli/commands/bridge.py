@@ -15,7 +15,9 @@ from moorage.cli.render import output
 
 if TYPE_CHECKING:
     from moorage.bridge.gateway_client import GatewayAddress
+    from moorage.bridge.kube.client import ClusterAccess
     from moorage.bridge.kubernetes.pod_acts import EvictionMode
+    from moorage.bridge.leaving import Bridged
     from moorage.runtime.member import MemberMaker
     from moorage.runtime.settings import Settings
 
@@ -210,35 +212,70 @@ def karmada(
     _run(_settings(http_port), lambda settings: PlaneBridge(settings, options))
 
 
+class _Kind(StrEnum):
+    """What a bridge is to."""
+
+    KUBERNETES = "kubernetes"
+    OCM = "ocm"
+    KARMADA = "karmada"
+
+
 @app.command("leave")
 def leave(
     ctx: typer.Context,
+    kind: Annotated[_Kind, typer.Argument(help="What is left.", show_default=True)] = _Kind.KUBERNETES,
     *,
     kubeconfig: Kubeconfig = "",
     kube_context: KubeContext = "",
     cluster: ClusterName = "",
-    lease_namespace: Annotated[str, typer.Option(help="Where the Lease of its bridges is.")] = "kube-system",
+    lease_namespace: Annotated[
+        str,
+        typer.Option(
+            help="Where the Lease of its bridges is. The default is that of the bridge's own command.",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
-    """Take back what bridges have written to a Kubernetes cluster, and forget what was mirrored of it.
+    """Take back what bridges have written to a cluster, a hub or a control plane, and forget what was mirrored of it.
 
-    Taints and conditions of others stay. Stop the bridges of the cluster first.
+    Taints, conditions and labels of others stay, and so does what was decided: pods on their nodes, PlacementDecisions,
+    and the clusters of ResourceBindings. Stop the bridges first.
     """
     from moorage.bridge.kube.client import ClusterAccess  # noqa: PLC0415 - it loads slowly
-    from moorage.bridge.kubernetes import bridge  # noqa: PLC0415 - as above
+    from moorage.bridge.leaving import leave as left_by  # noqa: PLC0415 - as above
     from moorage.runtime.app import run_async  # noqa: PLC0415 - as above
     from moorage.runtime.errors import RuntimeFailure  # noqa: PLC0415 - as above
 
-    options = bridge.BridgeOptions(
-        access=ClusterAccess(kubeconfig, kube_context),
-        gateway=_gateway(ctx),
-        cluster=_name(cluster),
-        lease_namespace=lease_namespace,
-    )
+    if cluster and kind is not _Kind.KUBERNETES:
+        raise UsageError(f"--cluster: the objects of {kind} are always those of the home fleet")
+    bridged = _bridged(ctx, kind, ClusterAccess(kubeconfig, kube_context), cluster, lease_namespace)
     try:
-        left = run_async(bridge.leave(_settings(0), options))
+        left = run_async(left_by(_settings(0), bridged))
     except RuntimeFailure as error:
         raise CliError(str(error)) from None
-    output.line(f"cleaned {left.nodes} nodes, and {left.objects} objects are not mirrored any more")
+    what = "nodes" if kind is _Kind.KUBERNETES else "clusters"
+    output.line(f"cleaned {left.targets} {what}, and {left.objects} objects are not mirrored any more")
+
+
+def _bridged(ctx: typer.Context, kind: _Kind, access: ClusterAccess, cluster: str, lease_namespace: str) -> Bridged:
+    from moorage.bridge.member import Link  # noqa: PLC0415 - it loads slowly
+
+    space = lease_namespace or ("karmada-system" if kind is _Kind.KARMADA else "kube-system")
+    link = Link(access, _gateway(ctx), space)
+    if kind is _Kind.OCM:
+        from moorage.bridge.ocm.leaving import bridged_hub  # noqa: PLC0415 - as above
+
+        return bridged_hub(link)
+    if kind is _Kind.KARMADA:
+        from moorage.bridge.karmada.leaving import bridged_plane  # noqa: PLC0415 - as above
+
+        return bridged_plane(link)
+    from moorage.bridge.kubernetes import bridge  # noqa: PLC0415 - as above
+
+    options = bridge.BridgeOptions(
+        access=access, gateway=link.gateway, cluster=_name(cluster), lease_namespace=link.lease_namespace
+    )
+    return bridge.bridged(options)
 
 
 def _settings(http_port: int) -> Settings:

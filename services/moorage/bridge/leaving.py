@@ -1,0 +1,182 @@
+"""Ends a bridge for good: what it has written to its cluster, and to the gateway, is taken back.
+
+What has been decided stays where it is: pods on their nodes, PlacementDecisions, the clusters of ResourceBindings. So
+whoever decides next goes on from there.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiokafka.errors import KafkaError
+
+from moorage.bridge.gateway_client import GatewayClient, GatewayError
+from moorage.bridge.kube.client import KubeClient
+from moorage.bridge.kube.errors import NOT_FOUND, ApiError
+from moorage.bridge.member import NAME, Link
+from moorage.bridge.tables import TargetTables
+from moorage.bridge.taint_lists import Target, taints_patch, write_taints
+from moorage.runtime.errors import RuntimeFailure
+from moorage.runtime.kafka.global_tables import GlobalReader
+from moorage.runtime.kafka.topics_admin import ensure_topics
+from moorage.runtime.settings import Settings
+from moorage_schemas.keys import ResourceKey
+from moorage_schemas.topics import RESOURCES
+
+_AT_ONCE: Final = 500
+_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces"
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What was taken back: the number of targets, and of objects that are not mirrored any more."""
+
+    targets: int
+    objects: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bridged:
+    """What a bridge has to do with, as far as it is needed to take it back.
+
+    Attributes:
+        link: how its cluster and the gateway are reached.
+        lease: the name of the Lease of its bridges.
+        source: of the bridge.
+        target: the kind of its targets.
+        work: the kinds of what is placed on them.
+        clean: takes back what was written to the targets. Returns how many had something of a bridge.
+        cluster: the name of the cluster in Moorage. Empty for the home fleet.
+    """
+
+    link: Link
+    lease: str
+    source: str
+    target: str
+    work: frozenset[str]
+    clean: Callable[[KubeClient], Awaitable[int]]
+    cluster: str = ""
+
+
+async def leave(settings: Settings, bridged: Bridged) -> Left:
+    """Take back what bridges have written to a cluster and to the gateway. None of them may run.
+
+    Raises:
+        RuntimeFailure: one does, or something cannot be reached.
+    """
+    tables = TargetTables(bridged.target, bridged.cluster, lambda _kind, _key: None)
+    try:
+        partitions = (await ensure_topics(settings))[RESOURCES.short]
+    except (KafkaError, OSError) as error:
+        raise RuntimeFailure(f"Kafka does not answer: {error}") from None
+    reader = GlobalReader(
+        service=NAME,
+        topics=(RESOURCES,),
+        view=tables,
+        settings=settings,
+        partitions=partitions,
+        client_id=f"moorage-{NAME}-{uuid.uuid4().hex[:12]}",
+        on_change=lambda _: None,
+    )
+    client = await KubeClient.connect(bridged.link.access)
+    try:
+        await check_nobody_acts(client, bridged.link.lease_namespace, bridged.lease)
+        targets = await bridged.clean(client)
+        reader.start()
+        await reader.caught_up.wait()
+        async with GatewayClient(bridged.link.gateway) as gateway:
+            objects = await forget_objects(gateway, tables, bridged)
+    except (ApiError, GatewayError, OSError) as error:
+        raise RuntimeFailure(str(error)) from None
+    finally:
+        await reader.stop()
+        await client.close()
+    return Left(targets, objects)
+
+
+async def check_nobody_acts(client: KubeClient, namespace: str, lease: str) -> None:
+    """Check that no bridge is acting, which would write again what is taken back.
+
+    Raises:
+        RuntimeFailure: one is.
+    """
+    path = f"{_LEASES}/{namespace}/leases/{lease}"
+    try:
+        holder = ((await client.get(path)).get("spec") or {}).get("holderIdentity")
+    except ApiError as error:
+        if error.status == NOT_FOUND:
+            return
+        raise
+    if holder:
+        raise RuntimeFailure(
+            f"the bridge {holder} acts on this cluster: stop it first. If it was killed, delete the Lease {lease} in "
+            f"{namespace}"
+        )
+
+
+async def remove_taints(client: KubeClient, target: Target, *, path: str, read: Callable[[JsonObject], Target]) -> bool:
+    """Remove the taints of a target that bridges have noted as theirs. Return whether there were any.
+
+    Raises:
+        ApiError: the cluster refuses.
+        OSError: it cannot be reached, or others change the taints all the time.
+    """
+
+    def patch(found: Target) -> JsonObject | None:
+        return taints_patch(found, (), managed=found.own_taints)
+
+    if patch(target) is None:
+        return False
+    await write_taints(client, target, path=path, patch=patch, read=read, written=lambda _: None)
+    return True
+
+
+async def listed(client: KubeClient, path: str, kind: str) -> AsyncIterator[JsonObject]:
+    """Yield all objects of a list, with their kind, as they are when their part of it is read.
+
+    Raises:
+        ApiError: the cluster refuses.
+        OSError: it cannot be reached.
+    """
+    params = {"limit": str(_AT_ONCE)}
+    while True:
+        page = await client.get(path, params)
+        for one in page.get("items") or ():
+            yield {**one, "kind": kind}
+        token = (page.get("metadata") or {}).get("continue")
+        if not token:
+            return
+        params = {"limit": str(_AT_ONCE), "continue": token}
+
+
+async def forget_objects(gateway: GatewayClient, tables: TargetTables, bridged: Bridged) -> int:
+    """Remove what a bridge has mirrored. Return how many objects there were.
+
+    Raises:
+        GatewayError: not everything was removed.
+        RuntimeFailure: the gateway refuses some.
+    """
+    mine = [(ResourceKey.parse(key), one.uid) for key, one in tables.resources.items() if one.source == bridged.source]
+    # What is placed goes first and the targets last, so that nobody decides on work that has nowhere to go.
+    mine.sort(key=lambda one: _rank(one[0].kind, bridged))
+    for start in range(0, len(mine), _AT_ONCE):
+        part = mine[start : start + _AT_ONCE]
+        results = await gateway.mirror(bridged.source, bridged.cluster, (), list(_deleted(part)))
+        for (key, _), result in zip(part, results, strict=True):
+            if result.get("outcome") == "Refused":
+                raise RuntimeFailure(f"{key}: the gateway does not forget it: {result.get('message')}")
+    return len(mine)
+
+
+def _deleted(objects: Iterable[tuple[ResourceKey, str]]) -> Iterable[dict[str, str]]:
+    for key, uid in objects:
+        yield {"kind": key.kind, "namespace": key.namespace, "name": key.name, "uid": uid}
+
+
+def _rank(kind: str, bridged: Bridged) -> int:
+    return 0 if kind in bridged.work else 2 if kind == bridged.target else 1
