@@ -439,6 +439,26 @@ async def test_a_pod_is_bound_where_it_belongs(tmp_path: Path) -> None:
 
 
 @virtual_time
+async def test_the_pods_of_a_scheduler_that_it_stands_in_for_are_its_own(tmp_path: Path) -> None:
+    async with rig(tmp_path) as here:
+        here.store.create("Node", node("n1"))
+        for name, scheduler in (("job", "default-scheduler"), ("ours", "moorage"), ("other", "example.com/theirs")):
+            here.store.create("Pod", pod(name, scheduler=scheduler))
+        await here.run(scheduler="default-scheduler")
+        keys = {name: f"Pod/default/{name}" for name in ("job", "ours", "other")}
+        await until(lambda: all(here.topics.event(RESOURCES, key) is not None for key in keys.values()))
+        for name in keys:
+            here.topics.bind(name, uid(here, "Pod", name), "n1")
+        mirrored = {name: here.topics.event(RESOURCES, key).object for name, key in keys.items()}
+        named = {name: found["spec"]["schedulerName"] for name, found in mirrored.items()}
+        assert named == {"job": "moorage", "ours": "moorage", "other": "example.com/theirs"}
+        await here.quiet(65)
+        bound = {name: here.store.get("Pod", name, "default")["spec"].get("nodeName") for name in named}
+        assert bound == {"job": "n1", "ours": "n1", "other": None}
+        assert here.store.get("Pod", "job", "default")["spec"]["schedulerName"] == "default-scheduler"
+
+
+@virtual_time
 async def test_the_health_of_a_pod_is_reported_for_its_binding(tmp_path: Path) -> None:
     async with rig(tmp_path) as here:
         here.store.create("Node", node("n1"))

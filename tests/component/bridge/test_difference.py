@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from moorage.bridge.kubernetes.difference import ClusterDifference, DecidedState, differences
 from moorage.bridge.ownership import TAINTS_ANNOTATION
 
@@ -93,10 +95,16 @@ def test_a_pod_that_the_cluster_evicts_and_moorage_would_not_yet() -> None:
     assert found == [("pod/shop/web", "is evicted by a taint", "may stay until 2026-01-01T00:05:00Z")]
 
 
-def test_a_pod_that_waits_and_would_be_bound() -> None:
+@pytest.mark.parametrize("scheduler", ["moorage", "default-scheduler"])
+def test_a_pod_that_waits_and_would_be_bound(scheduler: str) -> None:
     placed = {"status": {"uid": "p1", "target": {"kind": "Node", "name": "n1"}, "reason": "Scheduled"}}
-    found = _found([_node()], [_pod(node="", scheduler="moorage")], decided=[_node()], placements=[placed])
+    found = _found([_node()], [_pod(node="", scheduler=scheduler)], decided=[_node()], placements=[placed])
     assert found == [("pod/shop/web", "waits for a node", "belongs on n1")]
+
+
+def test_a_pod_that_its_own_scheduler_has_just_bound_does_not_wait() -> None:
+    placed = {"status": {"uid": "p1", "target": {"kind": "Node", "name": "n1"}, "reason": "NodeNameSet"}}
+    assert _found([_node()], [_pod(node="")], decided=[_node()], placements=[placed]) == []
 
 
 def test_a_node_that_does_not_pass_the_filters() -> None:

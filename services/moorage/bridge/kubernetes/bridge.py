@@ -23,7 +23,8 @@ from moorage.bridge.kubernetes.event_sender import EventSender
 from moorage.bridge.kubernetes.leaving import clean_nodes
 from moorage.bridge.kubernetes.node_acts import NodeActs
 from moorage.bridge.kubernetes.observations import Observations
-from moorage.bridge.kubernetes.pod_acts import SCHEDULER, EvictionMode, PodActs
+from moorage.bridge.kubernetes.pod_acts import EvictionMode, PodActs
+from moorage.bridge.kubernetes.pods import SCHEDULER
 from moorage.bridge.leases import Leases
 from moorage.bridge.leaving import Bridged
 from moorage.bridge.member import BridgeLeadership, BridgeMember, Link, Work
@@ -61,6 +62,7 @@ class BridgeOptions:
         cluster: the name of the cluster in references. Empty for the home fleet.
         acts: what is written to it.
         eviction_mode: how pods are removed.
+        scheduler: the `spec.schedulerName` of the pods that Moorage places, beside those that name it.
         grace: seconds without a renewal of its Lease after which a node is silent.
         lease_namespace: where the Lease is that elects one of several bridges.
         lease_duration: seconds without a renewal after which another bridge takes it.
@@ -71,6 +73,7 @@ class BridgeOptions:
     cluster: str = ""
     acts: frozenset[BridgeAct] = field(default_factory=frozenset)
     eviction_mode: EvictionMode = EvictionMode.DELETE
+    scheduler: str = SCHEDULER
     grace: float = 50.0
     lease_namespace: str = "kube-system"
     lease_duration: float = 4.0
@@ -101,7 +104,7 @@ class KubernetesBridge(BridgeMember):
 
     def __init__(self, settings: Settings, options: BridgeOptions) -> None:
         self._options = options
-        self._state = ClusterState(options.cluster, self._seen)
+        self._state = ClusterState(options.cluster, self._seen, options.scheduler)
         self._tables = DecidedTables(options.cluster, self._touched)
         self._leases = Leases(options.grace)
         self._running: _Running | None = None
@@ -139,6 +142,7 @@ class KubernetesBridge(BridgeMember):
             "cluster": self._options.cluster or HOME,
             "acts": sorted(self._options.acts),
             "leading": running is not None and running.leadership.may_act,
+            "fleet_known": running is not None and running.knows_fleet,
             "nodes": len(self._state.nodes),
             "pods": len(self._state.pods),
         }
@@ -233,6 +237,11 @@ class _Running:
             BridgeAct.PLACEMENT: ActQueue("placement", checked(self.pod_acts.bind)),
         }
         self._queues = {act: queue for act, queue in queues.items() if act in options.acts}
+
+    @property
+    def knows_fleet(self) -> bool:
+        """Whether the topics know the nodes and pods that were there when this process began to lead."""
+        return self._fleet.is_open
 
     def tasks(self) -> list[Work]:
         """Return what runs until the bridge is stopped."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from moorage.bridge.kubernetes.nodes import SeenNode
-from moorage.bridge.kubernetes.pods import SeenPod
+from moorage.bridge.kubernetes.pods import SCHEDULER, SeenPod
 from moorage.bridge.kubernetes.reduced import reduced
 from moorage_schemas.keys import ResourceKey
 
@@ -44,10 +44,12 @@ class ClusterState:
     Args:
         cluster: its name in references. Empty for the home fleet.
         seen: called for each change.
+        scheduler: the `spec.schedulerName` of the pods that Moorage places, beside those that name it.
     """
 
-    def __init__(self, cluster: str, seen: Seen) -> None:
+    def __init__(self, cluster: str, seen: Seen, scheduler: str = SCHEDULER) -> None:
         self._cluster = cluster
+        self._scheduler = scheduler
         self._seen = seen
         self._objects: dict[str, JsonObject] = {}
         self.nodes: dict[str, SeenNode] = {}
@@ -77,11 +79,11 @@ class ClusterState:
     def put(self, kind: str, found: JsonObject) -> None:
         """Note an object as it was seen."""
         key = self.key_of(kind, found)
-        self._objects[key] = reduced({**found, "kind": kind})
+        self._objects[key] = reduced({**found, "kind": kind}, self._scheduler)
         if kind == NODE:
             self.nodes[found["metadata"]["name"]] = SeenNode.of({**found, "kind": kind})
         elif kind == POD:
-            self.pods[key] = SeenPod.of(found)
+            self.pods[key] = SeenPod.of(found, self._scheduler)
         self._seen(kind, key)
 
     def drop(self, kind: str, key: str) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from moorage.bridge.kubernetes.pod_acts import SCHEDULER
 from moorage.bridge.kubernetes.pods import SeenPod
 from moorage.bridge.ownership import follows_from_state, identity_of, own_taints, taints_of
 
 JsonObject = Mapping[str, Any]
+
+_NAMED: Final = "NodeNameSet"
+"""Why a pod is on a node that the cluster has chosen."""
 
 
 class ClusterDifference(NamedTuple):
@@ -108,11 +110,11 @@ def _of_pod(found: JsonObject, eviction: JsonObject | None, placed: JsonObject |
     target = (placed.get("target") or {}).get("name") or ""
     if pod.node:
         for one in placed.get("filters") or ():
-            if placed.get("reason") == "NodeNameSet" and target == pod.node:
+            if placed.get("reason") == _NAMED and target == pod.node:
                 yield ClusterDifference(
                     name, on, "would choose another node", f"{one.get('filter')}: {one.get('reason')}"
                 )
-    elif pod.scheduler == SCHEDULER and target and not pod.leaving:
+    elif target and placed.get("reason") != _NAMED and not pod.leaving:
         yield ClusterDifference(name, on, f"belongs on {target}", f"decided at {placed.get('decidedTime')}")
 
 

@@ -12,15 +12,12 @@ import structlog
 
 from moorage.bridge.kube.client import STRATEGIC_MERGE_PATCH, KubeClient
 from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
-from moorage.bridge.kubernetes.pods import SeenPod
+from moorage.bridge.kubernetes.pods import SCHEDULER, SeenPod
 from moorage.bridge.metrics import ACTS
 from moorage.bridge.tables import DecidedTables, RequestedEviction
 from moorage_schemas.placement import PlacementState
 
 _log = structlog.get_logger(__name__)
-
-SCHEDULER: Final = "moorage"
-"""The `spec.schedulerName` of the pods that Moorage places."""
 
 _COMPONENT: Final = "moorage-bridge"
 _UNSCHEDULABLE: Final = "Unschedulable"

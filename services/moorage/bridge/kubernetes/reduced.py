@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from moorage.bridge.kubernetes.pods import SCHEDULER, scheduler_of
 from moorage.bridge.ownership import foreign_taints
 
 JsonObject = dict[str, Any]
@@ -74,15 +75,20 @@ _TEMPLATE: Final = "template"
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
-def reduced(found: Mapping[str, Any]) -> JsonObject:
-    """Return an object as it is mirrored, with its `metadata.resourceVersion`."""
+def reduced(found: Mapping[str, Any], scheduler: str = SCHEDULER) -> JsonObject:
+    """Return an object as it is mirrored, with its `metadata.resourceVersion`.
+
+    Args:
+        found: the object.
+        scheduler: the `spec.schedulerName` of the pods that Moorage places, beside those that name it.
+    """
     kind = str(found["kind"])
-    shrink = _KINDS.get(kind, _controller)
+    body = _pod(found, scheduler) if kind == "Pod" else _KINDS.get(kind, _controller)(found)
     return {
         "apiVersion": found["apiVersion"],
         "kind": kind,
         "metadata": _metadata(found.get("metadata") or {}),
-        **shrink(found),
+        **body,
     }
 
 
@@ -96,12 +102,16 @@ def _metadata(metadata: Mapping[str, Any]) -> JsonObject:
     return {**kept, "annotations": annotations} if annotations else kept
 
 
-def _pod(found: Mapping[str, Any]) -> JsonObject:
+def _pod(found: Mapping[str, Any], scheduler: str) -> JsonObject:
+    """A pod, which says by its scheduler's name whether Moorage places it."""
     status: Mapping[str, Any] = found.get("status") or {}
     # That a pod runs well is reported as a condition. Only that it has ended changes what is decided.
     phase = status.get("phase")
     ended = {"phase": phase, **_kept(status, ("reason", "message"))} if phase in _FINISHED else {}
-    return {"spec": _pod_spec(found.get("spec") or {}), **({"status": ended} if ended else {})}
+    spec = _pod_spec(found.get("spec") or {})
+    if "schedulerName" in spec:
+        spec["schedulerName"] = scheduler_of(spec, scheduler)
+    return {"spec": spec, **({"status": ended} if ended else {})}
 
 
 def _pod_spec(spec: Mapping[str, Any]) -> JsonObject:
@@ -154,7 +164,6 @@ def _kept(found: Mapping[str, Any], names: tuple[str, ...]) -> JsonObject:
 
 
 _KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], JsonObject]]] = {
-    "Pod": _pod,
     "Node": _node,
     "PodDisruptionBudget": _spec_alone,
 }

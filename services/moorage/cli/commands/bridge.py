@@ -80,6 +80,13 @@ def kubernetes(
     eviction: Annotated[
         str, typer.Option(metavar="MODE", help="How pods are evicted: delete, or api (through its budgets).")
     ] = "delete",
+    scheduler_name: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Place the pods of this scheduler, too, such as default-scheduler when kube-scheduler is off.",
+        ),
+    ] = "moorage",
     node_monitor_grace_period: Annotated[
         float,
         typer.Option(metavar="SECONDS", min=1, help="Without a renewal of its Lease for so long, a node is Unknown."),
@@ -106,6 +113,7 @@ def kubernetes(
         cluster=_name(cluster),
         acts=_acts(act, BridgeAct),
         eviction_mode=_mode(eviction),
+        scheduler=_scheduler(scheduler_name),
         grace=node_monitor_grace_period,
         lease_namespace=lease_namespace,
         lease_duration=lease_duration,
@@ -344,6 +352,12 @@ def _acts(text: str, acts: type[_Act]) -> frozenset[_Act]:
         raise UsageError(
             f"--act: invalid value {text!r}: must be all, or some of {names}, separated by commas"
         ) from None
+
+
+def _scheduler(name: str) -> str:
+    if not name.strip():
+        raise UsageError(f"--scheduler-name: invalid value {name!r}: must be the schedulerName of pods")
+    return name
 
 
 def _mode(text: str) -> EvictionMode:
