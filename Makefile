@@ -153,6 +153,11 @@ storm: $(READY) ## a zone of 5,000 nodes with 150,000 pods is lost: nothing too 
 	@BENCH_RECORD=$(RECORD) $(BIN)/python bench/storm.py --rates default
 	@BENCH_RECORD=$(RECORD) $(BIN)/python bench/storm.py --rates lifted --seconds 600
 
+PEERS ?=
+.PHONY: peers
+peers: $(READY) ## Moorage beside upstream's controllers on real control planes (MOORAGE_PLANES=FOLDER; PEERS="--only a,c --nodes 50 --rounds 1")
+	@BENCH_RECORD=$(RECORD) $(BIN)/python bench/peers.py $(PEERS)
+
 GROWTH ?=
 .PHONY: growth
 growth: $(READY) ## two hours of a fleet in 20 minutes: topics, memory and restores stay flat (GROWTH="--minutes 3 --nodes 100 --rate 600 --partitions 4")

@@ -96,6 +96,15 @@ def _view_bytes(result: Result) -> Figures:
     return {f"for each {unit}": found["bytes"] for unit, found in slopes.items()}
 
 
+def _beside_peers(result: Result) -> Figures:
+    """The ratio of the median, or of the time until everything is decided, of each case."""
+    return {
+        f"({row['measure']}) {row['case']}": row["times_as_fast"]
+        for row in result["rows"]
+        if row["figure"] in {"p50 ms", "NoSchedule p50 ms", "all s"} and row["times_as_fast"] is not None
+    }
+
+
 _ALL: Final = (
     Benchmark(
         "matching",
@@ -331,6 +340,17 @@ _ALL: Final = (
         lambda result: {"": len(result["growing"])},
         goal=0.0,
         higher=False,
+    ),
+    Benchmark(
+        "peers",
+        "Moorage with a bridge: taints, nodes that are not ready, placement and failover on real control planes; `make "
+        "peers`",
+        "upstream's controllers on the same control plane, where `MOORAGE_PLANES` names one",
+        "times as fast as the peer with its default limits, median",
+        ("rounds", "nodes", "only"),
+        {"rounds": 3, "nodes": [50, 500]},
+        _beside_peers,
+        goal=1.0,
     ),
     Benchmark(
         "storm",

@@ -51,7 +51,12 @@ def is_complete() -> bool:
 
 def has(program: str) -> bool:
     """Whether a program was built, such as `ocmhub`."""
-    return (_cache() / "bin" / program).is_file()
+    return path_of(program).is_file()
+
+
+def path_of(program: str) -> Path:
+    """The file of a program, such as `ocmhub`."""
+    return _cache() / "bin" / program
 
 
 def _cache() -> Path:
@@ -96,21 +101,25 @@ class Plane:
         os.kill(self.pid(process), signal.SIGCONT)
 
     async def _run(self, script: str, *words: str, env: Mapping[str, str]) -> None:
-        process = await asyncio.create_subprocess_exec(
-            *(str(self._scripts / script), str(self.folder), *words),
-            env={**os.environ, **env},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
+        # No pipe: what the script starts and leaves running may hold the other end.
+        said = self.folder / f"{script}.log"
+        with said.open("wb") as output:
+            process = await asyncio.create_subprocess_exec(
+                *(str(self._scripts / script), str(self.folder), *words),
+                env={**os.environ, **env},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=asyncio.subprocess.STDOUT,
+            )
         try:
             async with asyncio.timeout(_SECONDS):
-                said, _ = await process.communicate()
+                await process.wait()
         except TimeoutError:
             process.kill()
             await process.wait()
             raise
-        assert process.returncode == 0, f"{script} {' '.join(words)} ended with {process.returncode}: {said.decode()}"
+        code = process.returncode
+        assert code == 0, f"{script} {' '.join(words)} ended with {code}: {said.read_text('utf-8')}"
 
 
 @asynccontextmanager

@@ -1,0 +1,290 @@
+"""The sides that `bench/peers.py` compares, as processes: upstream's controllers, and Moorage with its bridges."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+from bench import harness
+from tests.planes import plane as planes
+from tests.planes.plane import Plane
+
+from moorage.cli.local.stack import Stack, free_ports
+from moorage.cli.local.supervisor import Process, launch
+from moorage.runtime.settings import Settings
+
+KUBEPLANE: Final = "kubeplane"
+
+_READY: Final = 180.0  # seconds until a process serves
+_KNOWN: Final = 300.0  # seconds until Moorage knows what the cluster has
+_END: Final = 20.0  # seconds for a process to end in order
+_LOOK: Final = 0.1  # seconds between two questions
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+class PeersError(Exception):
+    """A side, or the load generator, did not do what the measure needs."""
+
+
+@dataclass
+class Machine:
+    """What runs, so that its processor time can be read."""
+
+    pids: Callable[[], Mapping[str, int]]
+    cpu: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """Note the processor seconds that each process uses meanwhile."""
+        before = {name: (pid, cpu_seconds(pid)) for name, pid in self.pids().items()}
+        yield
+        self.cpu = {
+            name: round(cpu_seconds(pid) - used, 2)
+            for name, (pid, used) in before.items()
+            if cpu_seconds(pid) - used > 0.01
+        }
+
+
+def cpu_seconds(pid: int) -> float:
+    """The processor time of a process. 0 if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def pids_of(plane: Plane) -> dict[str, int]:
+    """The processes of a control plane, by name."""
+    return {one.name: int(one.read_text("ascii")) for one in sorted((plane.folder / "pid").iterdir())}
+
+
+async def generate(plane: Plane, *words: str, seconds: float) -> list[dict[str, Any]]:
+    """Run the load generator, which measures from outside with watches of its own.
+
+    Args:
+        plane: the control plane.
+        words: what it is to do, such as `pods --pods 200`.
+        seconds: how long it may take.
+
+    Raises:
+        PeersError: it failed.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *(str(planes.path_of(KUBEPLANE)), "peer", *words),
+        env={**os.environ, "KUBECONFIG": str(plane.kubeconfig)},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            out, errors = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise PeersError(f"peer {' '.join(words)} did not end within {seconds:.0f} s") from None
+    if process.returncode:
+        raise PeersError(f"peer {' '.join(words)} ended with {process.returncode}: {errors.decode()[-2000:]}")
+    return parsed(out.decode())
+
+
+def parsed(output: str) -> list[dict[str, Any]]:
+    """Return the lines of the generator."""
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+
+
+@asynccontextmanager
+async def controllers(
+    plane: Plane, *parts: str, flags: Mapping[str, str], ends: Sequence[str], without: Sequence[str] = ()
+) -> AsyncIterator[None]:
+    """Controllers of a plane with these flags.
+
+    Args:
+        plane: the control plane.
+        parts: of it, such as `ocm`.
+        flags: by variables such as `KCM_FLAGS`.
+        ends: the processes that are ended before and afterwards.
+        without: the processes that do not run meanwhile.
+    """
+    await plane.down(*ends)
+    await plane.up(*parts, flags=flags)
+    if without:
+        await plane.down(*without)
+    try:
+        yield
+    finally:
+        await plane.down(*ends)
+
+
+class Bridge:
+    """`moorage bridge` in a process.
+
+    Args:
+        plane: the control plane that it bridges.
+        environment: says where Moorage is.
+        log: a file for its log.
+        words: the kind of the control plane, and options.
+    """
+
+    def __init__(self, plane: Plane, environment: Mapping[str, str], log: Path, words: Sequence[str]) -> None:
+        self._plane, self._environment, self._log, self._words = plane, environment, log, words
+        self._process: Process | None = None
+        self._port = 0
+
+    @property
+    def pid(self) -> int:
+        """Its process id. 0 if it does not run."""
+        return self._process.pid if self._process is not None and self._process.returncode is None else 0
+
+    async def start(self) -> None:
+        """Start it. It may not be ready yet."""
+        (self._port,) = free_ports(1)
+        access = ("--kubeconfig", str(self._plane.kubeconfig), "--http-port", str(self._port))
+        with self._log.open("ab") as output:
+            self._process = await launch(("bridge", *self._words, *access), self._environment, output)
+
+    async def state(self) -> dict[str, Any]:
+        """What it says of itself. Empty while it says nothing.
+
+        Raises:
+            PeersError: it has ended.
+        """
+        if not self.pid:
+            raise PeersError(f"the bridge has ended; its log ends with:\n{self._log.read_text('utf-8')[-3000:]}")
+        with suppress(httpx.HTTPError, ValueError, KeyError):
+            async with httpx.AsyncClient(timeout=5, trust_env=False) as http:
+                told = (await http.get(f"http://127.0.0.1:{self._port}/readyz")).json()
+                found: dict[str, Any] = told["services"]["bridge"]
+                return found
+        return {}
+
+    async def leads(self) -> None:
+        """Return when it acts, and Moorage knows the cluster."""
+        await until(self._leads, _KNOWN, "the bridge does not know the cluster")
+
+    async def ready(self) -> None:
+        """Return when it could act, whether it does or another one."""
+        await until(self._is_ready, _READY, "the bridge is not ready")
+
+    async def _leads(self) -> bool:
+        state = await self.state()
+        return bool(state.get("leading") and state.get("fleet_known", True))
+
+    async def _is_ready(self) -> bool:
+        return bool((await self.state()).get("ready"))
+
+    async def kill(self) -> None:
+        """Kill it at once."""
+        if self._process is not None:
+            self._process.kill()
+            await self._process.wait()
+
+    async def stop(self) -> None:
+        """End it in order, or kill it if it does not."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(_END):
+                await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+
+class Moorage:
+    """Services and gateway on a Kafka, as `moorage up` runs them, and bridges to a plane."""
+
+    def __init__(self, stack: Stack, prefix: str, plane: Plane, folder: Path) -> None:
+        self.stack = stack
+        self._plane, self._folder = plane, folder
+        self.environment = {
+            "MOORAGE_SERVER": stack.server,
+            "MOORAGE_BOOTSTRAP_SERVERS": stack.bootstrap,
+            "MOORAGE_TOPIC_PREFIX": prefix,
+            "MOORAGE_LOG_FORMAT": "json",
+        }
+        self.bridges: list[Bridge] = []
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Its processes, by name."""
+        found = {child.spec.name: child.pid for child in self.stack.supervisor.children}
+        return found | {f"bridge {number}": one.pid for number, one in enumerate(self.bridges)}
+
+    async def bridge(self, *words: str) -> Bridge:
+        """Start a bridge. It may not be ready yet."""
+        log = self._folder / f"bridge-{len(self.bridges)}.log"
+        bridge = Bridge(self._plane, self.environment, log, words)
+        await bridge.start()
+        self.bridges.append(bridge)
+        return bridge
+
+    async def knows(self, path: str, count: int) -> None:
+        """Return when the gateway has so many objects under a path, such as bindings."""
+
+        async def there() -> bool:
+            with suppress(httpx.HTTPError, ValueError, KeyError):
+                async with httpx.AsyncClient(base_url=self.stack.server, timeout=30, trust_env=False) as http:
+                    return len((await http.get(path)).json()["items"]) == count
+            return False
+
+        await until(there, _KNOWN, f"Moorage does not know {count} objects of {path}")
+
+
+@asynccontextmanager
+async def moorage(
+    bootstrap: str, plane: Plane, folder: Path, *, together: bool = False, **given: Any
+) -> AsyncIterator[Moorage]:
+    """A new fleet of Moorage, which ends with its bridges.
+
+    Args:
+        bootstrap: the address of a Kafka.
+        plane: the control plane to bridge.
+        folder: for logs and state.
+        together: whether all services share a process.
+        given: settings that are not the defaults.
+    """
+    prefix = f"peers-{uuid.uuid4().hex[:8]}"
+    folder = folder / prefix
+    folder.mkdir(parents=True)
+    settings = Settings(bootstrap_servers=bootstrap, topic_prefix=prefix, gateway_port=0, **given)
+    async with AsyncExitStack() as life:
+        stack = await life.enter_async_context(Stack(settings, folder, lambda _: None, together=together))
+        found = Moorage(stack, prefix, plane, folder)
+
+        async def stop() -> None:
+            for bridge in found.bridges:
+                await bridge.stop()
+
+        life.push_async_callback(stop)
+        yield found
+
+
+async def until(true: Callable[[], Any], seconds: float, what: str) -> None:
+    """Return when something is true.
+
+    Raises:
+        PeersError: it was not in time.
+    """
+    ends = time.monotonic() + seconds
+    while not await true():
+        if time.monotonic() > ends:
+            raise PeersError(f"{what} within {seconds:.0f} s")
+        await asyncio.sleep(_LOOK)
+
+
+def note(what: str) -> None:
+    """Write a message about progress, with the time, to standard error."""
+    harness.note(f"{time.strftime('%H:%M:%S')} {what}")
