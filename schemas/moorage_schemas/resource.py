@@ -86,6 +86,9 @@ class Mirrored(Model):
     resource_version: str = ""
     """The object's `metadata.resourceVersion` in its cluster."""
 
+    cluster_uid: Annotated[str, Field(exclude_if=lambda uid: not uid)] = ""
+    """The uid of the namespace `kube-system` there, which tells clusters apart. Empty: the bridge has not said."""
+
     taints: tuple[Taint, ...] = ()
     """For a target: the taints that others have set in the cluster, without those of Moorage, and without those that
     follow from the target's state. They are in `wishes`, too."""

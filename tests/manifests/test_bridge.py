@@ -13,7 +13,8 @@ from tests.manifests.test_network_policies import HTTPS, STRANGER, Connection, P
 from tests.support import manifests
 from tests.support.manifests import Manifest, component, container, environment, pod
 
-from moorage.bridge.kubernetes.bridge import HOME, BridgeAct
+from moorage.bridge.fleet_names import HOME
+from moorage.bridge.kubernetes.bridge import BridgeAct
 from moorage.bridge.kubernetes.cluster import MIRRORED
 from moorage.cli.app import COMMANDS
 from moorage.cli.commands import bridge as bridge_command
@@ -35,7 +36,13 @@ def bridge(found: dict[str, Manifest]) -> Manifest:
 
 
 def test_it_may_read_what_it_mirrors_and_its_acts_are_those_of_the_command(found: dict[str, Manifest]) -> None:
-    rules = found["ClusterRole/moorage-bridge-mirror"]["rules"]
+    identity, *rules = found["ClusterRole/moorage-bridge-mirror"]["rules"]
+    assert identity == {
+        "apiGroups": [""],
+        "resources": ["namespaces"],
+        "resourceNames": ["kube-system"],
+        "verbs": ["get"],
+    }
     paths = set()
     for rule in rules:
         ((group,), (resource,)) = rule["apiGroups"], rule["resources"]

@@ -21,7 +21,13 @@ def found() -> dict[str, Manifest]:
 
 def test_it_may_read_what_it_mirrors(found: dict[str, Manifest]) -> None:
     readable = set()
-    for rule in found["ClusterRole/moorage-bridge-mirror"]["rules"]:
+    identity, *rules = found["ClusterRole/moorage-bridge-mirror"]["rules"]
+    assert (identity["resources"], identity["resourceNames"], identity["verbs"]) == (
+        ["namespaces"],
+        ["kube-system"],
+        ["get"],
+    )
+    for rule in rules:
         ((group,), (resource,)) = rule["apiGroups"], rule["resources"]
         assert rule["verbs"] == ["list", "watch"]
         readable.add((group, resource))

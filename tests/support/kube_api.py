@@ -95,6 +95,7 @@ class KubeApi:
 
     def __init__(self) -> None:
         self.store = KubeStore()
+        self.store.create("Namespace", {"metadata": {"name": "kube-system"}})
         self.server = ""
         self.requests: list[Seen] = []
         self.watches: list[Watch] = []

@@ -43,6 +43,7 @@ class Resource(NamedTuple):
 
 
 RESOURCES: Final = (
+    Resource("", "v1", "namespaces", "Namespace", namespaced=False),
     Resource("", "v1", "nodes", "Node", namespaced=False),
     Resource("", "v1", "pods", "Pod"),
     Resource("", "v1", "events", "Event"),

@@ -10,12 +10,16 @@ from typing import Any, Final, Self
 import httpx
 import orjson
 
+from moorage.bridge.fleet_names import advice
+from moorage.runtime.errors import RuntimeFailure
+
 MIRROR_PATH: Final = "/v1/mirror"
 CONDITIONS_PATH: Final = "/v1/conditions"
 
 _BATCH: Final = "application/cloudevents-batch+json"
 _TIMEOUT: Final = httpx.Timeout(30.0, connect=5.0)
 _ERROR: Final = 300
+_CONFLICT: Final = 409
 
 
 class GatewayError(Exception):
@@ -54,6 +58,9 @@ class GatewayClient:
 
     def __init__(self, address: GatewayAddress) -> None:
         self._address = address
+        self.cluster_uid = ""
+        """The uid of the cluster that is mirrored. While it is empty, the gateway does not check it."""
+
         verify = address.tls() if address.server.startswith("https:") else True
         self._http = httpx.AsyncClient(base_url=address.server, timeout=_TIMEOUT, verify=verify)
 
@@ -70,9 +77,17 @@ class GatewayClient:
 
         Raises:
             GatewayError: nothing was written, or it is not known whether it was.
+            RuntimeFailure: the bridge has mirrored another cluster, which has to be forgotten first.
         """
-        body = {"source": source, "cluster": cluster, "objects": objects, "deleted": deleted}
-        return await self._post(MIRROR_PATH, body, "application/json", "results", len(objects) + len(deleted))
+        body: dict[str, Any] = {"source": source, "cluster": cluster, "objects": objects, "deleted": deleted}
+        if self.cluster_uid:
+            body["clusterUID"] = self.cluster_uid
+        try:
+            return await self._post(MIRROR_PATH, body, "application/json", "results", len(objects) + len(deleted))
+        except GatewayError as error:
+            if error.status == _CONFLICT:
+                raise RuntimeFailure(f"{error}. {advice(source, cluster)}") from None
+            raise
 
     async def report(self, events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Send condition reports as CloudEvents. Return what became of each.

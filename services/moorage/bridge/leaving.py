@@ -14,6 +14,7 @@ from typing import Any, Final
 from aiokafka.errors import KafkaError
 
 from moorage.bridge.gateway_client import GatewayClient, GatewayError
+from moorage.bridge.identity import check_uid, read_uid
 from moorage.bridge.kube.client import KubeClient
 from moorage.bridge.kube.errors import NOT_FOUND, ApiError
 from moorage.bridge.member import NAME, Link
@@ -63,11 +64,16 @@ class Bridged:
     cluster: str = ""
 
 
-async def leave(settings: Settings, bridged: Bridged) -> Left:
+async def leave(settings: Settings, bridged: Bridged, *, is_gone: bool = False) -> Left:
     """Take back what bridges have written to a cluster and to the gateway. None of them may run.
 
+    Args:
+        settings: the address of Kafka.
+        bridged: what there is to take back.
+        is_gone: whether the cluster does not exist any more. Then it is not asked, and only forgotten.
+
     Raises:
-        RuntimeFailure: one does, or something cannot be reached.
+        RuntimeFailure: one does, something cannot be reached, or it is another cluster that was mirrored.
     """
     tables = TargetTables(bridged.target, bridged.cluster, lambda _kind, _key: None)
     try:
@@ -83,20 +89,28 @@ async def leave(settings: Settings, bridged: Bridged) -> Left:
         client_id=f"moorage-{NAME}-{uuid.uuid4().hex[:12]}",
         on_change=lambda _: None,
     )
-    client = await KubeClient.connect(bridged.link.access)
     try:
-        await check_nobody_acts(client, bridged.link.lease_namespace, bridged.lease)
-        targets = await bridged.clean(client)
         reader.start()
         await reader.caught_up.wait()
+        targets = 0 if is_gone else await _clean(bridged, tables)
         async with GatewayClient(bridged.link.gateway) as gateway:
             objects = await forget_objects(gateway, tables, bridged)
     except (ApiError, GatewayError, OSError) as error:
         raise RuntimeFailure(str(error)) from None
     finally:
         await reader.stop()
-        await client.close()
     return Left(targets, objects)
+
+
+async def _clean(bridged: Bridged, tables: TargetTables) -> int:
+    """Take back what was written to the cluster. Return how many targets had something of a bridge."""
+    client = await KubeClient.connect(bridged.link.access)
+    try:
+        check_uid(tables, bridged.source, await read_uid(client), bridged.cluster)
+        await check_nobody_acts(client, bridged.link.lease_namespace, bridged.lease)
+        return await bridged.clean(client)
+    finally:
+        await client.close()
 
 
 async def check_nobody_acts(client: KubeClient, namespace: str, lease: str) -> None:

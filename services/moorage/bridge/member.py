@@ -13,17 +13,19 @@ from typing import Any, Final
 
 import structlog
 
+from moorage.bridge import identity
 from moorage.bridge.gateway_client import GatewayAddress, GatewayClient
 from moorage.bridge.kube.client import ClusterAccess, KubeClient
 from moorage.bridge.kube.election import Election
 from moorage.bridge.kube.reflector import Reflector
 from moorage.bridge.mirror import MirrorSender
 from moorage.bridge.reports import Reports
+from moorage.bridge.tables import TargetTables
+from moorage.runtime.errors import first_of
 from moorage.runtime.kafka.consumer_lag import Behind
 from moorage.runtime.kafka.global_tables import GlobalReader
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.member import TaskMember
-from moorage.runtime.service import GlobalView
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import Topic
 
@@ -139,12 +141,25 @@ class BridgeMember(TaskMember):
         link: how the cluster and the gateway are reached.
         topics: those that the tables are made of.
         tables: what the topics say.
+        source: of what the bridge says.
+        fleet: the name of the cluster in references. Empty for the home fleet.
     """
 
-    def __init__(self, settings: Settings, link: Link, topics: Sequence[Topic], tables: GlobalView) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        link: Link,
+        topics: Sequence[Topic],
+        tables: TargetTables,
+        *,
+        source: str,
+        fleet: str = "",
+    ) -> None:
         super().__init__(NAME)
         self._link = link
         self._known = tables
+        self._source = source
+        self._fleet = fleet
         self._reflectors: list[Reflector] = []
         self._begun = False
         client_id = f"moorage-{NAME}-{uuid.uuid4().hex[:12]}"
@@ -231,10 +246,15 @@ class BridgeMember(TaskMember):
                 await self._reader.caught_up.wait()
                 for reflector in self._reflectors:
                     await reflector.synced.wait()
+                uid = gateway.cluster_uid = await identity.wait_for_uid(client)
+                identity.check_uid(self._known, self._source, uid, self._fleet)
+                group.create_task(identity.watch_uid(client, uid))
                 for work in self._begin(client, gateway):
                     group.create_task(work)
                 self._begun = True
                 _log.info("bridge.ready", **self._state_of())
+        except BaseExceptionGroup as errors:
+            raise first_of(errors) from errors
         finally:
             self._begun = False
             await asyncio.gather(self._reader.stop(), self._offsets.stop(), return_exceptions=True)

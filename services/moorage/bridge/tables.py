@@ -60,6 +60,9 @@ class MirroredRecord(NamedTuple):
     digest: bytes
     """See `digest_of`."""
 
+    cluster_uid: str
+    """Of the cluster that it is in. Empty if it was not said."""
+
     wished: frozenset[tuple[str, str]]
     """The taints that somebody asks for at the gateway, by key and effect. Those of the cluster are not among them."""
 
@@ -176,7 +179,8 @@ class TargetTables(GlobalView):
             source = event.mirrored.source
             wished = frozenset((one.key, one.effect) for one in event.wishes if one.present and one.actor != source)
             digest = digest_of(event.object, event.mirrored.taints)
-            self.resources[record.key] = MirroredRecord(event.uid, source, digest, wished)
+            uid = event.mirrored.cluster_uid
+            self.resources[record.key] = MirroredRecord(event.uid, source, digest, uid, wished)
         elif self.resources.pop(record.key, None) is None:
             return
         key = ResourceKey.parse(record.key)

@@ -16,6 +16,7 @@ _REASONS = {
     404: "NotFound",
     405: "MethodNotAllowed",
     406: "NotAcceptable",
+    409: "Conflict",
     410: "Gone",
     413: "RequestEntityTooLarge",
     415: "UnsupportedMediaType",

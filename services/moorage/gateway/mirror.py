@@ -17,6 +17,7 @@ from moorage.core.admission.defaults import qos_class
 from moorage.core.apimachinery.field_errors import FieldError, duplicate, invalid, not_supported, required
 from moorage.core.apimachinery.quantities import QuantityError, whole_amounts
 from moorage.core.apimachinery.unstructured import at, part
+from moorage.core.authorization.attributes import MIRRORS
 from moorage.gateway.admission import made_pods, taint_edits, validation
 from moorage.gateway.durable_log import Write, check_sizes
 from moorage.gateway.errors import StatusError, shorten
@@ -24,6 +25,7 @@ from moorage.gateway.tables import Tables
 from moorage.gateway.writer import Caller, Writer
 from moorage.kinds.families.targets import Target
 from moorage.kinds.kind import Kind, ServedKind, named
+from moorage.kinds.status.mirrored import MirroredIndex
 from moorage.kinds.status.records import ObjectId
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import Mirrored, ResourceDeclared, TaintWish
@@ -79,6 +81,9 @@ class MirrorBatch:
     deleted: Sequence[Any] = ()
     """The kinds, namespaces, names and uids of objects that are gone."""
 
+    cluster_uid: str = ""
+    """The uid of the cluster's namespace `kube-system`. Empty if the bridge does not say it."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
@@ -116,7 +121,8 @@ class Mirror:
         """Write a batch in one transaction. Returns what became of the objects, and then of those that are gone.
 
         Raises:
-            StatusError: 503 if nothing was written, 504 if the outcome is unknown.
+            StatusError: 409 if the bridge has mirrored another cluster, 503 if nothing was written, 504 if the outcome
+                is unknown.
         """
         self._writer.ensure_writable()
         seen: list[_Seen | MirrorResult] = []
@@ -126,22 +132,45 @@ class Mirror:
                 await asyncio.sleep(0)  # other requests have their turn
         seen += [self._read_deleted(one) for one in batch.deleted]
         async with AsyncExitStack() as held:
+            # Of two clusters that come at the same time, the second one sees what the first has written.
+            await held.enter_async_context(self._writer.lock(ObjectId(MIRRORS, "", batch.source)))
             # Who holds the lock of a pod may wait for that of its controller, so pods come first.
             ids = {one.object_id for one in seen if isinstance(one, _Seen)}
             for object_id in sorted(ids, key=lambda one: (one.kind != POD, one)):
                 await held.enter_async_context(self._writer.lock(object_id))
             self._writer.ensure_writable()
             writing, tables = _Writing(), self._fleet.tables
+            self._check_cluster(batch, tables)
             results = [
-                one if isinstance(one, MirrorResult) else self._decide(one, batch.source, writing, tables, caller)
+                one if isinstance(one, MirrorResult) else self._decide(one, batch, writing, tables, caller)
                 for one in seen
             ]
             if writing.writes:
                 await self._writer.write_all(writing.writes, "what was mirrored")
         return results
 
-    def _decide(self, seen: _Seen, source: str, writing: _Writing, tables: Tables, caller: Caller) -> MirrorResult:
+    def _check_cluster(self, batch: MirrorBatch, tables: Tables) -> None:
+        """Check that a batch is of the cluster that its bridge has mirrored so far.
+
+        Otherwise two clusters under one name would forget each other's objects.
+
+        Raises:
+            StatusError: 409 if it is of another one.
+        """
+        known = tables.index(MirroredIndex).cluster_uids(batch.source) - {batch.cluster_uid}
+        if batch.cluster_uid and known:
+            fleet = f"the cluster {self._fleet.cluster}" if self._fleet.cluster else "the home fleet"
+            raise StatusError(
+                409,
+                f"clusterUID: invalid value {shorten(batch.cluster_uid)!r}: {fleet} has objects that {batch.source} "
+                f"has mirrored from the cluster with the uid {min(known)}",
+            )
+
+    def _decide(
+        self, seen: _Seen, batch: MirrorBatch, writing: _Writing, tables: Tables, caller: Caller
+    ) -> MirrorResult:
         """Decide on one object, and add its record to those that are written if there is one."""
+        source = batch.source
         key = self._writer.whole(seen.object_id).key
         own_key = seen.object_id.key
         stored = writing.records[key] if key in writing.records else tables.resources.get(own_key)
@@ -163,7 +192,12 @@ class Mirror:
             version=stored.version + 1 if stored is not None else 1,
             wishes=self._wishes(seen, stored if is_same else None, source),
             cluster=self._fleet.cluster,
-            mirrored=Mirrored(source=source, resource_version=seen.version, taints=seen.taints),
+            mirrored=Mirrored(
+                source=source,
+                resource_version=seen.version,
+                cluster_uid=batch.cluster_uid,
+                taints=seen.taints,
+            ),
         )
         write = self._writer.record(seen.object_id, declared, caller)
         try:

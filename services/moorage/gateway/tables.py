@@ -8,6 +8,7 @@ from typing import Final
 from moorage.kinds.kind import View, discovered
 from moorage.kinds.status.dependents import DependentIndex
 from moorage.kinds.status.index import Index, Unsettled
+from moorage.kinds.status.mirrored import MirroredIndex
 from moorage.kinds.status.records import ObjectId, Records
 from moorage.kinds.status.views import ViewIndex
 from moorage.runtime.row_reader import RowReader
@@ -64,7 +65,7 @@ class Tables(Records):
         kinds = discovered()
         views = [kind for kind in kinds if isinstance(kind, View) and kind.made_from and kind.kept]
         named = dict.fromkeys(index for kind in kinds for index in kind.indexes)
-        indexes: list[Index] = [ViewIndex(views), DependentIndex(), *(index() for index in named)]
+        indexes: list[Index] = [ViewIndex(views), DependentIndex(), MirroredIndex(), *(index() for index in named)]
         super().__init__(indexes, {short: reader.read for short, reader in _ROWS.items()})
         self.count = 0
         """The number of all records."""

@@ -52,10 +52,15 @@ class GatewayDouble:
         batch = orjson.loads(await request.read())
         if (refusal := self._refusal()) is not None:
             return refusal
+        others = self._cluster_uids(batch["source"]) - {batch.get("clusterUID", "")}
+        if others and batch.get("clusterUID"):
+            return web.json_response(
+                {"message": f"clusterUID: there is {min(others)}", "reason": "Conflict"}, status=409
+            )
         self.mirrored.append(batch)
         results = []
         for one in batch["objects"]:
-            self._declare(one, batch["source"], batch["cluster"])
+            self._declare(one, batch["source"], batch["cluster"], batch.get("clusterUID", ""))
             results.append({"key": one["metadata"]["name"], "outcome": "Written"})
         for one in batch["deleted"]:
             key = resource_key(one["kind"], one["namespace"], one["name"], batch["cluster"])
@@ -77,7 +82,13 @@ class GatewayDouble:
             return web.json_response({"message": "nobody leads"}, status=503)
         return web.json_response(self.answer) if self.answer is not None else None
 
-    def _declare(self, found: Json, source: str, cluster: str) -> None:
+    def _cluster_uids(self, source: str) -> set[str]:
+        """The clusters of which a bridge has mirrored something."""
+        events = [self.topics.event(RESOURCES, key) for key in self._keys(RESOURCES)]
+        mirrored = [one.mirrored for one in events if one is not None and one.mirrored is not None]
+        return {one.cluster_uid for one in mirrored if one.source == source} - {""}
+
+    def _declare(self, found: Json, source: str, cluster: str, cluster_uid: str) -> None:
         key = resource_key(found["kind"], found["metadata"].get("namespace", ""), found["metadata"]["name"], cluster)
         known = self.topics.event(RESOURCES, key)
         if known is not None and known.uid != found["metadata"]["uid"]:
@@ -89,7 +100,7 @@ class GatewayDouble:
             )
             for one in there
         ]
-        self.topics.declare(found, source=source, cluster=cluster, wishes=wishes)
+        self.topics.declare(found, source=source, cluster=cluster, wishes=wishes, cluster_uid=cluster_uid)
 
     def _end(self, key: str) -> None:
         """A pod is gone: its bindings and evictions end."""

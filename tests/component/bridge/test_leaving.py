@@ -140,6 +140,24 @@ async def test_while_a_bridge_acts_nothing_is_taken_back(
         assert ends.api.writes == []
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_another_cluster_of_the_name_is_left_alone_and_forgotten_when_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any
+) -> None:
+    async with _ends(tmp_path, monkeypatch) as ends:
+        bridged = ends.of(kind)
+        ends.target(bridged.target, "a", annotations=NOTED)
+        found = {"apiVersion": "v1", "kind": bridged.target, "metadata": {"name": "x", "uid": "u"}}
+        ends.topics.declare(found, source=bridged.source, cluster_uid="another")
+        with pytest.raises(RuntimeFailure, match="from the cluster with the uid another, and this cluster has the uid"):
+            await leave(Settings(), bridged)
+        assert ends.gateway.objects == []
+        ends.api.go_away()
+        assert await leave(Settings(), bridged, is_gone=True) == Left(targets=0, objects=1)
+        assert ends.gateway.objects == [f"-{bridged.target}/x"]
+        assert ends.api.writes == []
+
+
 async def test_what_the_gateway_refuses_to_forget_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with _ends(tmp_path, monkeypatch) as ends:
         bridged = replace(ends.of(bridged_hub), source="bridge/ocm")

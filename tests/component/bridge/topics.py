@@ -92,6 +92,7 @@ class Topics:
         source: str = "bridge/home",
         cluster: str = "",
         wishes: Iterable[TaintWish] = (),
+        cluster_uid: str = "",
     ) -> None:
         """An object of a cluster, as the gateway writes it."""
         spec = dict(found.get("spec") or {})
@@ -103,7 +104,10 @@ class Topics:
             wishes=tuple(wishes),
             cluster=cluster,
             mirrored=Mirrored(
-                source=source, resource_version=found["metadata"].get("resourceVersion", ""), taints=foreign
+                source=source,
+                resource_version=found["metadata"].get("resourceVersion", ""),
+                cluster_uid=cluster_uid,
+                taints=foreign,
             ),
         )
         self.write(RESOURCES, event.key, event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -350,6 +351,60 @@ async def test_mirrored_objects_of_clusters_are_not_in_the_home_fleet() -> None:
     ]
     assert await gateway.status("/clusters/west/api/v1/nodes") == 404
     assert await gateway.status("/clusters/east/api/v1/nodes/n1") == 200
+
+
+def of_cluster(uid: str, *objects: Json, source: str = SOURCE, cluster: str = "") -> Json:
+    """A batch of a cluster that says which one it is."""
+    return {"source": source, "cluster": cluster, "clusterUID": uid, "objects": list(objects)}
+
+
+async def test_two_clusters_are_not_mirrored_under_one_name() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", "/v1/mirror", of_cluster("c1", seen_node()))
+    kept = last(gateway, "Node//n1").mirrored
+    assert kept is not None
+    assert kept.cluster_uid == "c1"
+    other = of_cluster("c2", seen_node("n2")) | {"deleted": [gone(seen_node())]}
+    answer = await gateway.call("POST", "/v1/mirror", other)
+    assert (answer.status_code, answer.json()["reason"]) == (409, "Conflict")
+    assert answer.json()["message"] == (
+        f"clusterUID: invalid value 'c2': the home fleet has objects that {SOURCE} has mirrored from the cluster with "
+        "the uid c1"
+    )
+    assert records(gateway, "Node//n2") == []
+    assert await gateway.status("/api/v1/nodes/n1") == 200
+    # Another bridge of the same fleet, such as that of a hub, may be of another cluster, and so may another name.
+    await gateway.ok("POST", "/v1/mirror", of_cluster("c2", seen_node("n2"), source="bridge/ocm"))
+    await gateway.ok("POST", "/v1/mirror", of_cluster("c2", seen_node("n2"), cluster="east"))
+    answer = await gateway.call("POST", "/v1/mirror", of_cluster("c3", cluster="east"))
+    assert answer.status_code == 409
+    assert "the cluster east has objects" in answer.json()["message"]
+    # When everything of the first one is forgotten, the other one may have its name.
+    await mirrored(gateway, deleted=[gone(seen_node())])
+    await gateway.ok("POST", "/v1/mirror", of_cluster("c2", seen_node("n3")))
+
+
+async def test_of_two_clusters_that_come_at_once_one_is_mirrored() -> None:
+    gateway = Fixture()
+    bodies = [of_cluster(f"c{number}", seen_node(f"n{number}")) for number in range(4)]
+    answers = await asyncio.gather(*(gateway.call("POST", "/v1/mirror", body) for body in bodies))
+    assert sorted(one.status_code for one in answers) == [200, 409, 409, 409]
+    assert len((await gateway.ok("GET", "/api/v1/nodes"))["items"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("clusterUID", 7, "clusterUID: invalid value 7: must be the uid of the cluster's namespace kube-system"),
+        ("clusterUID", "x" * 254, "must be the uid of the cluster's namespace kube-system"),
+        ("cluster", "home", "cluster: invalid value 'home': roles call the home fleet so, which is the empty name"),
+    ],
+)
+async def test_a_batch_names_its_cluster(field: str, value: Any, message: str) -> None:
+    gateway = Fixture()
+    answer = await gateway.call("POST", "/v1/mirror", {"source": SOURCE, field: value})
+    assert answer.status_code == 400
+    assert message in answer.json()["message"]
 
 
 BRIDGE = [{"kind": "User", "name": "ann"}]

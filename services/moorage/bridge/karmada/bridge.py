@@ -88,7 +88,7 @@ class PlaneBridge(BridgeMember):
         self._tables = PlaneTables(self._touched)
         self._leases = Leases(options.grace)
         self._running: _Running | None = None
-        super().__init__(settings, options.link, TOPICS, self._tables)
+        super().__init__(settings, options.link, TOPICS, self._tables, source=SOURCE)
 
     def _follows(self, client: KubeClient) -> list[Reflector]:
         return [Reflector(client, one.path, PlaneSink(self._state, one.kind)) for one in FOLLOWED]

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from moorage.bridge.act_queue import ActQueue
 from moorage.bridge.fleet_gate import FleetGate, resync
+from moorage.bridge.fleet_names import HOME, source_of
 from moorage.bridge.gateway_client import GatewayAddress, GatewayClient
 from moorage.bridge.kube.client import ClusterAccess, KubeClient
 from moorage.bridge.kube.reflector import Reflector
@@ -35,9 +36,6 @@ from moorage.bridge.tables import TOPICS, DecidedTables
 from moorage.runtime.clock import WallClock
 from moorage.runtime.settings import Settings
 from moorage_schemas.keys import ResourceKey
-
-HOME: Final = "home"
-"""What the home fleet is called where a name is needed."""
 
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _KINDS: Final = frozenset(one.kind for one in MIRRORED)
@@ -86,7 +84,7 @@ class BridgeOptions:
     @property
     def source(self) -> str:
         """The source of what this bridge says."""
-        return f"bridge/{self.cluster or HOME}"
+        return source_of(self.cluster)
 
     @property
     def lease(self) -> str:
@@ -108,7 +106,7 @@ class KubernetesBridge(BridgeMember):
         self._tables = DecidedTables(options.cluster, self._touched)
         self._leases = Leases(options.grace)
         self._running: _Running | None = None
-        super().__init__(settings, options.link, TOPICS, self._tables)
+        super().__init__(settings, options.link, TOPICS, self._tables, source=options.source, fleet=options.cluster)
 
     def _follows(self, client: KubeClient) -> list[Reflector]:
         mirrored = [Reflector(client, one.path, self._state.sink(one.kind)) for one in MIRRORED]

@@ -89,7 +89,7 @@ class HubBridge(BridgeMember):
         self._tables = HubTables(self._touched)
         self._leases = Leases(DEFAULT_GRACE.total_seconds())
         self._running: _Running | None = None
-        super().__init__(settings, options.link, TOPICS, self._tables)
+        super().__init__(settings, options.link, TOPICS, self._tables, source=SOURCE)
 
     def _follows(self, client: KubeClient) -> list[Reflector]:
         return [Reflector(client, one.path, HubSink(self._state, one.kind), one.params) for one in FOLLOWED]

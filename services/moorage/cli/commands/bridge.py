@@ -243,6 +243,9 @@ def leave(
             show_default=False,
         ),
     ] = "",
+    gone: Annotated[
+        bool, typer.Option("--gone", help="The cluster does not exist any more: only forget what was mirrored of it.")
+    ] = False,
 ) -> None:
     """Take back what bridges have written to a cluster, a hub or a control plane, and forget what was mirrored of it.
 
@@ -258,7 +261,7 @@ def leave(
         raise UsageError(f"--cluster: the objects of {kind} are always those of the home fleet")
     bridged = _bridged(ctx, kind, ClusterAccess(kubeconfig, kube_context), cluster, lease_namespace)
     try:
-        left = run_async(left_by(_settings(0), bridged))
+        left = run_async(left_by(_settings(0), bridged, is_gone=gone))
     except RuntimeFailure as error:
         raise CliError(str(error)) from None
     what = "nodes" if kind is _Kind.KUBERNETES else "clusters"
@@ -330,8 +333,13 @@ def _gateway(ctx: typer.Context) -> GatewayAddress:
 def _name(cluster: str) -> str:
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - only this command needs it
 
+    from moorage.bridge.fleet_names import HOME  # noqa: PLC0415 - it loads slowly
     from moorage_schemas.refs import Cluster  # noqa: PLC0415 - as above
 
+    if cluster == HOME:
+        raise UsageError(
+            f"--cluster: invalid value {cluster!r}: the home fleet is called so. It is that without --cluster"
+        )
     try:
         return str(TypeAdapter(Cluster).validate_python(cluster))
     except ValidationError:

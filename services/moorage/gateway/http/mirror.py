@@ -31,7 +31,7 @@ MOST: Final = 1000
 HOME: Final = "home"
 """What roles call the home fleet, where they name clusters (`resourceNames`)."""
 
-_FIELDS: Final = frozenset({"source", "cluster", "objects", "deleted"})
+_FIELDS: Final = frozenset({"source", "cluster", "clusterUID", "objects", "deleted"})
 _LONGEST: Final = 253
 _CLUSTER: Final = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?")
 
@@ -60,8 +60,9 @@ class MirrorApi:
         """Write a batch. The answer says what became of each object.
 
         Raises:
-            StatusError: 400 if the batch cannot be read, 403 if its cluster may not be mirrored by its sender, 413 if
-                it is too large, 503 if nothing was written, 504 if the outcome is unknown.
+            StatusError: 400 if the batch cannot be read, 403 if its cluster may not be mirrored by its sender, 409 if
+                its bridge has mirrored another one, 413 if it is too large, 503 if nothing was written, 504 if the
+                outcome is unknown.
         """
         if request.method != "POST":
             raise paths.not_allowed()
@@ -102,10 +103,17 @@ def _read(document: Any) -> _Request:
             f"cluster: invalid value {shorten(cluster)!r}: must be a name of lower case letters, digits, '-' and '.', "
             "or empty for the home fleet"
         )
+    if cluster == HOME:
+        raise bad_request(f"cluster: invalid value {HOME!r}: roles call the home fleet so, which is the empty name")
+    uid = document.get("clusterUID", "")
+    if not isinstance(uid, str) or len(uid) > _LONGEST:
+        raise bad_request(
+            f"clusterUID: invalid value {shorten(uid)!r}: must be the uid of the cluster's namespace kube-system"
+        )
     objects, deleted = (_list(document, name) for name in ("objects", "deleted"))
     if (count := len(objects) + len(deleted)) > MOST:
         raise StatusError(413, f"the batch has {count} objects: it must have at most {MOST}")
-    return _Request(cluster, MirrorBatch(source, objects, deleted))
+    return _Request(cluster, MirrorBatch(source, objects, deleted, uid))
 
 
 def _list(document: Document, name: str) -> list[Any]:

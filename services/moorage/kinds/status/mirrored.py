@@ -1,0 +1,51 @@
+"""Which clusters bridges mirror, and how many objects of them there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from moorage.kinds.status.index import Index
+from moorage.kinds.status.records import ObjectId, Records
+from moorage_schemas.resource import ResourceDeclared
+
+
+class MirroredIndex(Index):
+    """How many objects of each cluster every bridge has mirrored, by kind."""
+
+    topics = ("resources",)
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Counter[tuple[str, str]]] = {}
+        """By bridge: how many objects there are by the uid of their cluster and their kind."""
+
+    @property
+    def sources(self) -> list[str]:
+        """The bridges of which something is mirrored."""
+        return sorted(self._counts)
+
+    def cluster_uids(self, source: str) -> set[str]:
+        """Return the uids of the clusters that a bridge has mirrored. One, unless none has been said."""
+        return {uid for uid, _ in self._counts.get(source, ())} - {""}
+
+    def count(self, source: str, kind: str) -> int:
+        """Return how many objects of a kind a bridge has mirrored."""
+        return sum(count for (_, found), count in self._counts.get(source, Counter()).items() if found == kind)
+
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
+        """See `Index`."""
+        self._add(before, -1)
+        self._add(after, 1)
+        return ()
+
+    def _add(self, declared: ResourceDeclared | None, number: int) -> None:
+        if declared is None or declared.mirrored is None:
+            return
+        source, place = declared.mirrored.source, (declared.mirrored.cluster_uid, declared.kind)
+        counts = self._counts.setdefault(source, Counter())
+        counts[place] += number
+        if not counts[place]:
+            del counts[place]
+            if not counts:
+                del self._counts[source]
