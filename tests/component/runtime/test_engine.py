@@ -7,12 +7,17 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import pytest
+from structlog.testing import capture_logs
+
 from moorage.runtime.codec import SOURCES_HEADER, sources_value
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.format import KafkaFormat
 from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Refresh, Request, Written
+from moorage.runtime.metrics import REPAIRS
 from moorage.runtime.service import Emit, Freshness, Input, Needs, Service, Upstream, source_name
 from moorage_schemas.base import Model
+from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import BINDINGS, RESOURCES, TAINTS, Topic
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -76,7 +81,7 @@ def test_neither_wake_nor_the_reconciler_looks_before_what_they_need_is_read() -
     engine = begun()
     for seconds in (1, 40):
         drive(engine.decide(NOW + timedelta(seconds=seconds)), NOW + timedelta(seconds=seconds + 2))
-    assert engine.state == ["partition 0", "needs 01", "wake 03", "needs 40", "reconcile 42", "wake 42"]
+    assert engine.state == ["partition 0", "needs 01", "wake 03", "needs 40", "wake 42", "reconcile 42", "wake 42"]
 
 
 def test_a_round_of_the_reconciler_waits_when_what_it_needs_cannot_be_read() -> None:
@@ -85,8 +90,76 @@ def test_a_round_of_the_reconciler_waits_when_what_it_needs_cannot_be_read() -> 
     assert engine.state == ["partition 0", "needs 40"]
     assert engine.restless, "it tries again at once: reading takes as long as it does"
     drive(engine.decide(NOW + timedelta(seconds=41)), NOW + timedelta(seconds=41))
-    assert engine.state[2:] == ["needs 41", "reconcile 41", "wake 41"]
+    assert engine.state[2:] == ["needs 41", "wake 41", "reconcile 41", "wake 41"]
     assert engine.next_due() == NOW + timedelta(seconds=71)
+
+
+class Owing(Service[list[str]]):
+    """Owes records, and writes what it owes when it is woken, and when it reconciles."""
+
+    name = "owing"
+    sources: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
+    source_tables: ClassVar[frozenset[Topic]] = frozenset({RESOURCES})
+    changelogs: ClassVar[tuple[Topic, ...]] = (TAINTS,)
+    at_once = 2
+    overlooked: tuple[str, ...] = ()
+    """What only the reconciler sees."""
+
+    def new_state(self, partition: int) -> list[str]:  # noqa: ARG002 - as the base says
+        return []
+
+    def apply(self, state: list[str], topic: Topic, key: str, event: Model | None) -> None:
+        raise AssertionError(f"{state} {topic.short} {key} {event}: its topics are empty")
+
+    def process(self, state: list[str], batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:
+        raise AssertionError(f"{state} {batch} {now} {fresh}: its topics are empty")
+
+    def wake(self, state: list[str], now: datetime) -> list[Emit]:  # noqa: ARG002 - as the base says
+        done, state[:] = state[: self.at_once], state[self.at_once :]
+        return [Emit(TAINTS, key, key, None, CAUSE) for key in done]
+
+    def next_wake(self, state: list[str]) -> datetime | None:
+        return datetime.min.replace(tzinfo=UTC) if state else None
+
+    def reconcile(self, state: list[str], now: datetime) -> list[Emit]:
+        state.extend(self.overlooked)
+        return self.wake(state, now)
+
+
+CAUSE = Meta(id="c", source="test", type=TAINTS.event_type)
+
+
+@pytest.mark.parametrize(
+    ("owed", "overlooked", "repairs"),
+    [
+        (["a", "b"], (), []),
+        (["a", "b", "c", "d", "e"], (), []),
+        (["a"], ("x",), ["taints x"]),
+        ([], ("x", "y"), ["taints x", "taints y"]),
+    ],
+)
+def test_what_was_due_anyway_is_no_repair(owed: list[str], overlooked: tuple[str, ...], repairs: list[str]) -> None:
+    service = Owing()
+    service.overlooked = overlooked
+    engine = PartitionEngine(
+        service, 0, rules=EngineRules(partitions=1, reconcile_interval=timedelta(seconds=30)), form=KafkaFormat()
+    )
+    drive(engine.restore({RESOURCES: None}, None), NOW)
+    engine.begin_reconciling(NOW)
+    drive(engine.decide(NOW), NOW)
+    engine.state.extend(owed)
+    before = counted(service.name)
+    with capture_logs() as logs:
+        _, decision = drive(engine.decide(NOW + timedelta(seconds=40)), NOW)
+    written = [emit.key for emit, _ in decision.emits]
+    assert written == [*owed, *overlooked]
+    assert [one["first"] for one in logs if one["event"] == "reconciler.repairs"] == ([repairs] if repairs else [])
+    assert counted(service.name) - before == len(repairs)
+
+
+def counted(service: str) -> float:
+    """How many repairs of a service were counted."""
+    return REPAIRS.labels(service)._value.get()  # type: ignore[no-any-return]  # the library has no types for it
 
 
 class Abroad(Careful):

@@ -40,6 +40,7 @@ _NO_LIMITS: Final[Mapping[Topic, int]] = MappingProxyType({})
 
 _WAKE_HOLD = timedelta(seconds=1)  # how long a wake-up that failed is postponed; it doubles with each failure
 _WAKE_HOLD_MAX = timedelta(seconds=60)
+_SHOWN = 5  # the keys of repairs that a log line has
 _BACKLOG = 8  # queued batches at which waiting records are no longer taken in the order in which they were written
 
 
@@ -447,12 +448,25 @@ class PartitionEngine(Generic[S]):
         return waited
 
     def reconcile(self, decision: BatchDecision) -> None:
-        """Make the service recompute a portion of the desired state. Its repairs become part of the decision."""
-        repairs = self.service.reconcile(self._known.state, decision.now)
-        if repairs:
-            metrics.REPAIRS.labels(self.service.name).inc(len(repairs))
-            log.warning("reconciler.repairs", service=self.service.name, partition=self.partition, events=len(repairs))
-        self._batches.add(decision, repairs)
+        """Make the service recompute a portion of the desired state. What it writes becomes part of the decision.
+
+        What was due anyway is done first. Otherwise the reconciler would do it, and it would count as a repair, though
+        nothing was wrong. If more is due than is done at once, what the reconciler writes counts as none.
+        """
+        service, state = self.service, self._known.state
+        self._batches.add(decision, service.wake(state, decision.now))
+        due = service.next_wake(state)
+        written = service.reconcile(state, decision.now)
+        if written and (due is None or due > decision.now):
+            metrics.REPAIRS.labels(service.name).inc(len(written))
+            log.warning(
+                "reconciler.repairs",
+                service=service.name,
+                partition=self.partition,
+                events=len(written),
+                first=[f"{one.topic.short} {one.key}" for one in written[:_SHOWN]],
+            )
+        self._batches.add(decision, written)
 
     def _process(self, records: Sequence[tuple[Topic, Any]], decision: BatchDecision) -> Steps[None]:
         if not records:
