@@ -18,7 +18,7 @@ _END: Final = 20.0  # seconds for a bridge to end in order
 
 
 class Bridge:
-    """A bridge from a plane to a Moorage, with all acts.
+    """A bridge from a plane to a Moorage.
 
     Args:
         plane: the control plane.
@@ -26,12 +26,21 @@ class Bridge:
         folder: for its logs.
         words: the kind of the control plane, such as `kubernetes`, and options of that kind.
         access: the options that say how it reaches the plane. By default it is an administrator there.
+        acts: what it writes there. Empty for one that only reads.
     """
 
     def __init__(
-        self, plane: Plane, live: Live, folder: Path, words: Sequence[str], access: Sequence[str] = ()
+        self,
+        plane: Plane,
+        live: Live,
+        folder: Path,
+        words: Sequence[str],
+        access: Sequence[str] = (),
+        *,
+        acts: str = "all",
     ) -> None:
         self._live, self._folder, self._words = live, folder, words
+        self._acting = ("--act", acts) if acts else ()
         self._access = access or ("--kubeconfig", str(plane.kubeconfig))
         self._process: forks.Forked | None = None
         self._starts = 0
@@ -42,22 +51,28 @@ class Bridge:
         return self._live
 
     @property
+    def pid(self) -> int:
+        """The id of its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def _log(self) -> Path:
         return self._folder / f"bridge-{self._starts}.log"
 
     async def start(self) -> None:
-        """Start it. Returns when it acts."""
+        """Start it. Returns when it acts, or reads if it has no acts."""
         self._starts += 1
-        words = ("bridge", *self._words, *self._access, "--act", "all")
+        words = ("bridge", *self._words, *self._access, *self._acting)
         with self._log.open("wb") as output:
             self._process = await forks.launch(words, self._live.env, output)
-        await until(self._acts, _START, "the bridge does not act")
+        await until(self._begun, _START, "the bridge does not act")
 
-    def _acts(self) -> bool:
+    def _begun(self) -> bool:
         """Whether it says that it knows the cluster, and is the one that acts there."""
         self.must_run()
         said = self._log.read_text("utf-8")
-        return '"election.leads"' in said and '"process.ready"' in said
+        return ('"election.leads"' in said or not self._acting) and '"process.ready"' in said
 
     def must_run(self) -> None:
         """Fail if it has ended by itself."""

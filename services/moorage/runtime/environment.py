@@ -44,6 +44,12 @@ OTHERS: Final = frozenset(
         "MOORAGE_ORACLE",
         "MOORAGE_PLANES",
         "MOORAGE_SEED",
+        "MOORAGE_SHADOW_BOUND",
+        "MOORAGE_SHADOW_GRACE",
+        "MOORAGE_SHADOW_NODES",
+        "MOORAGE_SHADOW_PODS",
+        "MOORAGE_SHADOW_REPORT",
+        "MOORAGE_SHADOW_SECONDS",
         "MOORAGE_TEST_BROKER",
     }
 )
