@@ -233,11 +233,17 @@ class Fixture:
         self.log.append(TAINTS, target.key, target.key, event)
 
     def bound(
-        self, workload: WorkloadRef, target: TargetRef, *, owner: WorkloadRef | None = None, at: datetime = NOW
+        self,
+        workload: WorkloadRef,
+        target: TargetRef,
+        *,
+        owner: WorkloadRef | None = None,
+        at: datetime = NOW,
+        **more: Any,
     ) -> None:
         """Write placement's record that a workload is bound to a target."""
         event = WorkloadBound(
-            workload=workload, uid="u", owner=owner or workload, target=target, generation=1, bound_time=at
+            workload=workload, uid="u", owner=owner or workload, target=target, generation=1, bound_time=at, **more
         )
         self.log.append(BINDINGS, binding_key(workload, target), target.key, event)
 
@@ -249,6 +255,7 @@ class Fixture:
         *,
         condition: str = HEALTHY,
         at: datetime = NOW,
+        source: str = "",
     ) -> None:
         """Write a deployer's report on a workload, as accepted by condition-ingest."""
         event = WorkloadConditionChanged(
@@ -260,6 +267,7 @@ class Fixture:
             last_transition_time=at,
             last_heartbeat_time=at,
             generation=1,
+            source=source,
         )
         key = workload_condition_key(workload, target, condition)
         self.log.append(WORKLOAD_CONDITIONS, key, target.key, event)

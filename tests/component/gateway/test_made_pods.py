@@ -482,3 +482,20 @@ async def test_both_versions_of_an_eviction_evict(version: str) -> None:
     order = {"apiVersion": version, "kind": "Eviction", "metadata": {"name": "a"}}
     assert (await gateway.call("POST", f"{PODS}/a/eviction", order)).status_code == 201
     assert (await gateway.call("GET", f"{PODS}/a")).status_code == 404
+
+
+async def test_a_mirrored_pod_counts_as_healthy_when_its_bridge_has_said_so() -> None:
+    """As for the governor, which decides evictions by taints."""
+    gateway = await serving(replicas=0)
+    await gateway.ok("POST", PODS, {**pod("mine"), "metadata": {"name": "mine", "labels": LABELS}})
+    place(gateway, "mine")
+    await budget(gateway, minAvailable=1)
+    seen = pod("theirs", nodeName="n1")
+    seen["metadata"] = {"name": "theirs", "namespace": "default", "uid": "u", "labels": LABELS}
+    await gateway.ok("POST", "/v1/mirror", {"source": "bridge/home", "objects": [seen]})
+    gateway.bound(pod_ref("theirs"), node_ref("n1"), deployer="bridge/home", labels=LABELS)
+    assert (await evict(gateway, "mine")).status_code == 429
+    gateway.reported(pod_ref("theirs"), node_ref("n1"), ConditionStatus.TRUE, source="probe/mine")
+    assert (await evict(gateway, "mine")).status_code == 429
+    gateway.reported(pod_ref("theirs"), node_ref("n1"), ConditionStatus.TRUE, source="bridge/home")
+    assert (await evict(gateway, "mine")).status_code == 201

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from moorage.core.apimachinery.unstructured import at
+from moorage.core.conditions.heartbeats import BY_BRIDGE
 from moorage.core.disruption.budgets import DISRUPTION, Disruption, Disruptions, disruption_of, disruptions
+from moorage.core.disruption.health import is_healthy
 from moorage.kinds.status import reported
 from moorage.kinds.status.index import Groups, Index
 from moorage.kinds.status.records import ObjectId, Records
@@ -45,7 +47,7 @@ class DisruptionIndex(Index):
         """The number of bound pods of each group, by namespace."""
 
         self.unhealthy: dict[str, dict[str, PodGroup]] = {}
-        """The group of each binding whose pod is reported unhealthy, by namespace and record key."""
+        """The group of each binding whose pod is unhealthy, by namespace and record key."""
 
         self.leaving: dict[str, dict[str, PodGroup]] = {}
         """The group of each binding that is about to end, by namespace and record key: its pod was deleted, or its
@@ -97,13 +99,21 @@ class DisruptionIndex(Index):
         """Look at one binding again: whether its pod is unhealthy, and whether it is about to end."""
         bound, (pod, target) = records.bindings.get(key), BindingKey.parse(key)
         namespace = ResourceKey.parse(pod).namespace
-        ill = bound is not None and reported.health(records, pod, target) is ConditionStatus.FALSE
+        ill = bound is not None and not is_healthy(_status(records, pod, target, bound), mirrored=bool(bound.deployer))
         leaves = bound is not None and (_is_requested(key, bound, records) or _is_gone(pod, bound, records))
         for there, found in ((ill, self.unhealthy), (leaves, self.leaving)):
             if there and bound is not None:
                 found.setdefault(namespace, {})[key] = _group(bound)
             else:
                 _drop(found, namespace, key)
+
+
+def _status(records: Records, pod: str, target: str, bound: Any) -> ConditionStatus | None:
+    """What was last reported of a bound pod. For a mirrored one bridges alone count."""
+    report = reported.health_report(records, pod, target)
+    if report is None or (bound.deployer and not report.source.startswith(BY_BRIDGE)):
+        return None
+    return report.status
 
 
 def _is_requested(key: str, bound: Any, records: Records) -> bool:
@@ -156,7 +166,7 @@ def allowed_now(guard: Disruption, records: Records) -> Disruptions:
 
 
 def is_unhealthy(binding: str, namespace: str, records: Records) -> bool:
-    """Whether the pod of a binding is reported unhealthy.
+    """Whether the pod of a binding is unhealthy.
 
     Args:
         binding: the record key.

@@ -25,6 +25,7 @@ from moorage.core.disruption.budgets import (
     own_namespace,
 )
 from moorage.core.disruption.guard_index import Guards
+from moorage.core.disruption.health import is_healthy
 from moorage.core.scheduling.nodes.mirrored import controller_reference
 from moorage.core.scheduling.nodes.workloads import WorkloadError, controller_of
 from moorage.core.taints.desired.incidents import zone_of_target
@@ -239,14 +240,14 @@ class GovernorView(ConfiguredView):
             self._put(key, bound)
 
     def _is_unhealthy(self, key: str, bound: BoundWorkload) -> bool:
-        """Return whether a workload counts as unhealthy.
-
-        One that is declared here does if it was reported so since it was bound. A mirrored one does unless its bridge
-        has last reported exactly this binding as healthy, because Kubernetes counts pods that are ready.
-        """
+        """Return whether a workload counts as unhealthy, by what was last reported of exactly this binding."""
+        status = None
         if bound.uid:
-            return self._well.get(key) != (bound.uid, bound.generation)
-        return self._ill.get(key, bound.bound_time - 1) >= bound.bound_time
+            if self._well.get(key) == (bound.uid, bound.generation):
+                status = ConditionStatus.TRUE
+        elif self._ill.get(key, bound.bound_time - 1) >= bound.bound_time:
+            status = ConditionStatus.FALSE
+        return not is_healthy(status, mirrored=bool(bound.uid))
 
     def _put(self, key: str, bound: BoundWorkload) -> None:
         self._bound[key] = bound
