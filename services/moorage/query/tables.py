@@ -15,6 +15,7 @@ import orjson
 import structlog
 
 from moorage.core.apimachinery.packing import Packer
+from moorage.core.scheduling.nodes.mirrored import controller_key
 from moorage.runtime import codec, metrics
 from moorage.runtime.service import GlobalView, Input, Malformed
 from moorage.runtime.settings import Settings
@@ -24,7 +25,8 @@ from moorage.workers.placement.view import FleetView
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import WorkloadPlaced
-from moorage_schemas.topics import CONDITIONS, EVICTIONS, PLACEMENTS, Topic
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.topics import CONDITIONS, EVICTIONS, PLACEMENTS, RESOURCES, Topic
 
 NAME: Final = "query"
 
@@ -114,6 +116,11 @@ class Stored:
         return _owner(self._value)
 
     @property
+    def controller(self) -> str:
+        """The key of the controller of a mirrored object. Empty if it has none, or the record is no such object."""
+        return _controller(self._value)
+
+    @property
     def _head(self) -> _Head:
         partition, offset, millis, gone, meta = orjson.loads(self._packer.unpack(self._kept).partition(b"\n")[0])
         found = Meta(*meta)
@@ -136,9 +143,18 @@ def _owner(value: bytes | None) -> str:
         return ""
     try:
         ref = orjson.loads(value)["owner"]
-        return f"{ref['kind']}/{ref.get('namespace', '')}/{ref['name']}"
+        cluster = f"{ref['cluster']}:" if ref.get("cluster") else ""
+        return f"{cluster}{ref['kind']}/{ref.get('namespace', '')}/{ref['name']}"
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         return ""
+
+
+def _controller(value: bytes | None) -> str:
+    """The key of the controller of a mirrored object. Empty if it has none, or the value is no such object."""
+    if not value or b'"mirrored"' not in value or b'"ownerReferences"' not in value:
+        return ""
+    event = codec.event_of(RESOURCES, value)
+    return controller_key(event) if isinstance(event, ResourceDeclared) else ""
 
 
 class QueryTables(GlobalView):
@@ -160,6 +176,9 @@ class QueryTables(GlobalView):
 
         self._made: dict[str, set[str]] = {}
         """The workloads of each owner, without workloads that are their own owner."""
+
+        self._mirrored: dict[str, set[str]] = {}
+        """The mirrored objects of each controller in their cluster."""
 
         self._about: dict[str, dict[str, set[str]]] = {topic.short: {} for topic in (CONDITIONS, EVICTIONS)}
         """The keys about each target, by topic."""
@@ -212,6 +231,8 @@ class QueryTables(GlobalView):
             self._chains[meta.correlation] = {chain, stored}
         if topic is PLACEMENTS and (owner := _owner(record.value)) not in {"", key}:
             self._made.setdefault(owner, set()).add(key)
+        if topic is RESOURCES and (controller := _controller(record.value)):
+            self._mirrored.setdefault(controller, set()).add(key)
         if target := target_in(topic, key):
             self._about[topic.short].setdefault(target, set()).add(key)
         if record.value is None:
@@ -237,6 +258,8 @@ class QueryTables(GlobalView):
             del self._chains[meta.correlation]
         if topic is PLACEMENTS and (owner := record.owner) not in {"", key}:
             _discard(self._made, owner, key)
+        if topic is RESOURCES and (controller := record.controller):
+            _discard(self._mirrored, controller, key)
         if target := target_in(topic, key):
             _discard(self._about[topic.short], target, key)
 
@@ -276,6 +299,10 @@ class QueryTables(GlobalView):
             if isinstance(event, WorkloadPlaced) and event.owner.key == owner:
                 found[key] = event
         return found
+
+    def mirrored_of(self, owner: str) -> Iterable[str]:
+        """Return the keys of the mirrored objects whose controller in their cluster this is."""
+        return self._mirrored.get(owner, ())
 
     def placement(self) -> tuple[PlacementService, FleetView]:
         """Return placement's view of everything."""
@@ -320,6 +347,10 @@ class TablesNow:
     def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
         """See `Grounds`."""
         return self._tables.decisions_for(owner)
+
+    def mirrored_of(self, owner: str) -> Iterable[str]:
+        """See `Grounds`."""
+        return self._tables.mirrored_of(owner)
 
     def placement(self) -> tuple[PlacementService, FleetView]:
         """See `Grounds`. What an explanation assumes in the view is undone at its end."""

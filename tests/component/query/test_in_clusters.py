@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.component.query.edge import Edge
 from tests.component.query.following import Following
-from tests.support.worlds.mirrored import BRIDGE, MirroredWorld
+from tests.support.worlds.mirrored import BRIDGE, MirroredWorld, controller
 from tests.support.worlds.world import WITNESS, lifted
 
 from moorage.simulation.explain.question import Question, QuestionError
@@ -118,3 +118,30 @@ async def test_who_asks_needs_the_cluster_and_the_right_for_all_of_its_namespace
             await gateway.settled()
             answer = await gateway.call("GET", path, headers=ann)
             assert answer.status_code == (200 if number == len(wanted) else 403), number
+
+
+@pytest.mark.parametrize("cluster", ["", "east"])
+async def test_a_mirrored_controller_is_explained_with_its_pods(cluster: str) -> None:
+    """Whose they are is said by their owners in the cluster: a Deployment has a ReplicaSet, and that has pods."""
+    home, east = world()
+    of = east if cluster else home
+    for kind, name in (("Deployment", "shop"), ("ReplicaSet", "shop-1"), ("StatefulSet", "db")):
+        of.mirror(kind, name, {"replicas": 1})
+    of.own("ReplicaSet", "shop-1", controller("Deployment", "shop"))
+    for name, owner in (("shop-1-a", controller("ReplicaSet", "shop-1")), ("db-0", controller("StatefulSet", "db"))):
+        of.pod(name, on="n1")
+        of.own("Pod", name, owner)
+    of.run()
+    following = follow(of)
+
+    async def pods(kind: str, name: str, within: str = cluster) -> list[str]:
+        found = await asked(following, kind=kind, namespace="default", name=name, within=within)
+        return [one["workload"].rpartition("/")[2] for one in found["pods"]]
+
+    assert await pods("Deployment", "shop") == ["shop-1-a"]
+    assert await pods("ReplicaSet", "shop-1") == ["shop-1-a"]
+    assert await pods("StatefulSet", "db") == ["db-0"]
+    of.own("Pod", "db-0", controller("StatefulSet", "other"))
+    of.run()
+    following.follow()
+    assert await pods("StatefulSet", "db") == []

@@ -11,6 +11,7 @@ from moorage.simulation.explain.pods import explain_pod
 from moorage.simulation.explain.question import BINDING, PLACEMENT, PLACEMENT_DECISION, Question, QuestionError
 from moorage.simulation.explain.target_explanation import TargetExplanation
 from moorage.simulation.explain.targets import explain_target
+from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import resource_key
 from moorage_schemas.resources.workload_kinds import POD
 
@@ -63,10 +64,26 @@ def summary_of(grounds: Grounds, owner: str, resource: str) -> Summary:
         NotFoundError: it is not declared, and has no pods.
     """
     rows = []
-    for key, event in sorted(grounds.decisions_for(owner).items()):
+    for key, event in sorted(_decisions_under(grounds, owner).items()):
         generations = {str(event.target): event.binding_generation} if event.target is not None else {}
         ends = [eviction_ends(one) for one, _ in evictions_of(grounds, key, generations)]
         rows.append(Row(key, event, ends[0] if ends else None))
     if not rows and declared_as(grounds, owner) is None:
         raise NotFoundError(resource, owner.rpartition("/")[2])
     return Summary(owner, grounds.taken, tuple(rows))
+
+
+def _decisions_under(grounds: Grounds, owner: str) -> dict[str, WorkloadPlaced]:
+    """The decisions on the pods of a controller, by workload.
+
+    In a real cluster pods are mirrored, and are decided on by themselves. Whose they are follows from their owners
+    there: a pod's is a ReplicaSet, and that of a ReplicaSet is a Deployment.
+    """
+    found, seen, left = dict(grounds.decisions_for(owner)), {owner}, [owner]
+    while left:
+        mirrored = set(grounds.mirrored_of(left.pop())) - seen
+        seen |= mirrored
+        left += mirrored
+        for key in mirrored:
+            found |= grounds.decisions_for(key)
+    return found

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final, Protocol
 
+from moorage.core.scheduling.nodes.mirrored import controller_key
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Snapshot
 from moorage.simulation.explain.chain import Chained, EventRecord, Listed
@@ -54,6 +55,9 @@ class Grounds(Protocol):
 
     def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
         """Return the decisions on the workloads of an owner, by workload."""
+
+    def mirrored_of(self, owner: str) -> Iterable[str]:
+        """Return the keys of the mirrored objects whose controller in their cluster this is."""
 
     def placement(self) -> tuple[PlacementService, FleetView]:
         """Return placement's view of everything."""
@@ -108,6 +112,11 @@ class SnapshotGrounds:
             for key, event in self._snapshot.table(PLACEMENTS).items()
             if isinstance(event, WorkloadPlaced) and event.owner.key == owner
         }
+
+    def mirrored_of(self, owner: str) -> Iterable[str]:
+        """See `Grounds`."""
+        records = self._snapshot.table(RESOURCES).items()
+        return [key for key, event in records if isinstance(event, ResourceDeclared) and controller_key(event) == owner]
 
     def placement(self) -> tuple[PlacementService, FleetView]:
         """See `Grounds`. The view is built from the topics each time, as placement builds it."""

@@ -28,6 +28,12 @@ def controller_reference(event: ResourceDeclared) -> WorkloadRef | None:
     return None
 
 
+def controller_key(event: ResourceDeclared) -> str:
+    """The key of the controller of an object that lives in a real cluster. Empty if it has none, or lives here."""
+    controller = controller_reference(event) if event.mirrored is not None else None
+    return controller.key if controller is not None else ""
+
+
 def _ref(reference: Mapping[str, Any], event: ResourceDeclared) -> WorkloadRef | None:
     group, slash, _ = str(reference.get("apiVersion") or "").partition("/")
     kind = str(reference.get("kind") or "")
