@@ -12,7 +12,6 @@ from tests.planes import scenarios
 from tests.planes.cluster import connected
 from tests.planes.engines import Engine, name
 from tests.planes.ocm import placement, predicates, prioritizers, tolerations
-from tests.planes.ocm.deviations import DEVIATIONS
 from tests.planes.ocm.engines import Moorage, Nobody, Upstream
 from tests.planes.ocm.world import World, followed
 from tests.planes.plane import Plane, started
@@ -60,11 +59,6 @@ async def decided(
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=IDS)
 async def test_scenario(decided: tuple[Engine, Tasks], scenario: Scenario[World]) -> None:
-    """It passes with each engine but for named deviations, and fails where nobody decides."""
+    """It passes with each engine, and fails where nobody decides."""
     engine, tasks = decided
-    deviates = isinstance(engine, Moorage) and scenario.name in DEVIATIONS
-    await (scenarios.passes if engine.decides and not deviates else scenarios.fails)(tasks[scenario.name])
-
-
-def test_each_deviation_is_of_a_scenario() -> None:
-    assert set(DEVIATIONS) <= set(IDS)
+    await (scenarios.passes if engine.decides else scenarios.fails)(tasks[scenario.name])

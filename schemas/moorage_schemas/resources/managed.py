@@ -204,6 +204,25 @@ class Placement(Resource):
     spec: PlacementSpec = Field(default_factory=PlacementSpec)
 
 
+class ClusterDecision(OpenModel):
+    """A cluster that a placement has selected."""
+
+    cluster_name: str
+    reason: str = ""
+
+
+class PlacementDecisionStatus(OpenModel):
+    """`status` of a page of decisions."""
+
+    decisions: list[ClusterDecision] | None = None
+
+
+class PlacementDecision(Resource):
+    """A page of the clusters that a placement has selected, as somebody else has written it on a real hub."""
+
+    status: PlacementDecisionStatus = Field(default_factory=PlacementDecisionStatus)
+
+
 class AddOnScoreItem(OpenModel):
     """A score by name, -100 to 100."""
 

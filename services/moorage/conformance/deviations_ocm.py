@@ -124,14 +124,6 @@ SAME_WORDS_EACH_TIME: Final = DeviationEntry(
     "The same input gives the same decision, byte for byte.",
     _SCHEDULE,
 )
-OWN_DECISIONS_COUNT: Final = DeviationEntry(
-    "own-decisions-count",
-    "For the prioritizers Balance and Steady, the decisions that Moorage has taken count.",
-    "Every PlacementDecision on the hub counts, whoever has written it.",
-    "Decisions follow from what is declared and reported, and nobody can declare a decision. A hub that Moorage takes "
-    "over is decided anew.",
-    (),
-)
 CLUSTER_TAINTS_ARE_CHECKED: Final = DeviationEntry(
     "cluster-taints-are-checked",
     "A person's taints on a managed cluster are validated like those on a node: key, value, effect, no duplicates.",

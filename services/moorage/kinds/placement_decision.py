@@ -15,10 +15,14 @@ from moorage_schemas.resources.names import PLACEMENT_LABEL
 
 if TYPE_CHECKING:
     from moorage.kinds.status.records import Document, ObjectId, Records
+    from moorage_schemas.resources.managed import PlacementDecision
 
 
 class PlacementDecisionKind(View):
-    """A page of the managed clusters that a placement has selected, as OCM's API shows it."""
+    """A page of the managed clusters that a placement has selected, as OCM's API shows it.
+
+    One that somebody else has written on a real hub is mirrored. It is shown as it is there, until Moorage decides.
+    """
 
     group = "cluster.open-cluster-management.io"
     versions = ("v1beta1", "v1alpha1")
@@ -27,6 +31,7 @@ class PlacementDecisionKind(View):
     singular = "placementdecision"
     cli_names = ("pd",)
     namespaced = True
+    mirrorable = True
     order = 2100
     repeatable = True
     columns = (
@@ -45,12 +50,21 @@ class PlacementDecisionKind(View):
         rows = [[name, available(known.get(name, {}))] for name in decided(found)]
         yield Rows(f"Clusters ({len(rows)})", ["NAME", "AVAILABLE"], rows)
 
+    @property
+    def model(self) -> type[PlacementDecision]:
+        """See `Kind`."""
+        from moorage_schemas.resources.managed import PlacementDecision
+
+        return PlacementDecision
+
     def shown(self, object_id: ObjectId, records: Records) -> Document | None:
         """See `Kind`."""
         from moorage.kinds.status.ocm import placement_decision
 
-        placed = records.placements.get(object_id.key)
-        return placement_decision(placed, records.resources.get(placed.owner.key)) if placed is not None else None
+        if (placed := records.placements.get(object_id.key)) is not None:
+            return placement_decision(placed, records.resources.get(placed.owner.key))
+        declared = records.resources.get(object_id.key)
+        return declared.object if declared is not None else None
 
 
 KIND = PlacementDecisionKind()

@@ -169,6 +169,24 @@ class World:
         status = {"scores": [{"name": "demo", "value": value}], "validUntil": until.strftime("%Y-%m-%dT%H:%M:%SZ")}
         await self.cluster.patch(f"{scores}/demo/status", {"status": status}, MERGE)
 
+    async def untaint(self, name: str, key: str) -> None:
+        """Remove the taints of a key from a cluster."""
+
+        def remove(cluster: Document) -> None:
+            cluster["spec"]["taints"] = [one for one in cluster["spec"].get("taints", ()) if one["key"] != key]
+
+        await self.cluster.update(f"{CLUSTERS}/{name}", remove)
+
+    async def tainted(self, name: str, *keys: str) -> Document:
+        """Return a cluster when it has taints of exactly these keys."""
+
+        def find() -> Document | None:
+            found = self._followers.clusters.get(name)
+            taints = found["spec"].get("taints", ()) if found is not None else ()
+            return found if sorted(one["key"] for one in taints) == sorted(keys) else None
+
+        return await self._followers.clusters.until(f"{name} has the taints {keys}", find, self.patience)
+
     async def place(self, **spec: Any) -> None:
         """Create the placement of the scenario."""
         await self.cluster.create(self._placements, self._object("Placement", "v1beta1", self.name, **spec))

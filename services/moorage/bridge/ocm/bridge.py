@@ -85,8 +85,8 @@ class HubBridge(BridgeMember):
 
     def __init__(self, settings: Settings, options: HubOptions) -> None:
         self._options = options
-        self._state = HubState(self._seen)
         self._tables = HubTables(self._touched)
+        self._state = HubState(self._seen, self._tables.is_decided)
         self._leases = Leases(DEFAULT_GRACE.total_seconds())
         self._running: _Running | None = None
         super().__init__(settings, options.link, TOPICS, self._tables, source=SOURCE)
@@ -226,6 +226,7 @@ class _Running:
         if kind == CLUSTER:
             self.cluster_changed(ResourceKey.parse(key).name)
         elif kind == PLACEMENT:
+            self._decisions_count(key)
             self._act(key, HubAct.PLACEMENTS)
         elif kind == ADD_ON:
             self._act(ResourceKey.parse(key).namespace, HubAct.LABELS)
@@ -235,6 +236,7 @@ class _Running:
         if kind == CLUSTER:
             self._act(key, HubAct.TAINTS, HubAct.LABELS)
         else:
+            self._decisions_count(key)
             self._act(key, HubAct.PLACEMENTS)
 
     def cluster_changed(self, name: str) -> None:
@@ -249,6 +251,10 @@ class _Running:
         for name in self._state.clusters:
             self.cluster_changed(name)
         self._act_on_placements()
+
+    def _decisions_count(self, placement: str) -> None:
+        """Whether the decisions of a placement on the hub count depends on what is decided on it."""
+        self.mirror.mark(*self._state.decisions.get(placement, ()))
 
     def _act_on_placements(self) -> None:
         for key in self._state.placements:

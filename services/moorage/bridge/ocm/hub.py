@@ -55,7 +55,7 @@ FOLLOWED: Final = (
     FollowedKind(DECISION, f"{_API}/v1beta1/placementdecisions"),
     FollowedKind(PLACEMENT, f"{_API}/v1beta1/placements"),
 )
-MIRRORED: Final = frozenset({CLUSTER, SET, SET_BINDING, SCORE, ADD_ON, LEASE, PLACEMENT})
+MIRRORED: Final = frozenset({CLUSTER, SET, SET_BINDING, SCORE, ADD_ON, LEASE, DECISION, PLACEMENT})
 
 
 class HubState:
@@ -63,10 +63,13 @@ class HubState:
 
     Args:
         seen: called for each change.
+        is_decided: returns whether Moorage has decided on a placement, by its key and uid. What is on the hub is then
+            what it has written there, or is about to be.
     """
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: Seen, is_decided: Callable[[str, str], bool]) -> None:
         self._seen = seen
+        self._is_decided = is_decided
         self._objects: dict[str, JsonObject] = {}
         self._leases: dict[str, JsonObject] = {}
         """The Leases of add-ons, and of all else on the hub, by key."""
@@ -92,12 +95,16 @@ class HubState:
     @property
     def keys(self) -> frozenset[str]:
         """The keys of all objects that are to be mirrored."""
-        return frozenset([*self._objects, *(key for key in self._leases if self._is_used(key))])
+        leases = (key for key in self._leases if self._is_used(key))
+        decisions = (key for key in self._placements if self._foreign(key) is not None)
+        return frozenset([*self._objects, *leases, *decisions])
 
     def object(self, key: str) -> JsonObject | None:
         """Return an object as it is to be mirrored. None if it is not there."""
         if (found := self._objects.get(key)) is not None:
             return found
+        if (decision := self._foreign(key)) is not None:
+            return reduced(decision)
         return self._leases.get(key) if self._is_used(key) else None
 
     def put(self, kind: str, found: JsonObject) -> None:
@@ -162,6 +169,20 @@ class HubState:
         keys = (ResourceKey.parse(key) for key in self._objects if key.startswith(f"{ADD_ON}/{cluster}/"))
         return [key.name for key in keys]
 
+    def _foreign(self, key: str) -> JsonObject | None:
+        """A PlacementDecision that somebody else has taken, and that counts because Moorage has not decided itself.
+
+        One whose owner is gone is about to be deleted by the hub.
+        """
+        if (placement := self._placements.get(key)) is None:
+            return None
+        found, there = self.decisions[placement][key], self.placements.get(placement)
+        uid = str(there["metadata"].get("uid") or "") if there is not None else ""
+        owner = next((one for one in found["metadata"].get("ownerReferences") or () if one.get("controller")), None)
+        if owner is not None and owner.get("uid") != uid:
+            return None
+        return None if uid and self._is_decided(placement, uid) else found
+
     def _is_used(self, lease: str) -> bool:
         """Whether a Lease is one of an add-on whose state follows from it."""
         _, namespace, name, _ = ResourceKey.parse(lease)
@@ -184,6 +205,7 @@ class HubState:
                 self._drop_decision(found)
         self._placements[key] = placement
         self.decisions.setdefault(placement, {})[key] = found
+        self._seen(DECISION, key)
         self._seen(PLACEMENT, placement)
 
     def _drop_decision(self, found: JsonObject) -> None:
@@ -193,6 +215,7 @@ class HubState:
         del self.decisions[placement][key]
         if not self.decisions[placement]:
             del self.decisions[placement]
+        self._seen(DECISION, key)
         self._seen(PLACEMENT, placement)
 
 

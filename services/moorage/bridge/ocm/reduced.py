@@ -70,6 +70,10 @@ def _add_on(found: Mapping[str, Any]) -> JsonObject:
     return {**_spec(found), "status": _kept(found.get("status") or {}, _ADD_ON_STATUS)}
 
 
+def _decision(found: Mapping[str, Any]) -> JsonObject:
+    return {"status": _kept(found.get("status") or {}, ("decisions",))}
+
+
 def _lease(found: Mapping[str, Any]) -> JsonObject:
     return {"spec": _kept(found.get("spec") or {}, _LEASE)}
 
@@ -88,4 +92,5 @@ _KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], JsonObject]]] = {
     "AddOnPlacementScore": _score,
     "ManagedClusterAddOn": _add_on,
     "Lease": _lease,
+    "PlacementDecision": _decision,
 }

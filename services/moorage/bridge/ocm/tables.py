@@ -33,6 +33,16 @@ class HubTables(TargetTables):
 
         self._fold[PLACEMENTS.short] = self._placed
 
+    def is_decided(self, placement: str, uid: str) -> bool:
+        """Return whether there is a decision on a placement.
+
+        Args:
+            placement: its key.
+            uid: its uid.
+        """
+        placed = self.placed.get(placement)
+        return placed is not None and placed.uid == uid
+
     def pages(self, placement: str, uid: str) -> list[WorkloadPlaced] | None:
         """Return the PlacementDecisions of a placement, in their order. None if it is not decided, or not all is read.
 

@@ -256,12 +256,15 @@ def leave(
     from moorage.bridge.leaving import leave as left_by  # noqa: PLC0415 - as above
     from moorage.runtime.app import run_async  # noqa: PLC0415 - as above
     from moorage.runtime.errors import RuntimeFailure  # noqa: PLC0415 - as above
+    from moorage.runtime.logs import configure_logs  # noqa: PLC0415 - as above
 
     if cluster and kind is not _Kind.KUBERNETES:
         raise UsageError(f"--cluster: the objects of {kind} are always those of the home fleet")
     bridged = _bridged(ctx, kind, ClusterAccess(kubeconfig, kube_context), cluster, lease_namespace)
+    settings = _settings(0)
+    configure_logs(settings)
     try:
-        left = run_async(left_by(_settings(0), bridged, is_gone=gone))
+        left = run_async(left_by(settings, bridged, is_gone=gone))
     except RuntimeFailure as error:
         raise CliError(str(error)) from None
     what = "nodes" if kind is _Kind.KUBERNETES else "clusters"

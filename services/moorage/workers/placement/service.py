@@ -11,7 +11,7 @@ Keeps:
     `generation-floors`),
     `DedicatedNodes` rules, propagation policies, what is healthy on clusters (`workload-conditions`), sets of managed
     clusters, their bindings and the scores of add-ons (`resources`), and how often each managed cluster is selected
-    (the PlacementDecisions of `placements`).
+    (the PlacementDecisions of `placements`, and those of others on a real hub in `resources`).
 Emits:
     `placements`: placed, pending or evicted, with all reasons; a tombstone when the workload no longer exists. For an
     OCM placement, the PlacementDecisions that change, with the clusters to add and to remove, and then its own record,

@@ -16,8 +16,10 @@ class Hub:
     """A hub, and the keys that were touched since they were last taken."""
 
     def __init__(self) -> None:
-        self.state = HubState(lambda kind, key: self.touched.append((kind, key)))
+        self.state = HubState(lambda kind, key: self.touched.append((kind, key)), lambda *one: one in self.decided)
         self.touched: list[tuple[str, str]] = []
+        self.decided: set[tuple[str, ...]] = set()
+        """The keys and uids of the placements that Moorage has decided on."""
 
     def taken(self) -> list[tuple[str, str]]:
         found, self.touched[:] = list(self.touched), []
@@ -40,18 +42,28 @@ def _object(kind: str, name: str, namespace: str = "", version: int = 1, **parts
     }
 
 
-def _decision(name: str, placement: str, version: int = 1) -> dict[str, Any]:
-    return _object(DECISION, name, "shop", version, labels={PLACEMENT_LABEL: placement})
+def _decision(name: str, placement: str, version: int = 1, *, owner: str = "") -> dict[str, Any]:
+    found = _object(DECISION, name, "shop", version, labels={PLACEMENT_LABEL: placement})
+    if owner:
+        found["metadata"]["ownerReferences"] = [
+            {"kind": PLACEMENT, "name": placement, "uid": owner, "controller": True}
+        ]
+    return found
+
+
+def _of_placement(key: str, *decisions: str) -> list[tuple[str, str]]:
+    """What is touched by changes of decisions of a placement."""
+    return [one for name in decisions for one in ((DECISION, f"PlacementDecision/shop/{name}"), (PLACEMENT, key))]
 
 
 def test_decisions_are_those_of_the_placement_that_their_label_names(hub: Hub) -> None:
     hub.state.put(DECISION, _decision("d1", "a"))
-    assert hub.taken() == [(PLACEMENT, "Placement/shop/a")]
+    assert hub.taken() == _of_placement("Placement/shop/a", "d1")
     hub.state.put(DECISION, _decision("d1", "b", 2))
-    assert hub.taken() == [(PLACEMENT, "Placement/shop/a"), (PLACEMENT, "Placement/shop/b")]
+    assert hub.taken() == [*_of_placement("Placement/shop/a", "d1"), *_of_placement("Placement/shop/b", "d1")]
     assert list(hub.state.decisions) == ["Placement/shop/b"]
     hub.state.drop(DECISION, _decision("d1", "b", 3))
-    assert hub.taken() == [(PLACEMENT, "Placement/shop/b")]
+    assert hub.taken() == _of_placement("Placement/shop/b", "d1")
     assert not hub.state.decisions
 
 
@@ -69,13 +81,40 @@ def test_a_version_that_the_watch_brings_late_changes_nothing(hub: Hub) -> None:
     assert hub.taken() == [(PLACEMENT, "Placement/shop/a")]
 
 
-def test_decisions_are_not_mirrored_and_a_list_tells_which_are_gone(hub: Hub) -> None:
+def test_a_list_of_decisions_tells_which_are_gone(hub: Hub) -> None:
     sink = HubSink(hub.state, DECISION)
     sink.replaced([_decision("d1", "a"), _decision("d2", "a")])
-    assert not hub.state.keys
     hub.taken()
     sink.replaced([_decision("d2", "a")])
     assert list(hub.state.decisions["Placement/shop/a"]) == ["PlacementDecision/shop/d2"]
+
+
+def test_a_decision_of_somebody_else_is_mirrored_until_moorage_decides(hub: Hub) -> None:
+    key = "PlacementDecision/shop/d1"
+    decisions = [{"clusterName": "c1", "reason": ""}]
+    placement = _object(PLACEMENT, "a", "shop")
+    hub.state.put(PLACEMENT, placement)
+    hub.state.put(DECISION, {**_decision("d1", "a", owner="u-a"), "status": {"decisions": decisions}})
+    assert key in hub.state.keys
+    mirrored = hub.state.object(key)
+    assert mirrored is not None
+    assert mirrored["status"] == {"decisions": decisions}
+    assert mirrored["metadata"]["labels"] == {PLACEMENT_LABEL: "a"}
+    hub.decided.add(("Placement/shop/a", "u-a"))
+    assert hub.state.object(key) is None
+    assert key not in hub.state.keys
+
+
+def test_of_decisions_without_a_placement_those_count_that_stay(hub: Hub) -> None:
+    hub.state.put(DECISION, _decision("left", "gone", owner="u-gone"))
+    hub.state.put(DECISION, _decision("by-hand", "never-there"))
+    assert hub.state.keys == {"PlacementDecision/shop/by-hand"}
+    hub.state.put(PLACEMENT, {**_object(PLACEMENT, "gone", "shop")})
+    assert "PlacementDecision/shop/left" in hub.state.keys
+    another = _object(PLACEMENT, "gone", "shop", 2)
+    another["metadata"]["uid"] = "of a placement that was created again"
+    hub.state.put(PLACEMENT, another)
+    assert "PlacementDecision/shop/left" not in hub.state.keys
 
 
 def test_the_lease_of_an_add_on_is_mirrored_unless_the_hub_says_how_the_add_on_is(hub: Hub) -> None:

@@ -60,3 +60,9 @@ class DecisionPage:
 
     generation: int
     part: DecisionPart
+
+
+def page_number(name: str) -> int:
+    """Return the number of a PlacementDecision among those of its placement, from its name or key."""
+    number = name.rpartition("-")[2]
+    return int(number) if number.isdigit() else 0

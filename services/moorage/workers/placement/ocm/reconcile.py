@@ -58,6 +58,9 @@ def _decide(
     view, terms = writer.view, member.terms
     sets = view.sets_of(member)
     decided = [name for part in member.clusters for name in part]
+    if takes_over := known is None and not decided:
+        # What somebody else has selected on a real hub is what the placement has until it is decided here.
+        decided = list(view.found(member.key))
     now = max(writer.now, writer.at)
     scheduled = view.scheduler.schedule(
         terms, candidates=view.candidates(sets), decided=decided, usage=view.usage, now=now
@@ -66,7 +69,8 @@ def _decide(
     again = scheduled.requeue_at
     if member.relative:  # when an unselected cluster becomes unselectable, the scores of the others change
         again = _earliest(again, member.ends(view.fleet, view.usage, scheduled.rows, now))
-    if check and known is not None and known.spec_key == spec.spec_key and scheduled.may_stand(decided):
+    is_same = check and known is not None and known.spec_key == spec.spec_key
+    if (is_same or (takes_over and decided)) and scheduled.may_stand(decided):
         if set(decided) != set(decisions):
             again = _again(writer, member, decided, again, now)
         decisions = tuple(decided)

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 from moorage.core.scheduling.ocm.decisions.pages import DecisionPart
 from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.workers.placement.engine.last_decision import supersedes
-from moorage.workers.placement.ocm.decision import DecisionPage, SelectionDecision, selection_decision_of
+from moorage.workers.placement.ocm.decision import (
+    DecisionPage,
+    SelectionDecision,
+    page_number,
+    selection_decision_of,
+)
 from moorage.workers.placement.ocm.equivalence_classes import ClassMember, MemberPartition
 from moorage.workers.placement.ocm.spec import PLACEMENT_PREFIX, SelectionSpec, selection_spec_of
 from moorage.workers.placement.ocm.view import ManagedView
@@ -98,7 +103,7 @@ class SelectionState:
     def before(self, owner: str) -> dict[str, DecisionPart]:
         """Return the PlacementDecisions of a placement by name, in the order of their numbers."""
         mine = self.pages.get(owner, {})
-        return {name: mine[name].part for name in sorted(mine, key=_number)}
+        return {name: mine[name].part for name in sorted(mine, key=page_number)}
 
     def decided_uid(self, owner: str) -> str | None:
         """Return the uid of the placement of this name that has decisions; None when there are none."""
@@ -116,8 +121,3 @@ class SelectionState:
     def undeclared(self) -> set[str]:
         """Return the placements that have decisions but are not declared, as far as is known."""
         return (self.last.keys() | self.pages.keys()) - self.specs.keys()
-
-
-def _number(name: str) -> int:
-    number = name.rpartition("-")[2]
-    return int(number) if number.isdigit() else 0

@@ -2,6 +2,7 @@
 
 The decisions of all placements are counted by cluster, for Balance. They come from the log and, until the log has them,
 from this process's own partitions (`assume`). So each placement counts what the placements before it have selected.
+Those that somebody else has taken on a real hub count, too, where nothing is decided here.
 """
 
 from __future__ import annotations
@@ -23,15 +24,18 @@ from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.runtime.service import Input
 from moorage.workers.placement.engine.overlay import Overlay
 from moorage.workers.placement.engine.target_table import Declaration, TargetTable, present_taints
+from moorage.workers.placement.ocm.decision import page_number
 from moorage.workers.placement.ocm.equivalence_classes import ClassIndex, ClassMember, EquivalenceClass
 from moorage.workers.placement.ocm.selections import Selections
 from moorage.workers.placement.ocm.sets import Membership
+from moorage.workers.placement.ocm.spec import PLACEMENT_PREFIX
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import ResourceKey, TargetKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.resources.managed import ManagedClusterSet
+from moorage_schemas.resources.managed import ManagedClusterSet, PlacementDecision
+from moorage_schemas.resources.names import PLACEMENT_LABEL
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.topics import PLACEMENTS, RESOURCES, TAINTS, Topic
 
@@ -41,7 +45,7 @@ BINDINGS: Final = "ManagedClusterSetBinding/"
 SCORES: Final = "AddOnPlacementScore/"
 DECISIONS: Final = "PlacementDecision/"
 
-_DECLARED: Final = (CLUSTERS, SETS, BINDINGS, SCORES)
+_DECLARED: Final = (CLUSTERS, SETS, BINDINGS, SCORES, DECISIONS)
 
 _LEFT_BEHIND: Final = 256
 """The number of deleted clusters that may be kept in any case."""
@@ -60,6 +64,16 @@ class SelectedClusters:
     clusters: Clusters
 
 
+@dataclass(frozen=True, slots=True)
+class FoundDecision:
+    """A PlacementDecision that somebody else has written on a real hub."""
+
+    placement: str
+    """The key of its placement."""
+
+    clusters: Clusters
+
+
 class ManagedView:
     """The whole fleet, as OCM placements see it."""
 
@@ -70,6 +84,10 @@ class ManagedView:
         self.members = Membership()
         self._targets = TargetTable()
         self._pages: Overlay[SelectedClusters] = Overlay(_reaches)
+        self._found: dict[str, FoundDecision] = {}
+        self._found_of: dict[str, list[str]] = {}
+        """The keys of found decisions in the order of their numbers, by placement."""
+
         self._index = ClassIndex()
         self._spaces: dict[str, dict[str, ClassMember]] = {}
         self._left_behind = 0
@@ -112,6 +130,8 @@ class ManagedView:
             changed = self.members.unbind if event is None else self.members.bind
             if changed(namespace, name):
                 self._regroup([namespace], record.meta)
+        elif record.key.startswith(DECISIONS):
+            self._find(record.key, event)
         elif event is None:
             self._changed(self.fleet.remove_score(namespace, name), record.meta)
             self._tidy()
@@ -265,9 +285,31 @@ class ManagedView:
             self._count(before, self.clusters_of(key))
 
     def clusters_of(self, key: str) -> Clusters:
-        """Return the clusters of a PlacementDecision, written or about to be written."""
-        found = self._pages.get(key)
+        """Return the clusters of a PlacementDecision, written or about to be written, or found on a real hub."""
+        page = self._pages.get(key)
+        if page is not None:
+            return page.clusters
+        found = self._found.get(key)
         return found.clusters if found is not None else ()
+
+    def found(self, placement: str) -> Clusters:
+        """Return the clusters that somebody else has selected for a placement on a real hub."""
+        return tuple(chain.from_iterable(self._found[key].clusters for key in self._found_of.get(placement, ())))
+
+    def _find(self, key: str, event: ResourceDeclared | None) -> None:
+        """Fold in a PlacementDecision of somebody else; None when it is gone."""
+        found = _found_decision(event) if event is not None else None
+        before = self.clusters_of(key)
+        if (known := self._found.pop(key, None)) is not None:
+            self._found_of[known.placement].remove(key)
+            if not self._found_of[known.placement]:
+                del self._found_of[known.placement]
+        if found is not None:
+            self._found[key] = found
+            keys = self._found_of.setdefault(found.placement, [])
+            keys.append(key)
+            keys.sort(key=page_number)
+        self._count(before, self.clusters_of(key))
 
     def shared(self, key: str, clusters: Clusters) -> Clusters:
         """Return the existing object with the same clusters, if there is one."""
@@ -286,6 +328,18 @@ class ManagedView:
         else:  # after a crash the log may be behind, and still have a cluster in the page that it has left
             self.usage.remove(before)
             self.usage.add(after)
+
+
+def _found_decision(event: ResourceDeclared) -> FoundDecision:
+    """Read a PlacementDecision of somebody else.
+
+    Raises:
+        ValidationError: it cannot be read.
+    """
+    decision = PlacementDecision.model_validate(event.object)
+    placement = (decision.metadata.labels or {}).get(PLACEMENT_LABEL, "")
+    clusters = (sys.intern(one.cluster_name) for one in decision.status.decisions or () if one.cluster_name)
+    return FoundDecision(f"{PLACEMENT_PREFIX}{event.namespace}/{placement}", tuple(dict.fromkeys(clusters)))
 
 
 def _reaches(found: SelectedClusters, assumed: SelectedClusters) -> bool:
