@@ -16,7 +16,13 @@ VARIABLE: Final = "MOORAGE_PLANES"
 CACHE: Final = "PLANES_CACHE"
 """The folder with the programs that `up.sh` starts."""
 
-PROGRAMS: Final = {"test_kubernetes.py": "kubeplane", "test_ocm.py": "ocmhub", "test_karmada.py": "karmadaplane"}
+PROGRAMS: Final = {
+    "test_kubernetes.py": "kubeplane",
+    "test_ocm.py": "ocmhub",
+    "test_ocm_handover.py": "ocmhub",
+    "test_karmada.py": "karmadaplane",
+    "test_karmada_handover.py": "karmadaplane",
+}
 """The program that the scenarios of a module need. Other modules need an API server alone."""
 
 _SECONDS: Final = 180.0  # for a script that starts or ends processes

@@ -204,7 +204,7 @@ class Placement(Resource):
     spec: PlacementSpec = Field(default_factory=PlacementSpec)
 
 
-class ClusterDecision(OpenModel):
+class SelectedCluster(OpenModel):
     """A cluster that a placement has selected."""
 
     cluster_name: str
@@ -214,7 +214,7 @@ class ClusterDecision(OpenModel):
 class PlacementDecisionStatus(OpenModel):
     """`status` of a page of decisions."""
 
-    decisions: list[ClusterDecision] | None = None
+    decisions: list[SelectedCluster] | None = None
 
 
 class PlacementDecision(Resource):

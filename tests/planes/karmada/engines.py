@@ -23,13 +23,13 @@ _NO_WORKLOADS: Final = (
 
 _FLAGS: Final = "--cluster-monitor-grace-period=24h --resource-eviction-rate=5"  # nobody renews leases of clusters
 
-_GATES: Final = {
+GATES: Final = {
     "feature_gates": "Failover=true",
     "allow_no_execute_taint_policy": True,
     "enable_no_execute_taint_eviction": True,
     "resource_eviction_rate": 5.0,
 }
-_BRIDGE: Final = ("karmada", "--scheduler-name", "default-scheduler", "--cluster-monitor-grace-period", "86400")
+BRIDGE: Final = ("karmada", "--scheduler-name", "default-scheduler", "--cluster-monitor-grace-period", "86400")
 
 
 class Upstream:
@@ -82,8 +82,8 @@ class Moorage:
     @asynccontextmanager
     async def deciding(self, plane: Plane) -> AsyncIterator[None]:
         """See `Engine`."""
-        async with _undecided(plane), running(self._bootstrap, self._prefix, self._folder, **_GATES) as live:
-            bridge = Bridge(plane, live, self._folder, _BRIDGE)
+        async with _undecided(plane), running(self._bootstrap, self._prefix, self._folder, **GATES) as live:
+            bridge = Bridge(plane, live, self._folder, BRIDGE)
             try:
                 await bridge.start()
                 yield

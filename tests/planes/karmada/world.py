@@ -182,10 +182,13 @@ class World:
             self.patience,
         )
 
+    def binding(self) -> Document:
+        """The deployment's binding as it is now."""
+        return self._followers.bindings.get(f"{_DEPLOYMENT}-deployment", self.name) or {"spec": {}}
+
     def targets(self) -> set[str]:
         """The clusters of the deployment's binding as it is now."""
-        found = self._followers.bindings.get(f"{_DEPLOYMENT}-deployment", self.name) or {"spec": {}}
-        return {one["name"] for one in found["spec"].get("clusters") or ()}
+        return {one["name"] for one in self.binding()["spec"].get("clusters") or ()}
 
     async def placed(self, wanted: Callable[[set[str]], bool], expected: str) -> set[str]:
         """Return the clusters of the binding as soon as they are as wanted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -120,6 +121,76 @@ def test_a_cluster_that_is_not_known_is_not_taken_over() -> None:
     world = BridgedWorld("c1")
     world.mirror(at={"c9": 2})
     assert world.run().where() == {"c1": 2}
+
+
+def _task(world: BridgedWorld, cluster: str, *, age: float = 60, **fields: Any) -> dict[str, Any]:
+    """A task of Karmada's taint manager that is some seconds old."""
+    since = format_time(world.flow.now - timedelta(seconds=age))
+    task = {"fromCluster": cluster, "purgeMode": "Gracefully", "replicas": 2, "reason": "TaintUntolerated"}
+    return {**task, "producer": "TaintManager", "creationTimestamp": since, **fields}
+
+
+@pytest.mark.parametrize("mode", ["Gracefully", "Directly"])
+def test_a_task_that_karmada_has_left_goes_on_until_the_replacement_is_healthy(mode: str) -> None:
+    world = BridgedWorld("c1", "c2", "c3")
+    world.mirror(at={"c2": 2}, gracefulEvictionTasks=[_task(world, "c1", purgeMode=mode)])
+    world.run()
+    assert (world.where(), world.leaving()) == ({"c2": 2}, ["c1"])
+    assert world.bound() == ["c1", "c2"]
+    world.flow.advance(500)
+    assert (world.run().where(), world.leaving()) == ({"c2": 2}, ["c1"])
+    world.report("c2", HEALTHY, "True", source=BRIDGE, binding=world.binding("c2"))
+    world.run()
+    assert (world.where(), world.leaving(), world.bound()) == ({"c2": 2}, [], ["c2"])
+    world.check()
+
+
+@pytest.mark.parametrize(("seconds", "lasts"), [(None, 540.0), (100, 40.0)])
+def test_it_ends_with_its_grace_period_which_has_begun_with_karmada(seconds: int | None, lasts: float) -> None:
+    world = BridgedWorld("c1", "c2")
+    world.mirror(at={"c2": 2}, gracefulEvictionTasks=[_task(world, "c1", gracePeriodSeconds=seconds)])
+    assert world.run().leaving() == ["c1"]
+    world.flow.advance(lasts - 1)
+    assert world.run().leaving() == ["c1"]
+    world.flow.advance(2)
+    assert world.run().leaving() == []
+    assert world.bound() == ["c2"]
+
+
+def test_what_it_leaves_is_not_chosen_again_and_ends_when_it_is_gone() -> None:
+    world = BridgedWorld("c1", "c2", "c3")
+    world.taint("c1")
+    world.mirror(gracefulEvictionTasks=[_task(world, "c1")])
+    world.run()
+    assert (world.where(), world.leaving(), world.states()) == ({"c2": 2}, ["c1"], ["Requested"])
+    world.gone("c1")
+    assert (world.leaving(), world.bound(), world.states()[-1]) == ([], ["c2"], "Completed")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"age": 601},
+        {"suppressDeletion": False},
+        {"producer": "ResourceBindingApplicationFailoverController"},
+        {"fromCluster": "c9"},
+    ],
+    ids=str,
+)
+def test_a_task_that_is_over_or_somebody_else_s_is_not_taken_over(fields: dict[str, Any]) -> None:
+    world = BridgedWorld("c1", "c2")
+    world.mirror(at={"c2": 2}, gracefulEvictionTasks=[_task(world, "c1", **fields)])
+    assert (world.run().where(), world.leaving(), world.bound()) == ({"c2": 2}, [], ["c2"])
+
+
+def test_a_restart_in_the_middle_of_it_changes_nothing() -> None:
+    world = BridgedWorld("c1", "c2")
+    world.mirror(at={"c2": 2}, gracefulEvictionTasks=[_task(world, "c1")])
+    placed = world.run().placed()
+    world.flow.crash_process("placement")
+    world.flow.advance(60)
+    world.run()
+    assert (world.placed(), world.bound()) == (placed, ["c1", "c2"])
 
 
 @pytest.mark.parametrize("scheduler", ["", DEFAULT, "volcano"])

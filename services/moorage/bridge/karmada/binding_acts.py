@@ -13,12 +13,13 @@ from typing import Any, Final
 import orjson
 import structlog
 
-from moorage.bridge.karmada.bindings import APPLIED_PLACEMENT, TAINT_MANAGER, SeenBinding
+from moorage.bridge.karmada.bindings import APPLIED_PLACEMENT, SeenBinding
 from moorage.bridge.karmada.plane import BINDINGS
 from moorage.bridge.karmada.tables import PlaneTables
 from moorage.bridge.kube.client import MERGE_PATCH, KubeClient
 from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridge.metrics import ACTS
+from moorage.core.scheduling.karmada.mirrored import TAINT_MANAGER
 from moorage_schemas.placement import LeavingTarget, PlacementState, WorkloadPlaced
 
 _log = structlog.get_logger(__name__)
@@ -136,7 +137,7 @@ class BindingActs:
         tasks = [
             dict(one)
             for one in binding.tasks
-            if one.get("fromCluster") in leaving or one.get("producer") != TAINT_MANAGER
+            if one.get("fromCluster") in leaving or one.get("producer") != TAINT_MANAGER or one.get("suppressDeletion")
         ]
         there = {one.get("fromCluster") for one in tasks}
         # One that neither is on the cluster nor leaves it has left it: Karmada's own controller may have ended that.

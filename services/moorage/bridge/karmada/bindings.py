@@ -12,9 +12,6 @@ from moorage_schemas.resources.bindings import ResourceBinding
 APPLIED_PLACEMENT: Final = "policy.karmada.io/applied-placement"
 """The annotation in which a scheduler notes the placement that it has applied. Karmada's taint manager reads it."""
 
-TAINT_MANAGER: Final = "TaintManager"
-"""The producer of the eviction tasks that follow from taints."""
-
 _DIRECTLY: Final = frozenset({"Directly", "Immediately"})
 
 JsonObject = dict[str, Any]

@@ -12,6 +12,9 @@ SCHEDULER: Final = "moorage"
 KARMADA_SCHEDULER: Final = "default-scheduler"
 """That of those which name none."""
 
+TAINT_MANAGER: Final = "TaintManager"
+"""The producer of the eviction tasks that follow from taints."""
+
 
 def placed_elsewhere(binding: ResourceBinding) -> str:
     """Why a mirrored binding is placed by somebody else, or not at all, and only followed. Empty if it is placed."""

@@ -133,7 +133,9 @@ class BindingWriter:
                 time = self.at if more or bound is None else bound.bound_time
                 found.append(self._bound(draft, one.target, one.binding_generation, terms, time))
         for name, leaving in sorted(draft.leaving.items()):
-            if repair and self.state.binding(binding_key(draft.workload, leaving.target)) is None:
+            # One that was being left when it was first seen has no binding yet, from which its eviction follows.
+            new = leaving.binding_generation == draft.generation
+            if (new or repair) and self.state.binding(binding_key(draft.workload, leaving.target)) is None:
                 terms = terms_of(draft.policy, draft.resource, draft.demand, self.rules, leaving.replicas)
                 found.append(self._bound(draft, cluster_ref(name), leaving.binding_generation, terms, leaving.since))
         return found

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from moorage.core.apimachinery.hashes import document_hash
 from moorage.core.apimachinery.quantities import QuantityError, whole_amounts
-from moorage.core.scheduling.karmada.mirrored import placed_elsewhere
+from moorage.core.scheduling.karmada.mirrored import TAINT_MANAGER, placed_elsewhere
 from moorage.core.scheduling.karmada.policy_match import CLUSTER_WIDE, NAMESPACED, Claimable, Policy
 from moorage.core.scheduling.nodes.workloads import text_labels
 from moorage.workers.placement.karmada.demand import Demand
 from moorage_schemas.resource import ResourceDeclared, resource_key
-from moorage_schemas.resources.bindings import ResourceBinding, ResourceBindingSpec
+from moorage_schemas.resources.bindings import GracefulEvictionTask, ResourceBinding, ResourceBindingSpec
 from moorage_schemas.resources.policies import ClusterPlacement, PropagationSpec
 
 
@@ -35,6 +35,9 @@ class MirroredBinding:
 
     clusters: Mapping[str, int]
     """The replicas on each cluster where it is now."""
+
+    tasks: tuple[GracefulEvictionTask, ...]
+    """The clusters that it has to leave because of their taints, and has not left."""
 
     affinity_name: str
     """The group of clusters that was tried last."""
@@ -60,6 +63,7 @@ def mirrored_binding(event: ResourceDeclared) -> MirroredBinding | None:
         demand=_demand(spec),
         claimable=Claimable(about.api_version, about.kind, about.namespace, about.name, text_labels(metadata.labels)),
         clusters={one.name: one.replicas for one in spec.clusters or ()},
+        tasks=tuple(one for one in spec.graceful_eviction_tasks or () if one.producer == TAINT_MANAGER),
         affinity_name=found.status.scheduler_observing_affinity_name,
         elsewhere=placed_elsewhere(found),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from moorage.core.scheduling.karmada.plugin import ClusterRequest
@@ -27,8 +27,11 @@ from moorage.workers.placement.karmada.departure import Departure, decide, depar
 from moorage.workers.placement.karmada.draft import BindingDraft
 from moorage.workers.placement.karmada.mirrored_binding import MirroredBinding
 from moorage.workers.placement.karmada.resource import ClaimedResource
-from moorage.workers.placement.karmada.terms import DIRECTLY, binding_ref
+from moorage.workers.placement.karmada.terms import DIRECTLY, GRACEFULLY, binding_ref
 from moorage_schemas.placement import LeavingTarget, PlacedTarget
+
+_TAKEN_OVER: Final = "TakenOver"
+"""The reason of a target that was being left already when a mirrored binding was first seen."""
 
 _REPLACED: Final = "Replaced"
 """The reason of a target that is left because other targets of the placement had to be left."""
@@ -92,6 +95,8 @@ def draft_of(
     if same is None and (mirrored := resource.mirrored) is not None:
         # It goes on from where its control plane has it.
         draft.kept, draft.affinity_name = _there(writer, draft, mirrored), mirrored.affinity_name
+        if not mirrored.elsewhere:
+            draft.leaving = _being_left(writer, draft, mirrored)
     return draft
 
 
@@ -107,6 +112,31 @@ def _there(writer: BindingWriter, draft: BindingDraft, mirrored: MirroredBinding
         for name, replicas in mirrored.clusters.items()
         if name in writer.view.fleet
     }
+
+
+def _being_left(writer: BindingWriter, draft: BindingDraft, mirrored: MirroredBinding) -> dict[str, LeavingTarget]:
+    """Return the known clusters that a mirrored binding is leaving, for as long as its control plane gives it.
+
+    A task that purges directly only keeps the work from going back, and lasts as long as others.
+    """
+    found: dict[str, LeavingTarget] = {}
+    for task in mirrored.tasks:
+        name, since = task.from_cluster, task.creation_timestamp or writer.at
+        seconds = task.grace_period_seconds
+        until = since + (writer.rules.grace_of(draft.policy) if seconds is None else timedelta(seconds=seconds))
+        is_over = task.suppress_deletion is False or (until <= writer.now and bool(draft.kept))
+        if is_over or name in draft.kept or name not in writer.view.fleet:
+            continue
+        found[name] = LeavingTarget(
+            target=cluster_ref(name),
+            replicas=task.replicas or 0,
+            binding_generation=draft.generation,
+            since=since,
+            until=until,
+            purge_mode=GRACEFULLY,
+            reason=_TAKEN_OVER,
+        )
+    return found
 
 
 def _follow(writer: BindingWriter, draft: BindingDraft, mirrored: MirroredBinding) -> None:
