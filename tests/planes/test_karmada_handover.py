@@ -52,7 +52,7 @@ class Plane:
 
 def _shown(world: World) -> Any:
     spec = world.binding()["spec"]
-    tasks = [(one["fromCluster"], one["creationTimestamp"]) for one in spec.get("gracefulEvictionTasks") or ()]
+    tasks = [(one["fromCluster"], one["producer"]) for one in spec.get("gracefulEvictionTasks") or ()]
     return spec["clusters"], tasks
 
 
