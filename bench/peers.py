@@ -9,6 +9,10 @@ costs of the API server are in all figures.
   a  a node is tainted → the deletion of its pods is requested
   b  a node is not ready → its taints → the deletion of the first pods
   c  pods are created → bound
+  d  OCM: Placements are created → their PlacementDecisions are complete
+  e  Karmada: a ClusterTaintPolicy is created → its taint is on each cluster
+  f  the process that decides is killed → decisions flow again; upstream's leader election beside two bridges, and
+     beside two members of each service
 
 The sides take turns, in rounds; the figures are the medians of the rounds. `times as fast` compares Moorage with the
 peer as it is by default. The table goes to standard error, or as Markdown with `--markdown`. The last line is JSON.
@@ -17,26 +21,48 @@ peer as it is by default. The table goes to standard error, or as Markdown with 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
+import signal
 import sys
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
-from bench import harness, peers_measures
+from bench import harness, peers_failover, peers_hubs, peers_measures
 from bench import peers_table as table
 from bench.peers_table import Sample
 from tests.planes import plane as planes
 
 KUBERNETES = frozenset("abc")
+"""The measures that are taken together, on one control plane for each size."""
+
+ALONE = {"d": peers_hubs.placements, "e": peers_hubs.taint_policies, "f": peers_failover.failover}
+
+
+def end_in_order() -> None:
+    """Let SIGTERM end this process as Ctrl-C does, so that no control plane is left running."""
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+
+def names(text: str) -> frozenset[str]:
+    """Parse the names of sides, separated by commas."""
+    return _some_of(table.SIDES, "side", text)
 
 
 def letters(text: str) -> frozenset[str]:
     """Parse the letters of measures, separated by commas."""
+    return _some_of(table.MEASURES, "measure", text)
+
+
+def _some_of(known: Iterable[str], what: str, text: str) -> frozenset[str]:
     found = frozenset(word.strip() for word in text.split(",") if word.strip())
-    if unknown := sorted(found - set(table.MEASURES)):
-        raise argparse.ArgumentTypeError(f"no such measure: {', '.join(unknown)}; one of {', '.join(table.MEASURES)}")
+    if unknown := sorted(found.difference(known)):
+        raise argparse.ArgumentTypeError(f"no such {what}: {', '.join(unknown)}; must be of {', '.join(known)}")
     return found
 
 
@@ -45,17 +71,33 @@ def sizes(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in text.split(","))
 
 
-async def measure(options: argparse.Namespace, folder: Path, samples: list[Sample]) -> None:
+async def measure(
+    options: argparse.Namespace, folder: Path, samples: list[Sample], failed: Callable[[str], None]
+) -> None:
     """Take all samples."""
     async with harness.kafka() as bootstrap:
-        wanted = peers_measures.Options(bootstrap, folder, options.only, options.rounds, samples.append)
+        wanted = peers_measures.Options(
+            bootstrap,
+            folder,
+            wanted=options.only,
+            sides=options.sides,
+            rounds=options.rounds,
+            found=samples.append,
+            failed=failed,
+            clusters=options.clusters,
+            placements=options.placements,
+        )
         if options.only & KUBERNETES:
             for nodes in options.nodes:
                 async with planes.started(folder / f"plane-{nodes}") as plane:
                     await peers_measures.kubernetes(plane, wanted, nodes)
+        for letter, work in ALONE.items():
+            if letter in options.only:
+                async with planes.started(folder / f"plane-{letter}") as plane:
+                    await work(plane, wanted)
 
 
-def result(options: argparse.Namespace, samples: list[Sample]) -> dict[str, Any]:
+def result(options: argparse.Namespace, samples: list[Sample], failures: list[str]) -> dict[str, Any]:
     """The line of the run."""
     return {
         "bench": "peers",
@@ -63,6 +105,9 @@ def result(options: argparse.Namespace, samples: list[Sample]) -> dict[str, Any]
         "rounds": options.rounds,
         "nodes": list(options.nodes),
         "only": sorted(options.only),
+        "clusters": options.clusters,
+        "placements": list(options.placements),
+        "failures": failures,
         "rows": [
             {
                 "measure": row.measure,
@@ -83,18 +128,30 @@ def result(options: argparse.Namespace, samples: list[Sample]) -> dict[str, Any]
 async def main() -> dict[str, Any]:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", type=letters, default=KUBERNETES, metavar="a,b,…", help="these measures alone")
+    parser.add_argument(
+        "--only", type=letters, default=frozenset(table.MEASURES), metavar="a,b,…", help="these measures alone"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--nodes", type=sizes, default=(50, 500), metavar="N,N", help="the sizes of (a), (b) and (c)")
+    parser.add_argument("--sides", type=names, default=frozenset(table.SIDES), metavar="SIDE,…", help="these alone")
+    parser.add_argument("--clusters", type=int, default=1000, help="the managed clusters of (d)")
+    parser.add_argument("--placements", type=sizes, default=(100, 1000), metavar="N,N", help="the sizes of (d)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples to a file, one a line")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     options = parser.parse_args()
     if planes.scripts() is None:
         sys.exit(planes.told())
     samples: list[Sample] = []
+    failures: list[str] = []
+
+    def failed(what: str) -> None:
+        failures.append(what)
+        harness.note(f"FAILED: {what}")
+
+    end_in_order()
     try:
         with tempfile.TemporaryDirectory(prefix="moorage-peers-") as folder:
-            await measure(options, Path(folder), samples)
+            await measure(options, Path(folder), samples, failed)
     finally:
         if options.json is not None:
             options.json.write_text("".join(f"{json.dumps(table.document(one))}\n" for one in samples), "utf-8")
@@ -102,8 +159,8 @@ async def main() -> dict[str, Any]:
         harness.note(table.text(rows))
         if options.markdown:
             print(table.markdown(rows))
-    return result(options, samples)
+    return result(options, samples, failures)
 
 
 if __name__ == "__main__":
-    harness.run(main)
+    sys.exit(1 if harness.run(main)["failures"] else 0)

@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from bench import peers_sides as sides
 from bench import peers_table as table
 from bench.peers_table import MOORAGE, TUNED, UPSTREAM, Document, Sample
 from tests.planes.plane import Plane
+
+Found = TypeVar("Found")
 
 PODS_PER_NODE: Final = 4
 SINGLE: Final = 3
@@ -20,10 +22,10 @@ SINGLE: Final = 3
 
 BINDINGS: Final = "/apis/moorage.io/v1alpha1/bindings"
 
-_MANAGER: Final = "kube-controller-manager"
-_SCHEDULER: Final = "kube-scheduler"
-_LIFTED: Final = "--kube-api-qps=1000 --kube-api-burst=2000"
-_WITHOUT_TAINTS: Final = "--controllers=*,-taint-eviction-controller,-node-lifecycle-controller"
+MANAGER: Final = "kube-controller-manager"
+SCHEDULER: Final = "kube-scheduler"
+LIFTED: Final = "--kube-api-qps=1000 --kube-api-burst=2000"
+WITHOUT_TAINTS: Final = "--controllers=*,-taint-eviction-controller,-node-lifecycle-controller"
 _ZONES: Final = 3
 _SKIPPED: Final = 10  # the nodes before those that are disturbed together
 _NOT_READY: Final = "node.kubernetes.io/not-ready=0,node.kubernetes.io/unreachable=0"
@@ -40,15 +42,36 @@ class Options:
         bootstrap: the address of a Kafka.
         folder: for logs and state.
         wanted: the letters of the measures.
+        sides: the names of the sides.
         rounds: how often.
         found: called with each sample.
+        failed: called with what could not be measured, and why. The others go on.
+        clusters: the managed clusters of (d).
+        placements: the sizes of (d).
     """
 
     bootstrap: str
     folder: Path
     wanted: frozenset[str]
+    sides: frozenset[str]
     rounds: int
     found: Callable[[Sample], None]
+    failed: Callable[[str], None]
+    clusters: int
+    placements: tuple[int, ...]
+
+    def chosen(self, deciding: Mapping[str, Found]) -> dict[str, Found]:
+        """Return the sides that are wanted, by name."""
+        return {name: one for name, one in deciding.items() if name in self.sides}
+
+    @asynccontextmanager
+    async def attempt(self, what: str) -> AsyncIterator[None]:
+        """Note what fails, so that the rest of a long run is measured."""
+        sides.note(what)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and the run ends with an error
+            self.failed(f"{what}: {type(error).__name__}: {error}")
 
 
 Knows = Callable[[str, int], Awaitable[None]]
@@ -83,7 +106,7 @@ class Side:
         self.options.found(sample)
 
 
-async def _informed(_path: str, _count: int) -> None:
+async def informed(_path: str, _count: int) -> None:
     """Upstream's controllers follow the API server, and are not asked."""
 
 
@@ -92,40 +115,38 @@ async def _informed(_path: str, _count: int) -> None:
 
 async def kubernetes(plane: Plane, options: Options, nodes: int) -> None:
     """Measure taints, nodes that are not ready, and the placement of pods with so many nodes."""
-    lifted = {"KCM_FLAGS": _LIFTED}
-    async with sides.controllers(plane, flags=lifted, ends=(_MANAGER,)):
+    lifted = {"KCM_FLAGS": LIFTED}
+    async with sides.controllers(plane, flags=lifted, ends=(MANAGER,)):
         await sides.generate(plane, "fleet", "--nodes", str(nodes), "--zones", str(_ZONES), seconds=_MANY)
     for number in range(options.rounds):
-        for name, deciding in KUBERNETES.items():
-            sides.note(f"{nodes} nodes, round {number + 1}: {name}")
-            async with deciding(plane, options) as side:
+        for name, deciding in options.chosen(KUBERNETES).items():
+            async with options.attempt(f"{nodes} nodes, round {number + 1}: {name}"), deciding(plane, options) as side:
                 await _pods(side, nodes)
 
 
 @asynccontextmanager
 async def _kubernetes(plane: Plane, options: Options) -> AsyncIterator[Side]:
-    async with sides.controllers(plane, flags={}, ends=(_MANAGER, _SCHEDULER)):
-        yield Side(UPSTREAM, plane, options, sides.Machine(lambda: sides.pids_of(plane)), _informed)
+    async with sides.controllers(plane, flags={}, ends=(MANAGER, SCHEDULER)):
+        yield Side(UPSTREAM, plane, options, sides.Machine(lambda: sides.pids_of(plane)), informed)
 
 
 @asynccontextmanager
 async def _kubernetes_tuned(plane: Plane, options: Options) -> AsyncIterator[Side]:
-    flags = {"KCM_FLAGS": _LIFTED, "SCHEDULER_FLAGS": _LIFTED}
-    async with sides.controllers(plane, flags=flags, ends=(_MANAGER, _SCHEDULER)):
-        yield Side(TUNED, plane, options, sides.Machine(lambda: sides.pids_of(plane)), _informed)
+    flags = {"KCM_FLAGS": LIFTED, "SCHEDULER_FLAGS": LIFTED}
+    async with sides.controllers(plane, flags=flags, ends=(MANAGER, SCHEDULER)):
+        yield Side(TUNED, plane, options, sides.Machine(lambda: sides.pids_of(plane)), informed)
 
 
 @asynccontextmanager
 async def _kubernetes_bridged(plane: Plane, options: Options) -> AsyncIterator[Side]:
-    flags, ends = {"KCM_FLAGS": _WITHOUT_TAINTS}, (_MANAGER, _SCHEDULER)
+    flags, ends = {"KCM_FLAGS": WITHOUT_TAINTS}, (MANAGER, SCHEDULER)
     async with (
-        sides.controllers(plane, flags=flags, ends=ends, without=(_SCHEDULER,)),
+        sides.controllers(plane, flags=flags, ends=ends, without=(SCHEDULER,)),
         sides.moorage(options.bootstrap, plane, options.folder) as fleet,
     ):
         bridge = await fleet.bridge("kubernetes", "--act", "all", "--scheduler-name", "default-scheduler")
         await bridge.leads()
-        machine = sides.Machine(lambda: {**sides.pids_of(plane), **fleet.pids})
-        yield Side(MOORAGE, plane, options, machine, fleet.knows)
+        yield Side(MOORAGE, plane, options, fleet.machine, fleet.knows)
 
 
 KUBERNETES: Final = {UPSTREAM: _kubernetes, TUNED: _kubernetes_tuned, MOORAGE: _kubernetes_bridged}

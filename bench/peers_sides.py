@@ -19,7 +19,7 @@ from bench import harness
 from tests.planes import plane as planes
 from tests.planes.plane import Plane
 
-from moorage.cli.local.stack import Stack, free_ports
+from moorage.cli.local.stack import Stack
 from moorage.cli.local.supervisor import Process, launch
 from moorage.runtime.settings import Settings
 
@@ -127,6 +127,14 @@ async def controllers(
         await plane.down(*ends)
 
 
+def listening_port(log: Path) -> int:
+    """Return the port that a process listens on which has chosen a free one, by its log. 0 if it listens not yet."""
+    for line in log.read_text("utf-8", "replace").splitlines():
+        if '"http.listening"' in line:
+            return int(json.loads(line)["port"])
+    return 0
+
+
 class Bridge:
     """`moorage bridge` in a process.
 
@@ -140,7 +148,6 @@ class Bridge:
     def __init__(self, plane: Plane, environment: Mapping[str, str], log: Path, words: Sequence[str]) -> None:
         self._plane, self._environment, self._log, self._words = plane, environment, log, words
         self._process: Process | None = None
-        self._port = 0
 
     @property
     def pid(self) -> int:
@@ -149,8 +156,7 @@ class Bridge:
 
     async def start(self) -> None:
         """Start it. It may not be ready yet."""
-        (self._port,) = free_ports(1)
-        access = ("--kubeconfig", str(self._plane.kubeconfig), "--http-port", str(self._port))
+        access = ("--kubeconfig", str(self._plane.kubeconfig))
         with self._log.open("ab") as output:
             self._process = await launch(("bridge", *self._words, *access), self._environment, output)
 
@@ -164,7 +170,7 @@ class Bridge:
             raise PeersError(f"the bridge has ended; its log ends with:\n{self._log.read_text('utf-8')[-3000:]}")
         with suppress(httpx.HTTPError, ValueError, KeyError):
             async with httpx.AsyncClient(timeout=5, trust_env=False) as http:
-                told = (await http.get(f"http://127.0.0.1:{self._port}/readyz")).json()
+                told = (await http.get(f"http://127.0.0.1:{listening_port(self._log)}/readyz")).json()
                 found: dict[str, Any] = told["services"]["bridge"]
                 return found
         return {}
@@ -207,7 +213,7 @@ class Moorage:
     """Services and gateway on a Kafka, as `moorage up` runs them, and bridges to a plane."""
 
     def __init__(self, stack: Stack, prefix: str, plane: Plane, folder: Path) -> None:
-        self.stack = stack
+        self.stack, self.prefix = stack, prefix
         self._plane, self._folder = plane, folder
         self.environment = {
             "MOORAGE_SERVER": stack.server,
@@ -222,6 +228,11 @@ class Moorage:
         """Its processes, by name."""
         found = {child.spec.name: child.pid for child in self.stack.supervisor.children}
         return found | {f"bridge {number}": one.pid for number, one in enumerate(self.bridges)}
+
+    @property
+    def machine(self) -> Machine:
+        """What runs on the machine with it."""
+        return Machine(lambda: {**pids_of(self._plane), **self.pids})
 
     async def bridge(self, *words: str) -> Bridge:
         """Start a bridge. It may not be ready yet."""

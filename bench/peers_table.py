@@ -160,6 +160,12 @@ def placements(figures: Document) -> dict[str, float]:
     return {**found, f"decided{PER_SECOND}": round(float(figures["decided_per_s"]), 1)}
 
 
+def spread(seconds: Sequence[float]) -> dict[str, float]:
+    """Return p50 and p99 of times, in milliseconds, as the generator computes them."""
+    times = sorted(seconds)
+    return {f"p{part} ms": round(times[int(part / 100 * (len(times) - 1) + 0.5)] * 1000, 1) for part in (50, 99)}
+
+
 def number(value: float | None) -> str:
     """Return a figure as the tables show it."""
     if value is None:

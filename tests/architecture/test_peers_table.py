@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import peers, peers_sides
+from bench import peers, peers_failover, peers_sides
 from bench import peers_table as table
 from bench.catalog import CATALOG
+from bench.peers_measures import Options
 from bench.peers_table import MOORAGE, TUNED, UPSTREAM, Sample
 
 TAINT = "node node.kubernetes.io/not-ready"
@@ -25,6 +28,10 @@ def sample(
     side: str, figures: dict[str, float], *, measure: str = "a", case: str = "5 of 50", load: float = 1
 ) -> Sample:
     return Sample(measure, case, side, figures, load)
+
+
+def _ignore(_sample: Sample) -> None:
+    """No samples are taken."""
 
 
 def test_a_row_has_the_median_of_each_side_and_the_loads() -> None:
@@ -124,19 +131,51 @@ def test_what_has_not_ended_is_no_figure(
         read({**figures, "complete": False})
 
 
+def test_times_are_spread_as_the_generator_does_it() -> None:
+    assert table.spread([number / 1000 for number in range(1, 101)]) == {"p50 ms": 51.0, "p99 ms": 99.0}
+    assert table.spread([0.25]) == {"p50 ms": 250.0, "p99 ms": 250.0}
+
+
+def test_what_fails_is_told_and_the_rest_is_measured() -> None:
+    failures: list[str] = []
+
+    async def attempt(options: Options, what: str, work: Callable[[], None]) -> None:
+        async with options.attempt(what):
+            work()
+
+    def away() -> None:
+        raise peers_sides.PeersError("it is away")
+
+    options = Options("", Path(), frozenset(), frozenset(), 1, _ignore, failures.append, 1, (1,))
+    asyncio.run(attempt(options, "first", away))
+    asyncio.run(attempt(options, "second", lambda: None))
+    assert failures == ["first: PeersError: it is away"]
+
+
+def test_members_are_even_when_each_owns_a_half_and_all_standbys_are_warm() -> None:
+    def member(owned: int, warm: int, cold: int = 0) -> dict[str, Any]:
+        partitions = {str(number): {"phase": "Running"} for number in range(owned)}
+        standbys = {str(number): "Warm" if number < warm else "Reading" for number in range(warm + cold)}
+        return {"partitions": partitions, "standbys": standbys}
+
+    assert peers_failover._is_even([member(12, 12), member(12, 12)])
+    assert not peers_failover._is_even([member(24, 0), member(0, 24)])
+    assert not peers_failover._is_even([member(12, 11, 1), member(12, 12)])
+
+
 def test_the_letters_of_measures() -> None:
     assert peers.letters("c, a") == {"a", "c"}
     with pytest.raises(argparse.ArgumentTypeError, match="no such measure: x"):
         peers.letters("a,x")
+    with pytest.raises(argparse.ArgumentTypeError, match="no such side: ours"):
+        peers.names("upstream,ours")
 
 
 def test_the_plot_has_a_line_for_each_case() -> None:
-    options = argparse.Namespace(rounds=3, nodes=(50, 500), only=frozenset("a"))
+    options = argparse.Namespace(rounds=3, nodes=(50, 500), only=frozenset("a"), clusters=1000, placements=(100,))
     samples = [sample(side, {"p50 ms": value, "p99 ms": 9.0}) for side, value in ((UPSTREAM, 10.0), (MOORAGE, 5.0))]
-    result = peers.result(options, [*samples, sample(UPSTREAM, {"p50 ms": 1.0}, measure="c")])
+    result = peers.result(options, [*samples, sample(UPSTREAM, {"p50 ms": 1.0}, measure="c")], ["lost"])
+    assert result["failures"] == ["lost"]
     assert CATALOG["peers"].plotted(result) == {"(a) 5 of 50": 2.0}
-    assert {name: result[name] for name in CATALOG["peers"].parameters} == {
-        "rounds": 3,
-        "nodes": [50, 500],
-        "only": ["a"],
-    }
+    said = {"rounds": 3, "nodes": [50, 500], "only": ["a"], "clusters": 1000, "placements": [100]}
+    assert {name: result[name] for name in CATALOG["peers"].parameters} == said

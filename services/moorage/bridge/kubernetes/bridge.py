@@ -140,7 +140,7 @@ class KubernetesBridge(BridgeMember):
             "cluster": self._options.cluster or HOME,
             "acts": sorted(self._options.acts),
             "leading": running is not None and running.leadership.may_act,
-            "fleet_known": running is not None and running.knows_fleet,
+            "fleet_known": running is not None and running.fleet.is_open,
             "nodes": len(self._state.nodes),
             "pods": len(self._state.pods),
         }
@@ -217,7 +217,7 @@ class _Running:
         self.leadership = BridgeLeadership(
             client, options.link, options.lease, is_acting=bool(options.acts), begins=self._begin_leading
         )
-        self._fleet = FleetGate(lambda: self.leadership.may_send, self._unknown, self._fleet_known)
+        self.fleet = FleetGate(lambda: self.leadership.may_send, self._unknown, self._fleet_known)
         checked = self.leadership.checked
         node_acts = NodeActs(client, tables, source, state.nodes.get, leases.is_silent)
         self.pod_acts = PodActs(
@@ -236,17 +236,12 @@ class _Running:
         }
         self._queues = {act: queue for act, queue in queues.items() if act in options.acts}
 
-    @property
-    def knows_fleet(self) -> bool:
-        """Whether the topics know the nodes and pods that were there when this process began to lead."""
-        return self._fleet.is_open
-
     def tasks(self) -> list[Work]:
         """Return what runs until the bridge is stopped."""
         sending = self.leadership.send(self.mirror, self.reports)
         queues = [queue.run() for queue in self._queues.values()]
         comparing = resync(self._report_keys, self.reports, self.observations, self.compare_everything)
-        return [sending, self.leadership.run(), self.events.run(), self._fleet.run(), comparing, *queues]
+        return [sending, self.leadership.run(), self.events.run(), self.fleet.run(), comparing, *queues]
 
     def restore_silence(self) -> None:
         """Let the nodes be silent that a bridge has said to be, until their Leases are renewed.
@@ -302,7 +297,7 @@ class _Running:
         self.mirror.forget()
         self.reports.forget_all()
         self.restore_silence()
-        self._fleet.close()
+        self.fleet.close()
         self.compare_everything()
 
     def _is_due(self, key: str) -> bool:
@@ -312,7 +307,7 @@ class _Running:
         first nodes that come, as if they were empty.
         """
         pod = self._state.pods.get(key)
-        return pod is None or self._fleet.is_open or bool(pod.node) or pod.scheduler != SCHEDULER
+        return pod is None or self.fleet.is_open or bool(pod.node) or pod.scheduler != SCHEDULER
 
     def _fleet_known(self) -> None:
         """Mirror the pods that need a node."""

@@ -126,6 +126,7 @@ class HubBridge(BridgeMember):
         return {
             "acts": sorted(self._options.acts),
             "leading": running is not None and running.leadership.may_act,
+            "fleet_known": running is not None and running.fleet.is_open,
             "clusters": len(state.clusters),
             "placements": len(state.placements),
         }
@@ -185,7 +186,7 @@ class _Running:
         self.leadership = BridgeLeadership(
             client, options.link, LEASE_NAME, is_acting=bool(options.acts), begins=self._begin_leading
         )
-        self._fleet = FleetGate(lambda: self.leadership.may_send, self._unknown, self._fleet_known)
+        self.fleet = FleetGate(lambda: self.leadership.may_send, self._unknown, self._fleet_known)
         checked = self.leadership.checked
         clusters = ClusterActs(
             client,
@@ -207,7 +208,7 @@ class _Running:
         """Return what runs until the bridge is stopped."""
         queues = [queue.run() for queue in self._queues.values()]
         sending = self.leadership.send(self.mirror, self.reports)
-        learning = [self._fleet.run(), self.new_placements.run()]
+        learning = [self.fleet.run(), self.new_placements.run()]
         comparing = resync(self._report_keys, self.reports, self.observations, self.compare_everything)
         return [sending, self.leadership.run(), *learning, comparing, *queues]
 
@@ -264,7 +265,7 @@ class _Running:
         if not self.leadership.may_send:
             return
         for act in acts:
-            if act is HubAct.PLACEMENTS and not self._fleet.is_open:
+            if act is HubAct.PLACEMENTS and not self.fleet.is_open:
                 continue
             if (queue := self._queues.get(act)) is not None:
                 queue.add(key)
@@ -274,7 +275,7 @@ class _Running:
         self.mirror.forget()
         self.reports.forget_all()
         self.restore_silence()
-        self._fleet.close()
+        self.fleet.close()
         self.compare_everything()
 
     def _is_due(self, key: str) -> bool:
@@ -285,7 +286,7 @@ class _Running:
         """
         if ResourceKey.parse(key).kind != PLACEMENT:
             return True
-        return self._fleet.is_open and not self.new_placements.holds(key)
+        return self.fleet.is_open and not self.new_placements.holds(key)
 
     def _has_to_wait(self, key: str) -> bool:
         """Whether an object is a new placement that has to wait for clusters."""
