@@ -62,11 +62,30 @@ class Bridge:
 
     async def start(self) -> None:
         """Start it. Returns when it acts, or reads if it has no acts."""
+        await self.launch()
+        await until(self._begun, _START, "the bridge does not act")
+
+    async def launch(self) -> None:
+        """Start it, and do not wait for anything."""
         self._starts += 1
         words = ("bridge", *self._words, *self._access, *self._acting)
         with self._log.open("wb") as output:
             self._process = await forks.launch(words, self._live.env, output)
-        await until(self._begun, _START, "the bridge does not act")
+
+    async def said(self, event: str) -> None:
+        """Return when its log has an event, such as `process.ready`."""
+
+        def has() -> bool:
+            self.must_run()
+            return f'"{event}"' in self._log.read_text("utf-8")
+
+        await until(has, _START, f"the bridge has not logged {event}")
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is the one that acts, as it says."""
+        text = self._log.read_text("utf-8")
+        return text.rfind('"election.leads"') > text.rfind('"election.follows"')
 
     def _begun(self) -> bool:
         """Whether it says that it knows the cluster, and is the one that acts there."""

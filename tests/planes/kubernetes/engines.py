@@ -16,7 +16,7 @@ _MANAGER: Final = "kube-controller-manager"
 _MONITORING: Final = "--node-monitor-period=1s --node-monitor-grace-period=12s"
 _KUBELETS: Final = {"KWOK_FLAGS": "--node-lease-duration-seconds=8"}  # renewed every 2 s
 _ADMISSION: Final = {"APISERVER_FLAGS": "--enable-admission-plugins=PodTolerationRestriction"}  # as upstream's tests
-_SILENT: Final = ("--node-monitor-grace-period", "12")
+SILENT: Final = ("--node-monitor-grace-period", "12")
 _OFF: Final = "--controllers=*,-taint-eviction-controller,-node-lifecycle-controller"
 
 
@@ -89,7 +89,7 @@ class Moorage:
             controllers(plane, {"KCM_FLAGS": _OFF}),
             running(self._bootstrap, self._prefix, self._folder, node_monitor_period=1.0) as live,
         ):
-            bridge = Bridge(plane, live, self._folder, ("kubernetes", *_SILENT), self._access)
+            bridge = Bridge(plane, live, self._folder, ("kubernetes", *SILENT), self._access)
             try:
                 await bridge.start()
                 yield bridge

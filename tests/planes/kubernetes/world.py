@@ -265,6 +265,12 @@ class World:
         patience = self.patience if seconds is None else seconds
         return await self._followers.pods.until(f"{pod} is deleted", find, patience)
 
+    def events_of(self, pod: str, reason: str) -> int:
+        """How often an Event about a pod with this reason was told so far."""
+        found = self._followers.events.all(self.name)
+        about = [one for one in found if (one["involvedObject"]["name"], one["reason"]) == (pod, reason)]
+        return sum(int(one.get("count") or 1) for one in about)
+
     async def bound(self, pod: str, seconds: float | None = None) -> str:
         """Return the node of a pod as soon as it has one."""
         return await self._followers.pods.until(
