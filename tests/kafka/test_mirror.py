@@ -91,6 +91,12 @@ async def test_a_cluster_is_mirrored_through_any_gateway_and_is_there_after_a_re
         assert await shown(first, EAST) == before
         assert set(before) == {"n1", *(f"p{number}" for number in range(1, COUNT))}
         assert set(await shown(first, "")) == {"n1"}
+        found = (await ok(await first.get("/v1/clusters")))["items"]
+        assert [(one["name"], one["targets"], one["workloads"]) for one in found] == [
+            ("home", 1, 0),
+            ("east", 1, COUNT - 1),
+        ]
+        assert await ok(await second.get("/v1/clusters")) == {"items": found}, "the one that leads answers"
         refused = await first.delete(f"{EAST}{PODS}/p1")
         assert refused.status_code == 403
     async with running_gateway(settings) as client:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import uuid
@@ -14,7 +15,7 @@ from typing import Any, Final
 import structlog
 
 from moorage.bridge import identity
-from moorage.bridge.gateway_client import GatewayAddress, GatewayClient
+from moorage.bridge.gateway_client import GatewayAddress, GatewayClient, GatewayError
 from moorage.bridge.kube.client import ClusterAccess, KubeClient
 from moorage.bridge.kube.election import Election
 from moorage.bridge.kube.reflector import Reflector
@@ -32,6 +33,9 @@ from moorage_schemas.topics import Topic
 _log = structlog.get_logger(__name__)
 
 NAME: Final = "bridge"
+
+_HEARTBEAT: Final = 30.0
+"""Seconds between two signs of life for the gateway (`GET /v1/clusters`)."""
 
 Work = Coroutine[Any, Any, None]
 
@@ -249,6 +253,7 @@ class BridgeMember(TaskMember):
                 uid = gateway.cluster_uid = await identity.wait_for_uid(client)
                 identity.check_uid(self._known, self._source, uid, self._fleet)
                 group.create_task(identity.watch_uid(client, uid))
+                group.create_task(self._heartbeat(gateway))
                 for work in self._begin(client, gateway):
                     group.create_task(work)
                 self._begun = True
@@ -259,6 +264,13 @@ class BridgeMember(TaskMember):
             self._begun = False
             await asyncio.gather(self._reader.stop(), self._offsets.stop(), return_exceptions=True)
             await client.close()
+
+    async def _heartbeat(self, gateway: GatewayClient) -> None:
+        """Tell the gateway regularly that this bridge is there, also while nothing changes in the cluster."""
+        while True:
+            with contextlib.suppress(GatewayError):  # what is sent beside it is logged
+                await gateway.mirror(self._source, self._fleet, (), ())
+            await asyncio.sleep(_HEARTBEAT)
 
     @abstractmethod
     def _follows(self, client: KubeClient) -> list[Reflector]:

@@ -145,3 +145,16 @@ async def test_a_cluster_that_is_away_is_not_another_one(tmp_path: Path) -> None
         here.api.heal()
         await here.quiet(120)
         assert bridge.ready
+
+
+@virtual_time
+async def test_a_bridge_says_regularly_that_it_is_there(tmp_path: Path) -> None:
+    async with rig(tmp_path) as here:
+        await here.run(acts=())
+        here.gateway.is_away = True
+        await here.quiet(60)
+        here.gateway.is_away = False
+        here.gateway.mirrored.clear()
+        await here.quiet(65)
+        found = [(one["source"], one["clusterUID"], one["objects"]) for one in here.gateway.mirrored]
+        assert found == [("bridge/home", uid_of(here), [])] * 2

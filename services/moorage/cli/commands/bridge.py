@@ -25,6 +25,8 @@ _Act = TypeVar("_Act", bound=StrEnum)
 
 _ALL: Final = "all"
 _ROLE: Final = "bridge"
+_TABLE: Final = "table"
+_FORMATS: Final = (_TABLE, "json", "yaml")
 
 app = typer.Typer(no_args_is_help=True, help="Mirror a real cluster, and act there on what is decided.")
 
@@ -290,6 +292,45 @@ def _bridged(ctx: typer.Context, kind: _Kind, access: ClusterAccess, cluster: st
         access=access, gateway=link.gateway, cluster=_name(cluster), lease_namespace=link.lease_namespace
     )
     return bridge.bridged(options)
+
+
+@app.command("list")
+def listed(
+    ctx: typer.Context,
+    *,
+    form: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
+) -> None:
+    """List the real clusters that bridges mirror, and when each bridge was last heard.
+
+    A bridge that runs is heard every half minute. `home` is the home fleet; the other names are those that
+    --fleet-cluster takes.
+    """
+    from datetime import UTC, datetime  # noqa: PLC0415 - only this command needs it
+
+    from moorage.core.apimachinery.durations import age  # noqa: PLC0415 - as above
+
+    if form not in _FORMATS:
+        raise UsageError(f"--output: invalid value {form!r}: must be one of {', '.join(_FORMATS)}")
+    with endpoints.connect(ctx) as client:
+        found = client.read("/v1/clusters")
+    if form != _TABLE:
+        output.write(output.to_json(found) if form == "json" else output.to_yaml(found))
+        return
+    rows = [
+        [
+            one["name"],
+            one["source"],
+            str(one["targets"]),
+            str(one["workloads"]),
+            age(one.get("lastHeardTime"), datetime.now(UTC)),
+            one["clusterUID"] or "<unknown>",
+        ]
+        for one in found.get("items") or ()
+    ]
+    if not rows:
+        output.line("No clusters are mirrored")
+        return
+    output.write(output.table(("CLUSTER", "BRIDGE", "TARGETS", "WORKLOADS", "LAST-HEARD", "CLUSTER-UID"), rows))
 
 
 def _settings(http_port: int) -> Settings:

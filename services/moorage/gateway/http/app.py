@@ -49,9 +49,11 @@ from moorage.gateway.http.messages import answers
 from moorage.gateway.http.messages.negotiation import AnswerForm, form_of_errors
 from moorage.gateway.http.messages.warnings import warn, warnings_of
 from moorage.gateway.http.mirror import MirrorApi
+from moorage.gateway.http.mirrored_clusters import MirroredClusters
 from moorage.gateway.http.refused_requests import RefusedRequests
 from moorage.gateway.http.reports import Intake
 from moorage.gateway.http.request_attributes import (
+    CLUSTERS_PATH,
     CONDITIONS_PATH,
     DECISIONS_PATH,
     EXPLAIN_PATH,
@@ -264,6 +266,7 @@ def _routes(
         route(issuer.KEYS, "discovery", issued.keys, _READING),
         route(CONDITIONS_PATH, "conditions", intake.handle, _METHODS),
         route(MIRROR_PATH, "mirror", endpoints.mirror, _METHODS),
+        route(CLUSTERS_PATH, "clusters", endpoints.clusters, _METHODS),
         route(DECISIONS_PATH, "decisions", decisions.handle, _METHODS),
         route(EXPLAIN_PATH, "explain", endpoints.explain, _METHODS),
         route(SIMULATE_PATH, "simulate", endpoints.simulate, _METHODS),
@@ -317,7 +320,9 @@ class _Endpoints:
         replay = LetterReplay(self._backend, intake, guard, lambda: in_force.limits)
         self._letters = DeadLettersApi(self._backend, gateway.letters, replay)
         self._clusters = ClusterApis(gateway.store, self._backend, writer_of)
-        self.mirror = MirrorApi(writer_of, access).handle
+        mirrored = MirroredClusters(gateway.store, gateway.clock)
+        self.mirror = MirrorApi(writer_of, access, mirrored).handle
+        self.clusters = mirrored.handle
         self._views = cluster_views.ClusterViews(self._backend, access)
 
     async def core(self, request: Request) -> Response:

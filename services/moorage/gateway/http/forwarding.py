@@ -1,5 +1,7 @@
 """Writes at a gateway that does not lead: they are sent to the one that does, and answered as that one answers.
 
+So are questions that only that one can answer.
+
 The answer is passed on when this gateway shows what was written, so that a client reads its own writes here.
 
 While no gateway takes writes, because the one that led is gone and its successor is not ready, a write waits for a
@@ -22,7 +24,7 @@ from moorage.gateway.errors import StatusError
 from moorage.gateway.http.access import Access
 from moorage.gateway.http.hosts import check_host
 from moorage.gateway.http.messages import answers, bodies
-from moorage.gateway.http.request_attributes import CONDITIONS_PATH, MIRROR_PATH, SIMULATE_PATH
+from moorage.gateway.http.request_attributes import CLUSTERS_PATH, CONDITIONS_PATH, MIRROR_PATH, SIMULATE_PATH
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store, within
 from moorage.gateway.writer import READ_BACK_WITHIN
@@ -314,7 +316,9 @@ class ForwardingMiddleware:
         """See ASGI."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif scope["method"] not in _READING and not scope["path"].startswith(_EVERYWHERE):
+        elif scope["path"] == CLUSTERS_PATH or (
+            scope["method"] not in _READING and not scope["path"].startswith(_EVERYWHERE)
+        ):
             await self._write(scope, receive, send)
         elif scope["path"] == _PROBE and _is_forwarded(scope):
             await self._app(scope, receive, self._marked(send))

@@ -21,15 +21,13 @@ from moorage.gateway.http import paths
 from moorage.gateway.http.access import Access, user_of
 from moorage.gateway.http.messages import bodies
 from moorage.gateway.http.messages.negotiation import JSON, body_media
+from moorage.gateway.http.mirrored_clusters import HOME, MirroredClusters
 from moorage.gateway.http.verbs.writing import caller
 from moorage.gateway.mirror import Mirror, MirrorBatch
 from moorage.gateway.writer import Writer
 
 MOST: Final = 1000
 """How many objects may be in a batch, those that are gone among them."""
-
-HOME: Final = "home"
-"""What roles call the home fleet, where they name clusters (`resourceNames`)."""
 
 _FIELDS: Final = frozenset({"source", "cluster", "clusterUID", "objects", "deleted"})
 _LONGEST: Final = 253
@@ -50,11 +48,13 @@ class MirrorApi:
     Args:
         writer_of: returns what writes objects of a cluster, or of the home fleet if its name is empty.
         access: says who may mirror which cluster.
+        clusters: are told which bridges speak.
     """
 
-    def __init__(self, writer_of: Callable[[str], Writer], access: Access) -> None:
+    def __init__(self, writer_of: Callable[[str], Writer], access: Access, clusters: MirroredClusters) -> None:
         self._writer_of = writer_of
         self._access = access
+        self._clusters = clusters
 
     async def handle(self, request: Request) -> Response:
         """Write a batch. The answer says what became of each object.
@@ -73,6 +73,8 @@ class MirrorApi:
         if not writer.fleet.ready:
             raise unavailable("the gateway is not ready: it is still reading its tables")
         results = await Mirror(writer).write(asked.batch, caller(request))
+        # What is no bridge that runs, such as `moorage bridge leave`, does not say which cluster it is.
+        (self._clusters.heard if asked.batch.cluster_uid else self._clusters.left)(asked.cluster, asked.batch.source)
         shown = [
             {"key": one.key, "outcome": one.outcome.value, **({"message": one.message} if one.message else {})}
             for one in results

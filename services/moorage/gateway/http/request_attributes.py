@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from moorage.core.authorization.attributes import (
+    CLUSTERS,
     DECISIONS,
     EXPLANATIONS,
     MIRRORS,
@@ -25,10 +26,14 @@ from moorage_schemas.refs import TargetKind
 CONDITIONS_PATH: Final = "/v1/conditions"
 EXPLAIN_PATH: Final = "/v1/explain"
 MIRROR_PATH: Final = "/v1/mirror"
+CLUSTERS_PATH: Final = "/v1/clusters"
 DECISIONS_PATH: Final = "/v1/decisions"
 SIMULATE_PATH: Final = "/v1/simulate"
 LIVE_PATH: Final = "/console/live"
 """Where the console's pages follow what changes. It is no path of the API."""
+
+_PLAIN: Final = {CONDITIONS_PATH: REPORTS, SIMULATE_PATH: SIMULATIONS}
+"""Paths at which something is asked of all objects of a resource, with the verb of the method."""
 
 _PREFIXES: Final = frozenset({"api", "apis"})
 _VERBS: Final = {
@@ -96,16 +101,16 @@ def _of_collection(verb: str, query: Mapping[str, str]) -> tuple[str, str]:
 def _own(method: str, path: str, query: Mapping[str, str]) -> Attributes | None:
     """What a request asks at a path of Moorage's own. None at every other one."""
     verb = _VERBS.get(method, "")
-    if path == CONDITIONS_PATH:
-        return Attributes(verb, OWN_GROUP, "v1alpha1", REPORTS)
+    if (resource := _PLAIN.get(path)) is not None:
+        return Attributes(verb, OWN_GROUP, "v1alpha1", resource)
     if path == EXPLAIN_PATH:
         kind = called(query.get("kind", ""))
         namespace = query.get("namespace", "default") if kind is not None and kind.namespaced else ""
         return Attributes(verb, OWN_GROUP, "v1alpha1", EXPLANATIONS, "", namespace, query.get("name", ""))
     if path == MIRROR_PATH:  # which cluster that is, the body says
         return Attributes("update" if verb == "create" else verb, OWN_GROUP, "v1alpha1", MIRRORS)
-    if path == SIMULATE_PATH:
-        return Attributes(verb, OWN_GROUP, "v1alpha1", SIMULATIONS)
+    if path == CLUSTERS_PATH:
+        return Attributes("list" if verb == "get" else verb, OWN_GROUP, "v1alpha1", CLUSTERS)
     if path == DECISIONS_PATH:
         watched = "watch" if verb == "get" else verb
         return Attributes(watched, OWN_GROUP, "v1alpha1", DECISIONS, "", query.get("namespace", ""))
