@@ -1,10 +1,11 @@
-"""Sends what has changed to the gateway in batches: at once, and what changes meanwhile with the next one."""
+"""Sends what has changed to the gateway in batches: at once, and what changes meanwhile with the next ones."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 import structlog
@@ -16,28 +17,47 @@ _log = structlog.get_logger(__name__)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 15.0
 AT_ONCE: Final = 500
+"""The most keys of a batch."""
+
+SMALL: Final = 50
+"""The most keys of a batch beside which another one is sent."""
+
+_BATCHES: Final = 2
+"""How many batches are on their way at a time: while the gateway commits one, the next one arrives and waits there."""
+
+
+def never(_: str) -> bool:
+    """Say that a key is not urgent."""
+    return False
 
 
 class BatchSender(ABC):
-    """Sends the present state of what is marked, by key. One batch is on its way at a time, so that order is kept.
+    """Sends the present state of what is marked, by key. A key is in one batch at a time, so that its order is kept.
 
     What could not be sent stays marked. Nothing is lost and nothing piles up: however often a key changes meanwhile,
     its present state is sent once.
 
     Args:
         name: for logs and metrics.
+        is_urgent: returns whether a key goes before those that are not urgent.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, is_urgent: Callable[[str], bool] = never) -> None:
         self._name = name
+        self._is_urgent = is_urgent
+        self._urgent: dict[str, None] = {}
         self._marked: dict[str, None] = {}
-        self._sending: frozenset[str] = frozenset()
+        self._sending: set[str] = set()
         self._wake = asyncio.Event()
         self._later: set[asyncio.TimerHandle] = set()
+        self._pause = _FIRST_PAUSE
+        self._resume_at = float("-inf")
+        """The loop's time before which nothing is sent, since the gateway has just failed."""
 
     def mark(self, *keys: str) -> None:
         """Note that something may have to be sent."""
-        self._marked.update(dict.fromkeys(keys))
+        for key in keys:
+            (self._urgent if self._is_urgent(key) else self._marked)[key] = None
         self._wake.set()
 
     def mark_later(self, keys: Iterable[str], seconds: float) -> None:
@@ -55,43 +75,78 @@ class BatchSender(ABC):
     @property
     def waiting(self) -> int:
         """The number of keys that are marked."""
-        return len(self._marked)
+        return len(self._urgent) + len(self._marked)
 
     @property
     def idle(self) -> bool:
         """Whether nothing is marked or on its way."""
-        return not self._marked and not self._sending
+        return not self.waiting and not self._sending
 
     def is_waiting(self, keys: Collection[str]) -> bool:
         """Whether some of these keys are marked or on their way."""
-        return any(key in self._marked or key in self._sending for key in keys)
+        return any(key in self._urgent or key in self._marked or key in self._sending for key in keys)
 
     async def run(self) -> None:
         """Send until cancelled."""
-        pause = _FIRST_PAUSE
         try:
-            while True:
-                WAITING.labels(self._name).set(len(self._marked))
-                if not self._marked:
-                    self._wake.clear()
-                    await self._wake.wait()
-                keys = list(self._marked)[:AT_ONCE]
-                for key in keys:
-                    del self._marked[key]
-                self._sending = frozenset(keys)
-                try:
-                    await self._send(keys)
-                    pause = _FIRST_PAUSE
-                except GatewayError as error:
-                    _log.warning("bridge.not_sent", what=self._name, error=str(error))
-                    self._marked = {**dict.fromkeys(keys), **self._marked}
-                    await asyncio.sleep(pause)
-                    pause = min(pause * 2, _LONGEST_PAUSE)
-                finally:
-                    self._sending = frozenset()
+            async with asyncio.TaskGroup() as group:
+                for _ in range(_BATCHES):
+                    group.create_task(self._send_on())
         finally:
+            self._sending.clear()
             for handle in self._later:
                 handle.cancel()
+
+    def _unmark_all(self) -> None:
+        self._urgent.clear()
+        self._marked.clear()
+
+    async def _send_on(self) -> None:
+        """Send batch after batch."""
+        while True:
+            keys = await self._next()
+            try:
+                await self._send(keys)
+                self._pause = _FIRST_PAUSE
+            except GatewayError as error:
+                _log.warning("bridge.not_sent", what=self._name, error=str(error))
+                self._put_back(keys)
+                self._rest()
+            finally:
+                self._sending.difference_update(keys)
+                self._wake.set()
+
+    async def _next(self) -> list[str]:
+        """Wait for keys that can be sent, and take them."""
+        while True:
+            wait = self._resume_at - asyncio.get_running_loop().time()
+            if wait > 0:
+                await asyncio.sleep(wait)
+                continue
+            free = (key for key in itertools.chain(self._urgent, self._marked) if key not in self._sending)
+            if len(self._sending) <= SMALL and (keys := list(itertools.islice(free, AT_ONCE))):
+                for key in keys:
+                    self._urgent.pop(key, None)
+                    self._marked.pop(key, None)
+                self._sending.update(keys)
+                WAITING.labels(self._name).set(self.waiting)
+                return keys
+            WAITING.labels(self._name).set(self.waiting)
+            self._wake.clear()
+            await self._wake.wait()
+
+    def _put_back(self, keys: Sequence[str]) -> None:
+        """Mark what was not sent, before all that was marked meanwhile."""
+        urgent = {key: None for key in keys if self._is_urgent(key)}
+        self._urgent = {**urgent, **self._urgent}
+        self._marked = {**{key: None for key in keys if key not in urgent}, **self._marked}
+
+    def _rest(self) -> None:
+        """Send nothing for a while, which grows with each failure. Batches that fail together count once."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._resume_at:
+            self._resume_at = now + self._pause
+            self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
     @abstractmethod
     async def _send(self, keys: Sequence[str]) -> None:

@@ -54,7 +54,7 @@ class Link:
     access: ClusterAccess
     gateway: GatewayAddress
     lease_namespace: str
-    lease_duration: float = 4.0
+    lease_duration: float = 3.0
 
 
 class BridgeLeadership:

@@ -13,6 +13,7 @@ from moorage.bridge.gateway_client import GatewayClient
 from moorage.bridge.metrics import MIRRORED
 from moorage.bridge.tables import TargetTables, digest_of
 from moorage_schemas.keys import ResourceKey
+from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import Taint
 
 _log = structlog.get_logger(__name__)
@@ -21,6 +22,14 @@ _REFUSED: Final = "Refused"
 _AGAIN: Final = 30.0  # seconds after which a refused object is sent again, since what is in its way may have gone
 _LARGEST: Final = 4_000_000
 """Bytes of objects in a batch, half of what the gateway takes."""
+
+
+_TARGETS: Final = frozenset(kind.value for kind in TargetKind)
+
+
+def is_target(key: str) -> bool:
+    """Whether an object is a target. Those go first: all of their workloads may have to leave."""
+    return ResourceKey.parse(key).kind in _TARGETS
 
 
 class MirroredState(NamedTuple):
@@ -52,7 +61,7 @@ class MirrorSender(BatchSender):
         present: Callable[[str], dict[str, Any] | None],
         sent: Callable[[Sequence[str]], None],
     ) -> None:
-        super().__init__("mirror")
+        super().__init__("mirror", is_target)
         self._source = source
         self._cluster = cluster
         self._gateway = gateway
@@ -76,7 +85,7 @@ class MirrorSender(BatchSender):
 
         What is marked is forgotten, too. Mark everything anew, in the order in which it is to be sent.
         """
-        self._marked.clear()
+        self._unmark_all()
         self._sent.clear()
 
     def gone(self, kinds: frozenset[str], present: frozenset[str]) -> list[str]:

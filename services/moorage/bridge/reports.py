@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from moorage.bridge.batches import BatchSender
+from moorage.bridge.batches import BatchSender, never
 from moorage.bridge.gateway_client import GatewayClient
 from moorage.bridge.metrics import REPORTED
 from moorage.runtime.clock import Clock
@@ -46,6 +46,8 @@ class Reports(BatchSender):
         clock: the source of the time.
         present: returns what is to be reported under a key now. None for nothing.
         is_known: returns whether the topics have a report. It is asked for what this process has not sent.
+        is_urgent: returns whether a report goes before others. Those on targets do: all of their workloads may have to
+            leave.
     """
 
     def __init__(
@@ -55,8 +57,10 @@ class Reports(BatchSender):
         clock: Clock,
         present: Callable[[str], Report | None],
         is_known: Callable[[str, Report], bool],
+        *,
+        is_urgent: Callable[[str], bool] = never,
     ) -> None:
-        super().__init__("reports")
+        super().__init__("reports", is_urgent)
         self._source = source
         self._gateway = gateway
         self._clock = clock

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridge.batches import AT_ONCE, BatchSender
+from moorage.bridge.batches import AT_ONCE, SMALL, BatchSender
 from moorage.bridge.gateway_client import GatewayError
 
 
@@ -18,8 +18,9 @@ class Sender(BatchSender):
     """Notes the batches, and fails or waits as a test wants."""
 
     def __init__(self) -> None:
-        super().__init__("test")
+        super().__init__("test", is_urgent=lambda key: key.startswith("!"))
         self.batches: list[list[str]] = []
+        self._now: list[frozenset[str]] = []
         self.failures = 0
         self.open = asyncio.Event()
         self.open.set()
@@ -27,11 +28,17 @@ class Sender(BatchSender):
 
     async def _send(self, keys: Sequence[str]) -> None:
         self.begun += 1
-        await self.open.wait()
-        if self.failures:
-            self.failures -= 1
-            raise GatewayError(503, "nobody leads")
-        self.batches.append(list(keys))
+        batch = frozenset(keys)
+        assert not any(batch & other for other in self._now), "a key is in two batches"
+        self._now.append(batch)
+        try:
+            await self.open.wait()
+            if self.failures:
+                self.failures -= 1
+                raise GatewayError(503, "nobody leads")
+            self.batches.append(list(keys))
+        finally:
+            self._now.remove(batch)
 
 
 @asynccontextmanager
@@ -47,15 +54,68 @@ async def running() -> AsyncIterator[Sender]:
 
 
 @virtual_time
-async def test_what_is_marked_while_a_batch_is_on_its_way_goes_with_the_next_one() -> None:
+async def test_two_batches_are_on_their_way_and_the_rest_goes_with_the_next_one() -> None:
+    async with running() as sender:
+        sender.open.clear()
+        sender.mark("a")
+        await until(lambda: sender.begun == 1)
+        sender.mark("b")
+        await until(lambda: sender.begun == 2)
+        for _ in range(3):
+            sender.mark("c", "d")
+        assert sender.begun == 2
+        sender.open.set()
+        await until(lambda: sender.idle)
+        assert sorted(sender.batches) == [["a"], ["b"], ["c", "d"]]
+
+
+@virtual_time
+async def test_what_changes_while_it_is_on_its_way_is_sent_again_afterwards() -> None:
     async with running() as sender:
         sender.open.clear()
         sender.mark("a")
         await until(lambda: sender.begun == 1)
         for _ in range(3):
-            sender.mark("b", "a", "c")
+            sender.mark("b", "a")
+        await until(lambda: sender.begun == 2)
         sender.open.set()
-        await until(lambda: sender.batches == [["a"], ["b", "a", "c"]])
+        await until(lambda: sender.idle)
+        assert sorted(sender.batches) == [["a"], ["a"], ["b"]]
+
+
+@virtual_time
+async def test_what_is_urgent_goes_first() -> None:
+    async with running() as sender:
+        sender.open.clear()
+        sender.mark(*(f"k{number}" for number in range(AT_ONCE)))
+        await until(lambda: sender.begun == 1)
+        sender.mark("a", "!b", "c")
+        assert sender.is_waiting(["!b"])
+        sender.open.set()
+        await until(lambda: sender.idle)
+        assert sender.batches[1:] == [["!b", "a", "c"]]
+
+
+@virtual_time
+async def test_nothing_is_sent_beside_a_large_batch_so_that_objects_arrive_in_order() -> None:
+    async with running() as sender:
+        sender.open.clear()
+        sender.mark(*(f"k{number}" for number in range(SMALL + 1)))
+        await until(lambda: sender.begun == 1)
+        sender.mark("a")
+        await asyncio.sleep(1)
+        assert sender.begun == 1
+        sender.open.set()
+        await until(lambda: sender.idle)
+
+
+@virtual_time
+async def test_what_is_urgent_stays_so_when_it_could_not_be_sent() -> None:
+    async with running() as sender:
+        sender.failures = 1
+        sender.mark("a", "!b")
+        await until(lambda: bool(sender.batches))
+        assert sender.batches == [["!b", "a"]]
 
 
 @virtual_time
@@ -75,9 +135,11 @@ async def test_what_could_not_be_sent_stays_first_in_order() -> None:
         sender.open.clear()
         sender.mark("a", "b")
         await until(lambda: sender.begun == 1)
-        sender.mark("c", "a")
+        sender.mark("a")
         sender.open.set()
-        await until(lambda: bool(sender.batches))
+        await until(lambda: sender.failures < 5)
+        sender.mark("c")
+        await until(lambda: sender.idle)
         assert sender.batches == [["a", "b", "c"]]
 
 

@@ -105,7 +105,8 @@ async def test_who_waits_takes_the_lease_of_one_that_is_gone_and_not_before_it_h
         renewed = api.store.get("Lease", "moorage-bridge-home", "kube-system")["spec"]["renewTime"]
         began = asyncio.get_running_loop().time()
         await until(lambda: found.leaders == ["b"], seconds=3 * DURATION)
-        assert asyncio.get_running_loop().time() - began <= 2 * DURATION
+        # It may have seen the last renewal an eighth of the duration late, and each request takes its time.
+        assert asyncio.get_running_loop().time() - began <= 1.25 * DURATION
         spec = api.store.get("Lease", "moorage-bridge-home", "kube-system")["spec"]
         assert spec["leaseTransitions"] == 1
         assert spec["renewTime"] > renewed

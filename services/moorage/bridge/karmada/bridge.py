@@ -175,7 +175,10 @@ class _Running:
             SOURCE, "", gateway=gateway, tables=tables, present=state.object, sent=self._mirrored
         )
         self.observations = PlaneObservations(SOURCE, state, tables, leases, self.mirror.has)
-        self.reports = Reports(SOURCE, gateway, WallClock(), self.observations.present, self.observations.is_known)
+        seen = self.observations
+        self.reports = Reports(
+            SOURCE, gateway, WallClock(), seen.present, seen.is_known, is_urgent=seen.is_about_target
+        )
         self.leadership = BridgeLeadership(
             client, options.link, LEASE_NAME, is_acting=bool(options.acts), begins=self._begin_leading
         )

@@ -86,6 +86,11 @@ class PlaneObservations:
         evicted = {one.target.name for one in self._tables.evictions.get(key, {}).values()}
         return [*bound, *(str(PlaneReportKey(key, name, EVICTED)) for name in sorted(evicted))]
 
+    @staticmethod
+    def is_about_target(key: str) -> bool:
+        """Return whether a report is about a target, and not about work on it."""
+        return PlaneReportKey.parse(key).about == _OF_CLUSTER
+
     def present(self, key: str) -> Report | None:
         """Return what is to be reported under a key. None for nothing."""
         about, cluster, kind = PlaneReportKey.parse(key)

@@ -74,7 +74,7 @@ class BridgeOptions:
     scheduler: str = SCHEDULER
     grace: float = 50.0
     lease_namespace: str = "kube-system"
-    lease_duration: float = 4.0
+    lease_duration: float = 3.0
 
     @property
     def link(self) -> Link:
@@ -212,7 +212,10 @@ class _Running:
         self.observations = Observations(
             source, cluster, state=state, tables=tables, leases=leases, is_mirrored=self.mirror.has
         )
-        self.reports = Reports(source, gateway, WallClock(), self.observations.present, self.observations.is_known)
+        seen = self.observations
+        self.reports = Reports(
+            source, gateway, WallClock(), seen.present, seen.is_known, is_urgent=seen.is_about_target
+        )
         self.events = EventSender(client.beside(options.access))
         self.leadership = BridgeLeadership(
             client, options.link, options.lease, is_acting=bool(options.acts), begins=self._begin_leading

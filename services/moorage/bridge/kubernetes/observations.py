@@ -83,6 +83,11 @@ class Observations:
         """Return the keys of the reports about a pod."""
         return [str(ReportKey(_POD_REPORT, key, HEALTHY)), str(ReportKey(_EVICTION_REPORT, key, EVICTED))]
 
+    @staticmethod
+    def is_about_target(key: str) -> bool:
+        """Return whether a report is about a target, and not about work on it."""
+        return ReportKey.parse(key).about == _NODE_REPORT
+
     def present(self, key: str) -> Report | None:
         """Return what is to be reported under a key. None for nothing."""
         about, name, kind = ReportKey.parse(key)

@@ -96,7 +96,7 @@ def kubernetes(
     kube_api_qps: Annotated[float, typer.Option(min=0, help="Requests a second to the cluster. 0 for no limit.")] = 100,
     kube_api_burst: Burst = 200,
     lease_namespace: LeaseNamespace = "kube-system",
-    lease_duration: LeaseDuration = 4.0,
+    lease_duration: LeaseDuration = 3.0,
     http_port: HttpPort = 0,
 ) -> None:
     """Bridge a Kubernetes cluster until Ctrl-C.
@@ -140,7 +140,7 @@ def ocm(
     kube_api_qps: Annotated[float, typer.Option(min=0, help="Requests a second to the hub. 0 for no limit.")] = 100,
     kube_api_burst: Burst = 200,
     lease_namespace: LeaseNamespace = "kube-system",
-    lease_duration: LeaseDuration = 4.0,
+    lease_duration: LeaseDuration = 3.0,
     http_port: HttpPort = 0,
 ) -> None:
     """Bridge a hub of Open Cluster Management until Ctrl-C.
@@ -197,7 +197,7 @@ def karmada(
     ] = 100,
     kube_api_burst: Burst = 200,
     lease_namespace: LeaseNamespace = "karmada-system",
-    lease_duration: LeaseDuration = 4.0,
+    lease_duration: LeaseDuration = 3.0,
     http_port: HttpPort = 0,
 ) -> None:
     """Bridge a Karmada control plane until Ctrl-C.
