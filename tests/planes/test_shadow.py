@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from tests.planes.shadow import doctored
 from tests.planes.shadow.comparison import Comparer, Comparison
 from tests.planes.shadow.driver import Driver, Plan
 from tests.planes.shadow.history import Histories
+from tests.planes.shadow.reasons import Difference
 from tests.planes.shadow.recording import ClusterRecord, DecidedRecord, recording
 from tests.planes.shadow.usage import Usage, used
 from tests.support.brokers import Broker
@@ -44,7 +45,7 @@ REPORT: Final = os.environ.get("MOORAGE_SHADOW_REPORT")
 
 _PERIOD: Final = GRACE / 12
 _LEASE: Final = round(GRACE * 0.7)
-_SETTLES: Final = 300.0  # seconds until everything is as at the beginning
+_SETTLES: Final = 600.0  # seconds until everything is as at the beginning
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(int(SECONDS) + 1200)]
 
@@ -55,6 +56,9 @@ class Shadowed:
 
     both: Histories
     found: Comparison
+    explained: list[Difference]
+    """All differences since the first pod, which were found in any time."""
+
     shown: list[dict[str, str]]
     """What `moorage diff cluster` shows at the end."""
 
@@ -113,9 +117,11 @@ async def shadowed(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> 
         record.leaves = driver.leaves
         run = Run(plane, live, bridge, driver)
         await bridge.start()
-        begin = dt.datetime.now(dt.UTC)
+        first = dt.datetime.now(dt.UTC)
         await driver.set_up()
         await until(lambda: driver.is_placed(record.history), _SETTLES, "the pods were not placed")
+        await until(run.has_settled, _SETTLES, "the pods of the beginning were not mirrored")
+        begin = dt.datetime.now(dt.UTC)
         before = used(run.pids())
         await driver.run()
         after = used(run.pids())
@@ -124,8 +130,9 @@ async def shadowed(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> 
         end = dt.datetime.now(dt.UTC)
     both = Histories(begin, end, record.history, decided.history)
     found = Comparer(both, BOUND).compare()
+    explained = Comparer(replace(both, begin=first), BOUND).compare()  # all pods that are there at the end
     _report(found, driver, plan, {name: (before.get(name), one) for name, one in after.items()})
-    return Shadowed(both, found, shown)
+    return Shadowed(both, found, explained.differences, shown)
 
 
 async def test_every_difference_has_a_reason(shadowed: Shadowed) -> None:
@@ -141,7 +148,7 @@ async def test_everything_has_happened(shadowed: Shadowed) -> None:
 
 
 async def test_what_is_shown_at_the_end_has_a_reason(shadowed: Shadowed) -> None:
-    explained = {(one.object, one.moorage) for one in shadowed.found.differences if one.reason is not None}
+    explained = {(one.object, one.moorage) for one in shadowed.explained if one.reason is not None}
     assert [one for one in shadowed.shown if (one["object"], one["why"]) not in explained] == []
 
 

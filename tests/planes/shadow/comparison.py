@@ -29,7 +29,7 @@ from tests.planes.shadow.history import (
     apart,
     spans_of,
 )
-from tests.planes.shadow.placements import reason_of_filter
+from tests.planes.shadow.placements import FilterReasons
 from tests.planes.shadow.reasons import Difference, Reason
 from tests.planes.shadow.zones import ZoneClock
 
@@ -70,6 +70,7 @@ class Comparer:
     def __init__(self, histories: Histories, bound: dt.timedelta) -> None:
         self._both, self._bound = histories, bound
         self._cluster, self._decided = histories.cluster, histories.decided
+        self._filters = FilterReasons(histories, bound)
         self._clock = ZoneClock(histories.cluster)
         self._found = Comparison()
         self._spans = {uid: self._node_spans(uid, node) for uid, node in self._cluster.nodes.items()}
@@ -282,14 +283,14 @@ class Comparer:
         if decided.reason != _NAMED:
             self._differs(pod, f"placed by itself: {decided.reason}", None, "")
         for result in decided.filters:
-            reason, why = reason_of_filter(pod, decided, result.filter, self._both, self._bound)
+            reason, why = self._filters.reason(pod, decided, result.filter)
             self._differs(pod, f"{result.filter}: {result.reason}", reason, why)
 
     def _missing(self, pod: PodHistory) -> None:
-        ends = min(
-            pod.ends, *(one.gone for one in self._cluster.nodes_named(pod.node) if one.gone is not None), pod.ends
-        )
-        if pod.bound is not None and ends - pod.bound <= self._bound:
+        assert pod.bound is not None
+        gone = [one.gone for one in self._cluster.nodes_named(pod.node) if one.gone is not None]
+        ends = min([pod.ends, *(time for time in gone if time >= pod.bound)])
+        if ends - pod.bound <= self._bound:
             self._differs(pod, "has not heard of it", Reason.GONE_MEANWHILE, f"it left at {_time(ends)}")
         else:
             self._differs(pod, "has not heard of it", None, "")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from tests.planes.shadow.history import NO_EXECUTE, DecidedEviction, Histories, PodHistory
+from tests.planes.shadow.evictions import dues, moorage, steps_here, steps_there, upstream
+from tests.planes.shadow.history import DecidedEviction, Histories, PodHistory, Span
 
 from moorage_schemas.placement import FilterResult
 
@@ -33,20 +35,18 @@ def an_eviction_was_forgotten(both: Histories, bound: dt.timedelta) -> tuple[His
 
 
 def a_pod_was_evicted_without_a_taint(both: Histories, bound: dt.timedelta) -> tuple[Histories, str]:
-    """A pod of a node without a taint that evicts."""
+    """A pod that no taint evicts for as long as it is there."""
     told = copy.deepcopy(both)
     for uid, pod in told.cluster.pods.items():
-        evicting = any(
-            taint.effect == NO_EXECUTE
-            for node in told.cluster.nodes_named(pod.node)
-            for version in node.versions
-            for taint in version.taints.values()
-        )
-        if pod.bound is not None and pod.evicted is None and not evicting and (pod.gone is None):
-            time = max(pod.bound, told.begin) + bound
-            told.decided.evictions.setdefault(uid, []).append(DecidedEviction(time, pod.node, "Requested"))
+        if pod.bound is None or pod.evicted is not None or pod.gone is not None or uid in told.decided.evictions:
+            continue
+        there = steps_there(pod, told.cluster)
+        here = steps_here(pod, told.cluster, told.decided)
+        time = max(pod.bound, told.begin) + bound
+        if time < told.end - bound and not dues(upstream, pod, there) and not dues(moorage, pod, here):
+            told.decided.evictions[uid] = [DecidedEviction(time, pod.node, "Requested")]
             return told, _pod(pod)
-    raise AssertionError("every node had a taint that evicts")
+    raise AssertionError("each pod had to leave")
 
 
 def a_taint_was_forgotten(both: Histories, bound: dt.timedelta) -> tuple[Histories, str]:
@@ -94,17 +94,22 @@ def _against(both: Histories, bound: dt.timedelta, result: FilterResult) -> tupl
 
 
 def _first(told: Histories, bound: dt.timedelta) -> tuple[str, PodHistory]:
-    """The first pod that was placed on an empty cluster, and is there for a while."""
-    placed = [
-        (pod.bound, uid)
-        for uid, pod in told.cluster.pods.items()
-        if pod.bound is not None
-        and pod.bound >= told.begin
-        and uid in told.decided.placements
-        and pod.ends - pod.bound > 2 * bound
-    ]
-    uid = min(placed)[1]
-    return uid, told.cluster.pods[uid]
+    """The first pod that is there for a while, on a node with room for all pods that come and go about that time."""
+    for uid, pod in told.cluster.pods.items():
+        if pod.bound is None or pod.ends - pod.bound <= 2 * bound or uid not in told.decided.placements:
+            continue
+        node = told.cluster.node_at(pod.node, pod.bound)
+        if node is None or not told.begin <= pod.bound <= told.end - bound:
+            continue
+        about = Span(pod.bound - 2 * bound, pod.bound + 2 * bound)
+        taken: Counter[str] = Counter()
+        for other in told.cluster.pods.values():
+            was_there = other.bound is not None and other.bound <= about.end
+            if other.node == pod.node and was_there and (other.gone is None or other.gone >= about.begin):
+                taken.update({"pods": 1, **other.requests})
+        if all(taken[one] <= room for one, room in node.room.items()):
+            return uid, pod
+    raise AssertionError("no pod came to a node with room")
 
 
 def _pod(pod: PodHistory) -> str:

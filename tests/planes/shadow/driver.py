@@ -33,7 +33,7 @@ _SILENT: Final = "b"
 _KUBELETS: Final = f"kwok-{_SILENT}"
 _AT_ONCE: Final = 16
 _REPLICAS: Final = 25
-_MANY: Final = 100  # for so many nodes something happens to one at once
+_MANY: Final = 200  # for so many nodes something happens to one at once
 _NO_TIME: Final = 0.03  # how often a toleration has no time
 
 

@@ -112,10 +112,8 @@ def steps_there(pod: PodHistory, cluster: ClusterHistory) -> list[Step]:
 def steps_here(pod: PodHistory, cluster: ClusterHistory, decided: DecidedHistory) -> list[Step]:
     """The taints that Moorage decided for a pod's node."""
     found: list[Step] = []
-    for uid, node in cluster.nodes.items():
-        if node.name != pod.node:
-            continue
-        found += [(one.time, _evicting(one.taints, {})) for one in decided.taints.get(uid, ())]
+    for node in cluster.nodes_named(pod.node):
+        found += [(one.time, _evicting(one.taints, {})) for one in decided.taints.get(node.uid, ())]
         if node.gone is not None:
             found.append((node.gone, ()))
     return found

@@ -44,6 +44,7 @@ class NodeVersion:
 class NodeHistory:
     """A node of the cluster, from its creation to its deletion. Another one of its name has its own history."""
 
+    uid: str
     name: str
     versions: list[NodeVersion]
     gone: dt.datetime | None = None
@@ -102,9 +103,9 @@ class ClusterHistory:
     pods: dict[str, PodHistory] = field(default_factory=dict)
     _named: dict[str, list[NodeHistory]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, uid: str, node: NodeHistory) -> None:
+    def add(self, node: NodeHistory) -> None:
         """Note a node that is new."""
-        self.nodes[uid] = node
+        self.nodes[node.uid] = node
         self._named[node.name].append(node)
 
     def nodes_named(self, name: str) -> Sequence[NodeHistory]:

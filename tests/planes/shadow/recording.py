@@ -71,7 +71,7 @@ class ClusterRecord:
             if other.gone is None and other is not self.history.nodes.get(uid):
                 other.gone = time  # a watch that was interrupted does not tell
         if uid not in self.history.nodes:
-            self.history.add(uid, NodeHistory(name, []))
+            self.history.add(NodeHistory(uid, name, []))
         version = _node_version(time, found)
         versions = self.history.nodes[uid].versions
         if not versions or _said(versions[-1]) != _said(version):

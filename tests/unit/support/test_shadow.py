@@ -53,7 +53,7 @@ class Both:
 
     def node(self, name: str, *steps: tuple[float, Mapping[tuple[str, str], Taint]], **given: Any) -> None:
         versions = [NodeVersion(at(time), found, zone="z", **given) for time, found in ((-10.0, {}), *steps)]
-        self.histories.cluster.add(name, NodeHistory(name, versions))
+        self.histories.cluster.add(NodeHistory(name, name, versions))
 
     def decided(self, name: str, *steps: tuple[float, Mapping[tuple[str, str], Taint]]) -> None:
         self.histories.decided.taints[name] = [
@@ -265,6 +265,7 @@ def test_a_pod_that_is_told_late_or_not_at_all(both: Both) -> None:
     both.decided("n1")
     both.pod("late", "n1", bound=10)
     both.placed("late", "n1", 16)
+    both.histories.cluster.add(NodeHistory("earlier", "n1", [NodeVersion(at(-90), {})], gone=at(-20)))
     both.pod("never", "n1", bound=10)
     del both.histories.decided.placements["never"]
     both.pod("short", "n1", bound=10, gone=at(12))
