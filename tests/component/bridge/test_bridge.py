@@ -333,6 +333,25 @@ async def test_a_watch_that_is_behind_makes_no_node_silent(tmp_path: Path) -> No
         assert said(here, "n1")[0] == "True"
 
 
+@virtual_time
+async def test_a_new_node_is_not_silent_because_an_earlier_one_of_its_name_was(tmp_path: Path) -> None:
+    """The Lease outlives its node, and is seen after it."""
+    async with rig(tmp_path) as here:
+        here.store.create("Node", node("n1", uid="first"))
+        here.store.create("Lease", lease("n1", "2026-01-01T12:00:00.000000Z"))
+        await here.run(grace=50)
+        await until(lambda: said(here, "n1")[0] == "True")
+        here.store.delete("Node", "n1")
+        await here.quiet(5)
+        renew(here, "n1", "2026-01-01T12:00:09.000000Z")
+        await here.quiet(200)
+        here.gateway.reported.clear()
+        here.store.create("Node", {**node("n1", uid="second"), "status": {}})
+        await here.quiet(45)
+        assert here.gateway.reported == []
+        await until(lambda: said(here, "n1")[0] == "Unknown", seconds=90)  # but it has to speak
+
+
 # Evictions.
 
 

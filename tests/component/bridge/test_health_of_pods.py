@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,16 +20,18 @@ ENDED = {"status": {"phase": "Failed", "conditions": [{"type": "Ready", "status"
 LEAVING = {"uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
-def reported(found: dict[str, Any], *, known: str = "") -> tuple[str, str] | None:
+def reported(
+    found: dict[str, Any], *, known: str = "", nodes: Sequence[str] = ("n1", "n2"), mirrored: bool = True
+) -> tuple[str, str] | None:
     """The status and reason that are to be reported, if `known` was reported before."""
     tables: Any = SimpleNamespace(
         binding_of=lambda _key, _uid: SimpleNamespace(node="n1", generation=3),
         health={KEY: {"Node/n1": SimpleNamespace(uid="u", generation=3, status=known)}} if known else {},
     )
-    state: Any = SimpleNamespace(pods={KEY: SeenPod.of(found)})
+    state: Any = SimpleNamespace(pods={KEY: SeenPod.of(found)}, nodes={one: SimpleNamespace(uid=one) for one in nodes})
     nothing: Any = None
     seen = Observations(
-        "bridge/home", "", state=state, tables=tables, leases=nothing, is_mirrored=lambda _key, _uid: True
+        "bridge/home", "", state=state, tables=tables, leases=nothing, is_mirrored=lambda _key, _uid: mirrored
     )
     report = seen.present(f"pod|{KEY}|{HEALTHY}")
     if report is None:
@@ -60,3 +63,10 @@ def test_a_pod_that_is_being_deleted_is_not_healthy_though_its_kubelet_has_not_s
 
 def test_nothing_is_reported_of_a_pod_that_is_not_where_it_is_bound() -> None:
     assert reported({**pod("web", node="n2", uid="u"), **READY}) is None
+
+
+def test_nothing_is_reported_of_a_pod_whose_node_is_gone_or_not_mirrored_yet() -> None:
+    found = {**pod("web", node="n1", uid="u"), **READY}
+    assert reported(found) is not None
+    assert reported(found, nodes=()) is None
+    assert reported(found, mirrored=False) is None

@@ -34,6 +34,7 @@ _KUBELETS: Final = f"kwok-{_SILENT}"
 _AT_ONCE: Final = 16
 _REPLICAS: Final = 25
 _MANY: Final = 200  # for so many nodes something happens to one at once
+_FORGOTTEN: Final = 40  # seconds after which pods of a node that is gone are deleted
 _NO_TIME: Final = 0.03  # how often a toleration has no time
 
 
@@ -120,7 +121,7 @@ class Driver:
         """Let a pod that is being deleted stop after a while."""
 
         async def stop() -> None:
-            quick, slow = self._dice.uniform(0, 3), self._dice.uniform(1.5, 2) * self._plan.bound
+            quick, slow = self._for(0, 0.3), self._for(1.5, 2)
             await asyncio.sleep(self._dice.choice((quick, slow)))  # as long as it takes to stop
             body = {"metadata": {"uid": uid, "finalizers": None}}
             async with self._limit:
@@ -138,14 +139,14 @@ class Driver:
         taint: Document = {"key": key, "effect": effect, "value": dice.choice(("", "planned"))}
         if effect == "NoExecute" and dice.random() < 0.3:  # kubectl gives no time
             taint["timeAdded"] = (dt.datetime.now(dt.UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        hold = dice.uniform(2, 40)
+        hold = self._for(0.2, 4)
         async with self._some(dice.choice((1, 1, 2, 3))) as nodes:
             await self._each(self._change_node(name, lambda node: _add(node, taint)) for name in nodes)
             await asyncio.sleep(hold)
             await self._each(self._change_node(name, lambda node: _remove(node, key, effect)) for name in nodes)
 
     async def _cordon(self) -> None:
-        hold = self._dice.uniform(2, 30)
+        hold = self._for(0.2, 3)
         async with self._some(1) as nodes:
             for unschedulable in (True, False):
                 for name in nodes:
@@ -154,14 +155,14 @@ class Driver:
                     await asyncio.sleep(hold)
 
     async def _not_ready(self) -> None:
-        hold = self._dice.uniform(2, 60)
+        hold = self._for(0.2, 6)
         async with self._some(self._dice.choice((1, 1, 2))) as nodes:
             await self._each(self._condition(name, "Ready", "False") for name in nodes)
             await asyncio.sleep(hold)
             await self._each(self._condition(name, "Ready", "True") for name in nodes)
 
     async def _pressure(self) -> None:
-        hold, kind = self._dice.uniform(2, 30), self._dice.choice(("MemoryPressure", "DiskPressure", "PIDPressure"))
+        hold, kind = self._for(0.2, 3), self._dice.choice(("MemoryPressure", "DiskPressure", "PIDPressure"))
         async with self._some(1) as nodes:
             await self._each(self._condition(name, kind, "True") for name in nodes)
             await asyncio.sleep(hold)
@@ -171,7 +172,7 @@ class Driver:
         group = {name for name in self._names if self._group(name) == _SILENT}
         if not group <= self._free:
             return
-        hold = self._plan.grace + self._dice.uniform(5, 40)
+        hold = self._plan.grace + self._for(0.5, 4)
         self._free -= group
         self._plane.pause(_KUBELETS)
         try:
@@ -188,7 +189,7 @@ class Driver:
                 await self._cluster.patch(f"{_DEPLOYMENTS}/{name}", {"spec": {"replicas": replicas}})
 
     async def _deployment_anew(self) -> None:
-        hold = self._dice.uniform(0, 10)
+        hold = self._for(0, 1)
         async with self._deployment() as name:
             if name:
                 await self._cluster.delete(f"{_DEPLOYMENTS}/{name}", propagationPolicy="Background")
@@ -196,12 +197,16 @@ class Driver:
                 await self._new_deployment(name)
 
     async def _node_anew(self) -> None:
-        hold = self._dice.choice((0.0, self._dice.uniform(0, 15), self._dice.uniform(40, 60)))
+        hold = self._dice.choice((0.0, self._for(0, 1.5), _FORGOTTEN + self._for(0, 2)))
         async with self._some(1) as nodes:
             for name in nodes:
                 await self._cluster.delete(f"{_NODES}/{name}")
                 await asyncio.sleep(hold)
                 await self._new_node(name)
+
+    def _for(self, least: float, most: float) -> float:
+        """Seconds that something lasts, as multiples of the bound: shorter ones may be missed, longer ones not."""
+        return self._dice.uniform(least, most) * self._plan.bound
 
     # Nodes.
 
@@ -253,7 +258,11 @@ class Driver:
         container = {"name": "main", "image": "pause:3.10", "resources": {"requests": requests}}
         template = {
             "metadata": {"labels": {"app": name}, "finalizers": [STOPS]},
-            "spec": {"containers": [container], "tolerations": _tolerations(dice), "terminationGracePeriodSeconds": 10},
+            "spec": {
+                "containers": [container],
+                "tolerations": _tolerations(dice, self._plan.bound),
+                "terminationGracePeriodSeconds": 10,
+            },
         }
         spec = {"replicas": _REPLICAS, "selector": {"matchLabels": {"app": name}}, "template": template}
         await self._cluster.create(_DEPLOYMENTS, {"metadata": {"name": name}, "spec": spec})
@@ -266,12 +275,13 @@ class Driver:
         await asyncio.gather(*(limited(one) for one in works))
 
 
-def _tolerations(dice: random.Random) -> list[Document]:
+def _tolerations(dice: random.Random, bound: float) -> list[Document]:
     """Tolerations of one deployment: none, for ever, or for some seconds."""
+    limits = [round(one * bound) for one in (0.5, 2, 4.5)]
     found: list[Document] = []
     for key in (*_KEYS, *_OF_READY):
         # Without any time a pod comes to a tainted node and leaves at once, again and again.
-        seconds = 0 if dice.random() < _NO_TIME else dice.choice((None, None, 5, 20, 45, -1))
+        seconds = 0 if dice.random() < _NO_TIME else dice.choice((None, None, -1, *limits))
         if seconds is None:
             continue
         limit = {} if seconds < 0 else {"tolerationSeconds": seconds}

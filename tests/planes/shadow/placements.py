@@ -60,7 +60,11 @@ class FilterReasons:
 
     def _moments(self, pod: PodHistory, begin: dt.datetime, end: dt.datetime) -> list[dt.datetime]:
         """Moments between which nothing has changed on the node of a pod."""
-        found = {end, *(version.time for node in self._cluster.nodes_named(pod.node) for version in node.versions)}
+        found = {
+            begin,
+            end,
+            *(version.time for node in self._cluster.nodes_named(pod.node) for version in node.versions),
+        }
         for other in self._on[pod.node]:
             found |= {time for time in (other.bound, other.gone) if time is not None}
         return sorted(time for time in found if begin <= time <= end)

@@ -105,6 +105,9 @@ class KubernetesBridge(BridgeMember):
         self._state = ClusterState(options.cluster, self._seen, options.scheduler)
         self._tables = DecidedTables(options.cluster, self._touched)
         self._leases = Leases(options.grace)
+        self._renewals: dict[str, str] = {}
+        """When the Lease of each node was renewed last, as far as it is there. It may outlive its node."""
+
         self._running: _Running | None = None
         super().__init__(settings, options.link, TOPICS, self._tables, source=options.source, fleet=options.cluster)
 
@@ -154,7 +157,7 @@ class KubernetesBridge(BridgeMember):
             if node is None:
                 self._leases.gone(name)
             else:
-                self._leases.renewed(name, asyncio.get_running_loop().time(), heartbeat=node.heartbeat)
+                self._renewed(name)
         if self._running is not None:
             self._running.seen(kind, key)
 
@@ -164,10 +167,26 @@ class KubernetesBridge(BridgeMember):
 
     def renewed(self, lease: dict[str, Any]) -> None:
         """Note the Lease of a node."""
-        node, time = str(lease["metadata"]["name"]), str((lease.get("spec") or {}).get("renewTime") or "")
-        speaks = self._leases.renewed(node, asyncio.get_running_loop().time(), lease=time)
-        if speaks and self._running is not None:
-            self._running.node_spoke(node)
+        name = str(lease["metadata"]["name"])
+        self._renewals[name] = str((lease.get("spec") or {}).get("renewTime") or "")
+        if self._renewed(name) and self._running is not None:
+            self._running.node_spoke(name)
+
+    def leases_gone(self, *nodes: str) -> None:
+        """Forget Leases, of all nodes if none is named."""
+        for name in nodes or tuple(self._renewals):
+            self._renewals.pop(name, None)
+
+    def _renewed(self, name: str) -> bool:
+        """Note the last sign of life of a node. Return whether it is not silent any more.
+
+        Of a node that is not there nothing is noted. Otherwise a new one of its name would be silent from the start.
+        """
+        node = self._state.nodes.get(name)
+        if node is None:
+            return False
+        now, lease = asyncio.get_running_loop().time(), self._renewals.get(name, "")
+        return self._leases.renewed(name, now, lease=lease, heartbeat=node.heartbeat)
 
 
 class _LeaseSink:
@@ -178,6 +197,7 @@ class _LeaseSink:
 
     def replaced(self, objects: Sequence[dict[str, Any]]) -> None:
         """See `Sink`."""
+        self._bridge.leases_gone()
         for one in objects:
             self._bridge.renewed(one)
 
@@ -187,6 +207,7 @@ class _LeaseSink:
 
     def deleted(self, found: dict[str, Any]) -> None:
         """See `Sink`. A Lease that is gone is not renewed, either."""
+        self._bridge.leases_gone(str(found["metadata"]["name"]))
 
 
 class _Running:

@@ -79,6 +79,10 @@ class ClusterState:
     def put(self, kind: str, found: JsonObject) -> None:
         """Note an object as it was seen."""
         key = self.key_of(kind, found)
+        if (known := self._objects.get(key)) is not None and known["metadata"].get("uid") != found["metadata"].get(
+            "uid"
+        ):
+            self.drop(kind, key)  # it was deleted while the watch was cut
         self._objects[key] = reduced({**found, "kind": kind}, self._scheduler)
         if kind == NODE:
             self.nodes[found["metadata"]["name"]] = SeenNode.of({**found, "kind": kind})

@@ -136,7 +136,7 @@ class Observations:
 
     def _node(self, name: str, kind: str) -> Report | None:
         node = self._state.nodes.get(name)
-        if node is None or not self._is_mirrored(str(ResourceKey("Node", "", name, self._cluster)), node.uid):
+        if node is None or not self._has_node(name):
             return None
         if self._leases.is_silent(name) and kind in _OF_KUBELET:
             found: Condition | None = _SILENT
@@ -150,11 +150,12 @@ class Observations:
     def _health(self, key: str) -> Report | None:
         """How a pod is that is where it is bound. One that has never been ready is not reported.
 
-        One that is being deleted, or has ended, is not healthy, whatever its kubelet has said last.
+        One that is being deleted, or has ended, is not healthy, whatever its kubelet has said last. While its node is
+        gone nothing is known of it.
         """
         pod = self._state.pods.get(key)
         binding = self._tables.binding_of(key, pod.uid) if pod is not None else None
-        if pod is None or binding is None or pod.node != binding.node:
+        if pod is None or binding is None or pod.node != binding.node or not self._has_node(pod.node):
             return None
         is_ready = pod.ready and not (pod.leaving or pod.finished)
         target = self._target(binding.node)
@@ -188,6 +189,11 @@ class Observations:
             workload_uid=pod.uid,
             binding_generation=eviction.generation,
         )
+
+    def _has_node(self, name: str) -> bool:
+        """Whether a node is there and mirrored, so that something can be reported about it."""
+        node = self._state.nodes.get(name)
+        return node is not None and self._is_mirrored(str(ResourceKey("Node", "", name, self._cluster)), node.uid)
 
     def _target(self, node: str) -> TargetRef:
         return TargetRef(kind=TargetKind.NODE, name=node, cluster=self._cluster)
