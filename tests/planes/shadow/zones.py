@@ -35,15 +35,10 @@ class ZoneClock:
         }
 
     def tokens(self, zone: str, begin: dt.datetime, end: dt.datetime) -> float:
-        """How many tokens the zone got, at most. A change of the rate may add one."""
+        """How many tokens the zone got at least. What is not whole is lost when the rate changes."""
         rates = [*self._rates.get(zone, ()), (FOREVER, 0.0)]
-        found, changes = 0.0, 0
-        for (since, rate), (until, _) in pairwise(rates):
-            first, last = max(begin, since), min(end, until)
-            if first < last:
-                found += rate * (last - first).total_seconds()
-                changes += 1
-        return found + max(0, changes - 1)
+        spans = ((rate, max(begin, since), min(end, until)) for (since, rate), (until, _) in pairwise(rates))
+        return max((rate * (last - first).total_seconds() for rate, first, last in spans if first < last), default=0.0)
 
 
 def _rates(changes: Iterable[tuple[dt.datetime, int, int]]) -> Iterable[tuple[dt.datetime, float]]:

@@ -153,6 +153,15 @@ def test_a_disrupted_zone_gets_no_tokens(both: Both) -> None:
     assert ZoneClock(both.histories.cluster).tokens("z", at(0), at(20)) == 0
 
 
+def test_a_token_that_is_not_whole_is_lost_when_a_zone_is_disrupted(both: Both) -> None:
+    both.node("n1")
+    for number in range(2, 5):
+        both.node(f"n{number}")
+        both.histories.cluster.nodes[f"n{number}"].versions.append(NodeVersion(at(6), {}, ready="False", zone="z"))
+    clock = ZoneClock(both.histories.cluster)
+    assert clock.tokens("z", at(0), at(30)) == pytest.approx(0.6)
+
+
 def test_an_eviction_within_the_bound_agrees(both: Both) -> None:
     both.node("n1", (10, taints(EVICTS)))
     both.decided("n1", (11, taints(EVICTS, since=10)))
