@@ -22,6 +22,7 @@ PROGRAMS: Final = {
     "test_ocm_handover.py": "ocmhub",
     "test_karmada.py": "karmadaplane",
     "test_karmada_handover.py": "karmadaplane",
+    "test_hub_roles.py": "karmadaplane",
 }
 """The program that the scenarios of a module need. Other modules need an API server alone."""
 

@@ -5,10 +5,8 @@ A bridge with all acts runs as their service account. The API server's audit has
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +18,7 @@ from tests.planes.cluster import APPLY, Cluster, connected
 from tests.planes.kubernetes.engines import Moorage
 from tests.planes.kubernetes.world import World, followed
 from tests.planes.plane import Plane, started
+from tests.planes.roles import Permission, audit_flags, audited, grant, granted, path_of, without
 from tests.support import manifests
 from tests.support.brokers import Broker
 from tests.support.live import Live
@@ -31,7 +30,6 @@ ACCOUNT: Final = "moorage-bridge"
 USER: Final = f"system:serviceaccount:{manifests.NAMESPACE}:{ACCOUNT}"
 ACTS: Final = ("taints", "evictions", "placement", "conditions", "election")
 FILES: Final = ("mirror.yaml", *(f"acts/{act}.yaml" for act in ACTS))
-RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 
 # What the bridge of this test has no reason to do, or only by chance.
 ELSEWHERE: Final = {
@@ -39,29 +37,14 @@ ELSEWHERE: Final = {
     ("", "pods/eviction", "create"): "only with --eviction=api",
 }
 
-Permission = tuple[str, str, str]
-"""Group, resource and verb."""
-
-
-@dataclass(frozen=True)
-class Audited:
-    """One request of the bridge."""
-
-    permission: Permission
-    namespace: str
-    name: str
-    code: int
-
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def requests(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Cluster, Path]]:
     """A cluster on which a bridge did one thing of each kind, and the audit of what it has requested."""
     folder = tmp_path_factory.mktemp("plane")
-    audit, policy, kubeconfig = folder / "audit.log", folder / "audit.yaml", folder / "bridge.kubeconfig"
-    rules = [{"level": "Metadata", "users": [USER]}, {"level": "None"}]
-    policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
+    kubeconfig = folder / "bridge.kubeconfig"
+    audit, flags = audit_flags(folder, USER)
     async with started(folder) as plane:
-        flags = f"--audit-policy-file={policy} --audit-log-path={audit}"
         await plane.up(flags={"APISERVER_FLAGS": flags})
         await plane.down("kube-controller-manager")  # the engine starts it without the controllers that it replaces
         async with connected(plane.folder) as cluster:
@@ -86,14 +69,7 @@ async def _grant(cluster: Cluster) -> None:
     place = "/api/v1/namespaces"
     await cluster.create(place, {"metadata": {"name": manifests.NAMESPACE}})
     await cluster.create(f"{place}/{manifests.NAMESPACE}/serviceaccounts", {"metadata": {"name": ACCOUNT}})
-    for one in documents():
-        await cluster.patch(f"{_path(one)}?fieldManager=ops", one, APPLY)
-
-
-def _path(one: dict[str, Any]) -> str:
-    space = one["metadata"].get("namespace")
-    kind = f"{one['kind'].lower()}s"
-    return f"{RBAC}/{f'namespaces/{space}/' if space else ''}{kind}/{one['metadata']['name']}"
+    await grant(cluster, documents())
 
 
 async def _as_account(cluster: Cluster, plane: Plane) -> dict[str, Any]:
@@ -124,33 +100,6 @@ async def _something_of_everything(world: World, live: Live) -> None:
     done = await live.moorage("report", f"node/{world.name}-n3", "ExampleHealthy=False")
     assert done.code == 0
     await world.has_condition(f"{world.name}-n3", "ExampleHealthy", "False")
-
-
-def audited(file: Path) -> list[Audited]:
-    """The requests for objects that the audit has."""
-    found = []
-    for line in file.read_text("utf-8").splitlines():
-        event = json.loads(line)
-        about = event.get("objectRef")
-        if about is None or "responseStatus" not in event:
-            continue
-        resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
-        permission = (about.get("apiGroup", ""), resource, event["verb"])
-        code = event["responseStatus"].get("code", 0)
-        found.append(Audited(permission, about.get("namespace", ""), about.get("name", ""), code))
-    return found
-
-
-def granted(found: list[dict[str, Any]]) -> set[Permission]:
-    """What these roles permit."""
-    return {
-        (group, resource, verb)
-        for one in found
-        for rule in one.get("rules", ())
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
 
 
 async def test_a_bridge_is_refused_nothing_and_uses_every_rule(requests: tuple[Cluster, Path]) -> None:
@@ -191,7 +140,7 @@ async def test_without_a_rule_the_server_refuses_what_it_is_for(
         assert await permitted(space)
     try:
         for one in roles:
-            await cluster.patch(f"{_path(one)}?fieldManager=ops&force=true", _without(one, permission), APPLY)
+            await cluster.patch(f"{path_of(one)}?fieldManager=ops&force=true", without(one, permission), APPLY)
 
         async def refused() -> bool:
             return not any([await permitted(space) for space in spaces])
@@ -199,17 +148,7 @@ async def test_without_a_rule_the_server_refuses_what_it_is_for(
         await until(refused, 30, "it is still permitted")
     finally:
         for one in roles:
-            await cluster.patch(f"{_path(one)}?fieldManager=ops&force=true", one, APPLY)
-
-
-def _without(role: dict[str, Any], permission: Permission) -> dict[str, Any]:
-    group, resource, verb = permission
-    made = copy.deepcopy(role)
-    for rule in made["rules"]:
-        if rule["apiGroups"] == [group] and rule["resources"] == [resource] and verb in rule["verbs"]:
-            rule["verbs"] = [one for one in rule["verbs"] if one != verb]
-    made["rules"] = [rule for rule in made["rules"] if rule["verbs"]]
-    return made
+            await cluster.patch(f"{path_of(one)}?fieldManager=ops&force=true", one, APPLY)
 
 
 async def _permits(cluster: Cluster, permission: Permission, space: str) -> bool:

@@ -199,6 +199,15 @@ class World:
 
         return await self._followers.bindings.until(f"{self.name} is placed {expected}", find, self.patience)
 
+    async def scheduled(self) -> None:
+        """Return when the binding says that it is placed."""
+
+        def find() -> bool | None:
+            conditions = self.binding().get("status", {}).get("conditions") or ()
+            return True if any((one["type"], one["status"]) == ("Scheduled", "True") for one in conditions) else None
+
+        await self._followers.bindings.until(f"{self.name} is scheduled", find, self.patience)
+
     def work(self, cluster: str) -> Document | None:
         """What a cluster is to run of the deployment. None if it is nothing."""
         for one in self._followers.works.all(f"karmada-es-{cluster}"):

@@ -187,6 +187,25 @@ class World:
 
         return await self._followers.clusters.until(f"{name} has the taints {keys}", find, self.patience)
 
+    async def add_on(self, cluster: str, name: str) -> None:
+        """Create an add-on of a cluster, which its agent says to be available."""
+        await self._namespace(cluster)
+        add_ons = f"/apis/addon.open-cluster-management.io/v1alpha1/namespaces/{cluster}/managedclusteraddons"
+        kind = {"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn"}
+        await self.cluster.create(add_ons, {**kind, "metadata": {"name": name}, "spec": {}})
+        available = {"type": "Available", "status": "True", "reason": "Scenario", "message": ""}
+        condition = {**available, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        await self.cluster.patch(f"{add_ons}/{name}/status", {"status": {"conditions": [condition]}}, MERGE)
+
+    async def labelled(self, cluster: str, name: str, value: str) -> None:
+        """Return when a cluster has a label."""
+
+        def find() -> bool | None:
+            found = self._followers.clusters.get(cluster)
+            return True if found and found["metadata"].get("labels", {}).get(name) == value else None
+
+        await self._followers.clusters.until(f"{cluster} has {name}={value}", find, self.patience)
+
     async def place(self, **spec: Any) -> None:
         """Create the placement of the scenario."""
         await self.cluster.create(self._placements, self._object("Placement", "v1beta1", self.name, **spec))
@@ -203,6 +222,21 @@ class World:
         await self.cluster.create(decisions, decision)
         status = {"decisions": [{"clusterName": one, "reason": ""} for one in clusters]}
         await self.cluster.patch(f"{decisions}/{name}/status", {"status": status}, MERGE)
+
+    async def relabel_decision(self) -> None:
+        """Name another group in the label of a decision, and return when it has the right one again."""
+        label, (decision, *_) = f"{_GROUP}/decision-group-index", self.decisions()
+        name, right = decision["metadata"]["name"], decision["metadata"]["labels"][label]
+        path = self._in("v1beta1/{}/placementdecisions") + f"/{name}"
+        changed = await self.cluster.patch(path, {"metadata": {"labels": {label: "9"}}}, MERGE)
+        version = int(changed["metadata"]["resourceVersion"])
+
+        def find() -> bool | None:
+            found = self._followers.decisions.get(name, self.name)
+            later = found is not None and int(found["metadata"]["resourceVersion"]) > version
+            return True if later and found and found["metadata"]["labels"][label] == right else None
+
+        await self._followers.decisions.until(f"{name} has its group again", find, self.patience)
 
     async def delete_decisions(self) -> None:
         """Delete the decisions of the placement."""

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from moorage.bridge.act_queue import ActQueue
+from moorage.bridge.contention import Contention
 from moorage.bridge.fleet_gate import FleetGate, resync
 from moorage.bridge.gateway_client import GatewayClient
 from moorage.bridge.kube.client import KubeClient
@@ -195,14 +196,22 @@ class _Running:
             seen=lambda found: state.put(CLUSTER, found),
             is_settled=self.observations.is_settled,
             add_ons=state.add_ons,
+            taints=self._contention(HubAct.TAINTS),
+            labels=self._contention(HubAct.LABELS),
         )
-        decisions = DecisionActs(client, tables, state)
+        decisions = DecisionActs(client, tables, state, self._contention(HubAct.PLACEMENTS))
         self._queues = {
             HubAct.PLACEMENTS: ActQueue("placements", checked(decisions.place)),
             HubAct.TAINTS: ActQueue("taints", checked(clusters.taint)),
             HubAct.LABELS: ActQueue("labels", checked(clusters.label)),
         }
         self._queues = {act: queue for act, queue in self._queues.items() if act in options.acts}
+
+    def _contention(self, act: HubAct) -> Contention:
+        def later(key: str, seconds: float) -> None:
+            self._queues[act].add_later(key, seconds)  # the queues are made afterwards
+
+        return Contention(act, later)
 
     def tasks(self) -> list[Work]:
         """Return what runs until the bridge is stopped."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from moorage.bridge.contention import Contention
 from moorage.bridge.kube.client import FIELD_MANAGER, MERGE_PATCH, KubeClient
 from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridge.metrics import ACTS
 from moorage.bridge.ocm.clusters import SeenCluster
 from moorage.bridge.ocm.hub import CLUSTERS
 from moorage.bridge.ocm.tables import HubTables
+from moorage.bridge.ownership import Identity, identity_of
 from moorage.bridge.taint_lists import stored_time, taints_patch, with_its_time, write_taints
 from moorage.core.taints.desired.addons import LABEL_PREFIX
 from moorage_schemas.taint import TaintRecord
@@ -31,6 +33,8 @@ class ClusterActs:
         seen: takes a cluster as the hub has answered, which is faster than the watch.
         is_settled: returns whether the topics know of a cluster what was seen of it.
         add_ons: returns the names of the add-ons of a cluster.
+        taints: says when to write taints again that somebody else has undone.
+        labels: the same of labels.
     """
 
     def __init__(
@@ -42,6 +46,8 @@ class ClusterActs:
         seen: Callable[[JsonObject], None],
         is_settled: Callable[[SeenCluster], bool],
         add_ons: Callable[[str], Iterable[str]],
+        taints: Contention,
+        labels: Contention,
     ) -> None:
         self._client = client
         self._tables = tables
@@ -49,6 +55,8 @@ class ClusterActs:
         self._seen = seen
         self._is_settled = is_settled
         self._add_ons = add_ons
+        self._undone_taints = taints
+        self._undone_labels = labels
 
     async def taint(self, name: str) -> None:
         """Give a cluster its taints.
@@ -58,21 +66,32 @@ class ClusterActs:
             OSError: it cannot be reached.
         """
         cluster = self._cluster(name)
+        if cluster is None:
+            self._undone_taints.gone(name)
         if cluster is None or not self._is_settled(cluster):
             return
-        await write_taints(
-            self._client,
-            cluster,
-            path=cluster_path(name),
-            patch=self._taints_patch,
-            read=SeenCluster.of,
-            written=self._written,
-        )
+        writing: list[frozenset[Identity]] = []
 
-    def _written(self, found: JsonObject) -> SeenCluster:
-        """Compare a cluster once more: without OCM's webhook, what was written has no time yet."""
-        self._seen(found)
-        return SeenCluster.of(found)
+        def patch(found: SeenCluster) -> JsonObject | None:
+            wanted = self._taints_patch(found)
+            writing.clear()
+            if wanted is None:
+                return None
+            taints = frozenset(map(identity_of, wanted["spec"]["taints"]))
+            if taints == frozenset(map(identity_of, found.taints)):
+                return wanted  # its times alone, or its note
+            writing.append(taints)
+            return None if self._undone_taints.holds(name, taints) else wanted
+
+        def written(found: JsonObject) -> SeenCluster:
+            """Compare a cluster once more: without OCM's webhook, what was written has no time yet."""
+            for taints in writing:
+                self._undone_taints.written(name, taints)
+            self._seen(found)
+            return SeenCluster.of(found)
+
+        path = cluster_path(name)
+        await write_taints(self._client, cluster, path=path, patch=patch, read=SeenCluster.of, written=written)
 
     def _taints_patch(self, cluster: SeenCluster) -> JsonObject | None:
         """Return the patch with which a cluster gets its taints. None if it has them, or nothing is known of it."""
@@ -89,9 +108,14 @@ class ClusterActs:
             OSError: it cannot be reached.
         """
         cluster = self._cluster(name)
+        if cluster is None:
+            self._undone_labels.gone(name)
         if cluster is None or cluster.leaving or not self._is_settled(cluster):
             return
         if not (labels := self._labels(cluster)):
+            return
+        content = frozenset(labels.items())
+        if self._undone_labels.holds(name, content):
             return
         body = {"metadata": {"uid": cluster.uid, "labels": labels}}
         try:
@@ -104,6 +128,7 @@ class ClusterActs:
                 raise
         else:
             ACTS.labels("label", "done").inc()
+            self._undone_labels.written(name, content)
             self._seen(found)
 
     def _labels(self, cluster: SeenCluster) -> Mapping[str, str | None]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import structlog
 
+from moorage.bridge.contention import Contention
 from moorage.bridge.kube.client import MERGE_PATCH, KubeClient
 from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridge.metrics import ACTS
@@ -38,12 +39,14 @@ class DecisionActs:
         client: of the hub.
         tables: what the topics say.
         state: the hub as it was seen.
+        contention: says when to write decisions again that somebody else has undone.
     """
 
-    def __init__(self, client: KubeClient, tables: HubTables, state: HubState) -> None:
+    def __init__(self, client: KubeClient, tables: HubTables, state: HubState, contention: Contention) -> None:
         self._client = client
         self._tables = tables
         self._state = state
+        self._contention = contention
 
     async def place(self, key: str) -> None:
         """Write the decision on a placement, if the hub has another one.
@@ -57,6 +60,8 @@ class DecisionActs:
             OSError: it cannot be reached.
         """
         placement = self._state.placements.get(key)
+        if placement is None:
+            self._contention.gone(key)
         if placement is None or _is_paused(placement):
             return
         uid = str(placement["metadata"]["uid"])
@@ -65,8 +70,14 @@ class DecisionActs:
             return
         there = dict(self._state.decisions.get(key, {}))
         wanted = {page.workload.key: page for page in pages}
+        content = tuple((name, page.clusters) for name, page in wanted.items())
+        differs = content != tuple((name, _clusters(there[name])) for name in wanted if name in there)
+        if differs and self._contention.holds(key, content):
+            return
         await asyncio.gather(*(self._write(page, there.get(name)) for name, page in wanted.items()))
         await asyncio.gather(*(self._delete(one) for name, one in there.items() if name not in wanted))
+        if differs:
+            self._contention.written(key, content)
         await self._write_status(placement, self._tables.placed[key])
 
     async def _write(self, page: WorkloadPlaced, there: JsonObject | None) -> None:
@@ -197,6 +208,11 @@ def _metadata(found: JsonObject) -> tuple[Any, ...]:
     labels = metadata.get("labels") or {}
     owners = [one.get("uid") for one in metadata.get("ownerReferences") or () if one.get("controller")]
     return {name: labels.get(name) for name in _LABELS}, owners
+
+
+def _clusters(decision: JsonObject) -> tuple[str, ...]:
+    """The clusters of a PlacementDecision on the hub."""
+    return tuple(str(one.get("clusterName")) for one in (decision.get("status") or {}).get("decisions") or ())
 
 
 def _is_paused(placement: JsonObject) -> bool:

@@ -1,0 +1,89 @@
+"""Notices that somebody else undoes what a bridge writes, and then writes less and less often.
+
+Two controllers that contradict each other would write in turn, as fast as the API server lets them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from moorage.bridge.metrics import CONTRADICTED
+
+_log = structlog.get_logger(__name__)
+
+_FREE: Final = 3
+"""So many times in a row the same is written at once: others may have written what they had read before."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0
+_QUIET: Final = 2.0
+"""After so many pauses without a write nobody contradicts any more."""
+
+
+@dataclass(slots=True)
+class _Writes:
+    """What was written last of an object."""
+
+    content: Hashable
+    times: int
+    """In a row."""
+
+    at: float
+
+    @property
+    def pause(self) -> float:
+        """Seconds from the last write to the next one of the same."""
+        if self.times < _FREE:
+            return 0.0
+        return float(min(_FIRST_PAUSE * 2.0 ** min(self.times - _FREE, 16), _LONGEST_PAUSE))
+
+
+class Contention:
+    """Says when to write again what somebody else has undone. What is new is written at once.
+
+    Args:
+        act: what is written, for logs and metrics.
+        later: called with a key, and the seconds after which it is to be looked at again.
+    """
+
+    def __init__(self, act: str, later: Callable[[str, float], None]) -> None:
+        self._act = act
+        self._later = later
+        self._written: dict[str, _Writes] = {}
+
+    def holds(self, key: str, content: Hashable) -> bool:
+        """Return whether a write has to wait. It is then looked at again when its time has come.
+
+        Args:
+            key: of the object.
+            content: what is to be written.
+        """
+        known, now = self._written.get(key), asyncio.get_running_loop().time()
+        if known is None or known.content != content:
+            return False
+        if now >= known.at + max(known.pause, _FIRST_PAUSE) * _QUIET:
+            del self._written[key]
+            return False
+        if (left := known.at + known.pause - now) <= 0:
+            return False
+        self._later(key, left)
+        return True
+
+    def written(self, key: str, content: Hashable) -> None:
+        """Note that something was written."""
+        known, now = self._written.get(key), asyncio.get_running_loop().time()
+        if known is None or known.content != content:
+            self._written[key] = _Writes(content, 1, now)
+            return
+        known.times, known.at = known.times + 1, now
+        if known.times >= _FREE:
+            CONTRADICTED.labels(self._act).inc()
+            _log.warning("bridge.contradicted", act=self._act, key=key, times=known.times, pause=known.pause)
+
+    def gone(self, key: str) -> None:
+        """Forget an object that is gone."""
+        self._written.pop(key, None)
