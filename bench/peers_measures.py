@@ -95,14 +95,16 @@ class Side:
         with self.machine.measured():
             found = await sides.generate(self.plane, *words, seconds=seconds)
         if measure in self.options.wanted:
-            self.note(measure, case, read(found[0]))
+            self.note(measure, case, read(found[0]), found[0])
 
-    def note(self, measure: str, case: str, figures: Mapping[str, float]) -> None:
-        """Note figures."""
-        sample = Sample(measure, case, self.name, figures, round(os.getloadavg()[0], 2), dict(self.machine.cpu))
+    def note(self, measure: str, case: str, figures: Mapping[str, float], told: Document | None = None) -> None:
+        """Note figures, and what they were read from."""
+        load, cpu = round(os.getloadavg()[0], 2), dict(self.machine.cpu)
+        sample = Sample(measure, case, self.name, figures, load, cpu, told or {})
         said = ", ".join(f"{name} {table.number(value)}" for name, value in figures.items())
-        cpu = ", ".join(f"{name} {used:g}" for name, used in sorted(sample.cpu.items(), key=lambda one: -one[1])[:6])
-        sides.note(f"{measure} {case}: {self.name}: {said} (load {sample.load:g}; processor seconds: {cpu})")
+        most = sorted(cpu.items(), key=lambda one: -one[1])[:6]
+        used = ", ".join(f"{name} {seconds:g}" for name, seconds in most)
+        sides.note(f"{measure} {case}: {self.name}: {said} (load {load:g}; processor seconds: {used})")
         self.options.found(sample)
 
 

@@ -40,6 +40,7 @@ class Sample:
         figures: by name. The name ends with the unit.
         load: the machine's load average of one minute afterwards.
         cpu: the processor seconds of each process meanwhile.
+        told: all that the generator has told, for who looks closer.
     """
 
     measure: str
@@ -48,6 +49,7 @@ class Sample:
     figures: Mapping[str, float]
     load: float
     cpu: Mapping[str, float] = field(default_factory=dict)
+    told: Document = field(default_factory=dict)
 
 
 def document(sample: Sample) -> dict[str, Any]:
