@@ -52,7 +52,11 @@ class FilterReasons:
         # Of pods Moorage has only heard. Its own taints may come before those there.
         until = decided.time if name == "NodeResourcesFit" else decided.time + self._bound
         passed = [time for time in self._moments(pod, begin, pod.bound) if self._passes(pod, name, time)]
-        failed = [time for time in self._moments(pod, begin, until) if not self._passes(pod, name, time, since=begin)]
+        failed = [
+            time
+            for time in self._moments(pod, begin, until)
+            if self._cluster.node_at(pod.node, time) is not None and not self._passes(pod, name, time, since=begin)
+        ]
         if passed and failed:
             why = f"it passed at {passed[-1]:%H:%M:%S.%f}, and did not at {failed[-1]:%H:%M:%S.%f}"
             return Reason.DECIDED_LATER, why

@@ -246,6 +246,15 @@ def test_a_node_that_changed_after_it_was_chosen(both: Both) -> None:
     assert both.reasons() == [Reason.DECIDED_LATER, None]
 
 
+def test_a_filter_is_not_explained_by_the_end_of_a_node(both: Both) -> None:
+    both.node("n1")
+    both.decided("n1")
+    both.histories.cluster.nodes["n1"].gone = at(13)
+    both.pod("p", "n1", bound=10)
+    both.placed("p", "n1", 10.2, "NodeAffinity")
+    assert both.reasons() == [None]
+
+
 def test_room_that_was_not_free(both: Both) -> None:
     both.node("n1", room={"cpu": 1000, "pods": 10})
     both.decided("n1")
