@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from moorage.bridge.mirror import MirrorSender
 from moorage.bridge.reports import Report, Reports
 
 _log = structlog.get_logger(__name__)
@@ -88,16 +89,23 @@ class SeenReports(Protocol):
 
 
 async def resync(
-    keys: Callable[[], Iterable[str]], reports: Reports, seen: SeenReports, compare: Callable[[], None]
+    keys: Callable[[], Iterable[str]],
+    reports: Reports,
+    seen: SeenReports,
+    *,
+    mirror: MirrorSender,
+    compare: Callable[[], None],
 ) -> None:
     """Compare everything now and then, until cancelled.
 
-    A report that the topics do not have is sent again: it may have been refused after it was accepted.
+    A report that the topics do not have is sent again: it may have been refused after it was accepted. So is an object
+    of which the topics have something else.
 
     Args:
         keys: returns the keys of all reports.
         reports: sends them.
         seen: says which are known.
+        mirror: sends the objects.
         compare: compares everything else.
     """
     while True:
@@ -106,4 +114,5 @@ async def resync(
             report = reports.sent(key)
             if report is not None and not seen.is_known(key, report) and not seen.is_taken_over(key):
                 reports.forget(key)
+        mirror.go_by_topics()
         compare()

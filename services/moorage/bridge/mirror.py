@@ -69,6 +69,8 @@ class MirrorSender(BatchSender):
         self._present = present
         self._told = sent
         self._sent: dict[str, MirroredState] = {}
+        self._sent_before: dict[str, MirroredState] = {}
+        """What `_sent` was when the topics were last gone by."""
 
     def has(self, key: str, uid: str) -> bool:
         """Whether `resources` has an object with this uid."""
@@ -87,6 +89,16 @@ class MirrorSender(BatchSender):
         """
         self._unmark_all()
         self._sent.clear()
+
+    def go_by_topics(self) -> None:
+        """Forget what was sent before the last call. The topics have it, or something else that came later.
+
+        Such as a batch of a process that was killed, which is carried out after the next process has sent newer ones.
+        """
+        for key, state in self._sent_before.items():
+            if self._sent.get(key) is state:
+                del self._sent[key]
+        self._sent_before = dict(self._sent)
 
     def gone(self, kinds: frozenset[str], present: frozenset[str]) -> list[str]:
         """The objects of some kinds that are mirrored and not there any more, by key.

@@ -132,15 +132,16 @@ class Mirror:
                 await asyncio.sleep(0)  # other requests have their turn
         seen += [self._read_deleted(one) for one in batch.deleted]
         async with AsyncExitStack() as held:
-            # Of two clusters that come at the same time, the second one sees what the first has written.
-            await held.enter_async_context(self._writer.lock(ObjectId(MIRRORS, "", batch.source)))
+            if batch.cluster_uid and not self._cluster_uids(batch):
+                # Of two clusters that come at the same time, the second one sees what the first has written.
+                await held.enter_async_context(self._writer.lock(ObjectId(MIRRORS, "", batch.source)))
             # Who holds the lock of a pod may wait for that of its controller, so pods come first.
             ids = {one.object_id for one in seen if isinstance(one, _Seen)}
             for object_id in sorted(ids, key=lambda one: (one.kind != POD, one)):
                 await held.enter_async_context(self._writer.lock(object_id))
             self._writer.ensure_writable()
             writing, tables = _Writing(), self._fleet.tables
-            self._check_cluster(batch, tables)
+            self._check_cluster(batch)
             results = [
                 one if isinstance(one, MirrorResult) else self._decide(one, batch, writing, tables, caller)
                 for one in seen
@@ -149,7 +150,11 @@ class Mirror:
                 await self._writer.write_all(writing.writes, "what was mirrored")
         return results
 
-    def _check_cluster(self, batch: MirrorBatch, tables: Tables) -> None:
+    def _cluster_uids(self, batch: MirrorBatch) -> set[str]:
+        """The uids of the clusters that the bridge of a batch has mirrored so far."""
+        return self._fleet.tables.index(MirroredIndex).cluster_uids(batch.source)
+
+    def _check_cluster(self, batch: MirrorBatch) -> None:
         """Check that a batch is of the cluster that its bridge has mirrored so far.
 
         Otherwise two clusters under one name would forget each other's objects.
@@ -157,7 +162,7 @@ class Mirror:
         Raises:
             StatusError: 409 if it is of another one.
         """
-        known = tables.index(MirroredIndex).cluster_uids(batch.source) - {batch.cluster_uid}
+        known = self._cluster_uids(batch) - {batch.cluster_uid}
         if batch.cluster_uid and known:
             fleet = f"the cluster {self._fleet.cluster}" if self._fleet.cluster else "the home fleet"
             raise StatusError(
@@ -186,6 +191,9 @@ class Mirror:
             return MirrorResult(key, MirrorOutcome.IGNORED, why)
         recorded = (known.taints, known.source) if known is not None else None
         if stored is not None and stored.object == seen.document and recorded == (seen.taints, source):
+            # That its version is newer is not recorded: it would be a record for each change of what is not mirrored,
+            # such as a heartbeat. So a late batch with a version in between may be taken. Its bridge sees that in the
+            # topics, and sends the present state again.
             return MirrorResult(key, MirrorOutcome.UNCHANGED)
         declared = ResourceDeclared(
             object=seen.document,

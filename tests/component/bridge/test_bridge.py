@@ -127,6 +127,25 @@ async def test_an_answer_that_is_none_of_the_gateway_s_is_no_success(tmp_path: P
 
 
 @virtual_time
+async def test_what_a_killed_bridge_has_sent_may_come_late(tmp_path: Path) -> None:
+    """The request waits at a gateway, and is carried out after a newer one of the next bridge."""
+    async with rig(tmp_path) as here:
+        here.store.create("Node", node("n1"))
+        first = await here.run(acts=())
+        await until(lambda: here.topics.event(RESOURCES, "Node//n1") is not None)
+        old = here.topics.event(RESOURCES, "Node//n1")
+        await here.kill(first)
+        here.store.change("Node", "n1", patch={"spec": {"unschedulable": True}})
+        await here.run(acts=())
+        await until(lambda: here.topics.event(RESOURCES, "Node//n1").object["spec"] == {"unschedulable": True})
+        here.topics.declare(old.object)
+        await until(lambda: here.topics.event(RESOURCES, "Node//n1").object["spec"] == {"unschedulable": True}, 150)
+        here.gateway.mirrored.clear()
+        await here.quiet(150)
+        assert here.gateway.objects == [], "nothing is sent that the topics have"
+
+
+@virtual_time
 async def test_a_node_that_comes_back_under_its_name_is_another_one(tmp_path: Path) -> None:
     async with rig(tmp_path) as here:
         here.store.create("Node", node("n1", ready="False"))

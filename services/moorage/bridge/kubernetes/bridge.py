@@ -264,7 +264,9 @@ class _Running:
         """Return what runs until the bridge is stopped."""
         sending = self.leadership.send(self.mirror, self.reports)
         queues = [queue.run() for queue in self._queues.values()]
-        comparing = resync(self._report_keys, self.reports, self.observations, self.compare_everything)
+        comparing = resync(
+            self._report_keys, self.reports, self.observations, mirror=self.mirror, compare=self.compare_everything
+        )
         return [sending, self.leadership.run(), self.events.run(), self.fleet.run(), comparing, *queues]
 
     def restore_silence(self) -> None:

@@ -218,7 +218,9 @@ class _Running:
         queues = [queue.run() for queue in self._queues.values()]
         sending = self.leadership.send(self.mirror, self.reports)
         learning = [self.fleet.run(), self.new_placements.run()]
-        comparing = resync(self._report_keys, self.reports, self.observations, self.compare_everything)
+        comparing = resync(
+            self._report_keys, self.reports, self.observations, mirror=self.mirror, compare=self.compare_everything
+        )
         return [sending, self.leadership.run(), *learning, comparing, *queues]
 
     def restore_silence(self) -> None:
