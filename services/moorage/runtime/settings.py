@@ -28,7 +28,8 @@ class Settings(ServerSettings, KafkaSettings):
     """The first part of all topic names. With different prefixes, several fleets can share a Kafka cluster."""
 
     partitions: int = Field(default=24, ge=1, le=10_000)
-    """The number of partitions of each new topic. For an existing fleet, the number is read from Kafka."""
+    """The number of partitions of each new topic. For an existing fleet, the number is read from Kafka. Unless it is
+    given, `moorage up` uses 6 with its embedded Kafka: one broker on one machine gains nothing from more."""
 
     replication_factor: int = Field(default=0, ge=0)
     """The number of replicas of each partition. 0 uses the broker's default."""

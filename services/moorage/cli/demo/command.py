@@ -49,7 +49,6 @@ from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.taint import Taint
 from moorage_schemas.topics import BINDINGS, CONDITIONS, EVICTIONS, PLACEMENTS, TAINTS, TIMER_FIRED, ZONE_GRANTS, ZONES
 
-_PARTITIONS = 6  # fewer than the default of 24, so that the demo starts quickly on two cores
 _SETTLE_SECONDS = 60.0
 _CHAIN_SECONDS = 40.0
 _QUIET_SECONDS = 0.7  # to see that nothing is evicted that should stay
@@ -109,7 +108,6 @@ async def _alone(found: Path, show: Show, state: Path, kafka: SecureKafka | None
     settings = endpoints.load_settings(
         bootstrap_servers="",
         gateway_port=0,
-        partitions=_PARTITIONS,
         topic_prefix="moorage",
         replication_factor=0,
         node_monitor_period=_MONITOR_PERIOD,
