@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -40,11 +41,13 @@ class BatchSender(ABC):
     Args:
         name: for logs and metrics.
         is_urgent: returns whether a key goes before those that are not urgent.
+        pace: seconds between two batches of what is not urgent.
     """
 
-    def __init__(self, name: str, is_urgent: Callable[[str], bool] = never) -> None:
+    def __init__(self, name: str, is_urgent: Callable[[str], bool] = never, pace: float = 0.0) -> None:
         self._name = name
         self._is_urgent = is_urgent
+        self._pace = pace
         self._urgent: dict[str, None] = {}
         self._marked: dict[str, None] = {}
         self._sending: set[str] = set()
@@ -54,10 +57,17 @@ class BatchSender(ABC):
         self._resume_at = float("-inf")
         """The loop's time before which nothing is sent, since the gateway has just failed."""
 
+        self._calm_until = float("-inf")
+        """The loop's time before which nothing is sent that is not urgent."""
+
     def mark(self, *keys: str) -> None:
         """Note that something may have to be sent."""
         for key in keys:
-            (self._urgent if self._is_urgent(key) else self._marked)[key] = None
+            if self._is_urgent(key):
+                self._marked.pop(key, None)
+                self._urgent[key] = None
+            elif key not in self._urgent:
+                self._marked[key] = None
         self._wake.set()
 
     def mark_later(self, keys: Iterable[str], seconds: float) -> None:
@@ -123,23 +133,36 @@ class BatchSender(ABC):
             if wait > 0:
                 await asyncio.sleep(wait)
                 continue
-            free = (key for key in itertools.chain(self._urgent, self._marked) if key not in self._sending)
-            if len(self._sending) <= SMALL and (keys := list(itertools.islice(free, AT_ONCE))):
-                for key in keys:
-                    self._urgent.pop(key, None)
-                    self._marked.pop(key, None)
-                self._sending.update(keys)
-                WAITING.labels(self._name).set(self.waiting)
+            if len(self._sending) <= SMALL and (keys := self._take()):
                 return keys
             WAITING.labels(self._name).set(self.waiting)
             self._wake.clear()
-            await self._wake.wait()
+            calm = self._calm_until - asyncio.get_running_loop().time()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(calm if calm > 0 and self._marked else None):
+                    await self._wake.wait()
+
+    def _take(self) -> list[str]:
+        """Take keys that can be sent now."""
+        now = asyncio.get_running_loop().time()
+        others: Iterable[str] = self._marked if now >= self._calm_until else ()
+        free = (key for key in itertools.chain(self._urgent, others) if key not in self._sending)
+        keys = list(itertools.islice(free, AT_ONCE))
+        for key in keys:
+            if key in self._urgent:
+                del self._urgent[key]
+            else:
+                del self._marked[key]
+                self._calm_until = now + self._pace
+        self._sending.update(keys)
+        WAITING.labels(self._name).set(self.waiting)
+        return keys
 
     def _put_back(self, keys: Sequence[str]) -> None:
         """Mark what was not sent, before all that was marked meanwhile."""
-        urgent = {key: None for key in keys if self._is_urgent(key)}
-        self._urgent = {**urgent, **self._urgent}
-        self._marked = {**{key: None for key in keys if key not in urgent}, **self._marked}
+        later = [*self._urgent, *self._marked]
+        self._unmark_all()
+        self.mark(*keys, *later)
 
     def _rest(self) -> None:
         """Send nothing for a while, which grows with each failure. Batches that fail together count once."""

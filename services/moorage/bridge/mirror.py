@@ -49,6 +49,8 @@ class MirrorSender(BatchSender):
         tables: say which objects are mirrored now.
         present: returns an object as it is to be mirrored. None if it is not in the cluster.
         sent: called with the keys of objects that `resources` has now.
+        is_urgent: returns whether an object goes before others.
+        pace: seconds between two batches of what is not urgent.
     """
 
     def __init__(
@@ -60,8 +62,10 @@ class MirrorSender(BatchSender):
         tables: TargetTables,
         present: Callable[[str], dict[str, Any] | None],
         sent: Callable[[Sequence[str]], None],
+        is_urgent: Callable[[str], bool] = is_target,
+        pace: float = 0.0,
     ) -> None:
-        super().__init__("mirror", is_target)
+        super().__init__("mirror", is_urgent, pace=pace)
         self._source = source
         self._cluster = cluster
         self._gateway = gateway

@@ -20,6 +20,10 @@ _log = structlog.get_logger(__name__)
 
 _REFUSED: Final = "Refused"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_PACE: Final = 0.5
+"""Seconds between two batches of reports on work. A pod changes several times while it starts, and each batch costs
+every service a transaction that what is urgent has to wait for."""
+
 _LONGEST_TEXT: Final = 1024
 _TICK: Final = timedelta(microseconds=1)
 
@@ -60,7 +64,7 @@ class Reports(BatchSender):
         *,
         is_urgent: Callable[[str], bool] = never,
     ) -> None:
-        super().__init__("reports", is_urgent)
+        super().__init__("reports", is_urgent, pace=_PACE)
         self._source = source
         self._gateway = gateway
         self._clock = clock

@@ -17,8 +17,8 @@ from moorage.bridge.gateway_client import GatewayError
 class Sender(BatchSender):
     """Notes the batches, and fails or waits as a test wants."""
 
-    def __init__(self) -> None:
-        super().__init__("test", is_urgent=lambda key: key.startswith("!"))
+    def __init__(self, pace: float = 0.0) -> None:
+        super().__init__("test", is_urgent=lambda key: key.startswith("!"), pace=pace)
         self.batches: list[list[str]] = []
         self._now: list[frozenset[str]] = []
         self.failures = 0
@@ -42,8 +42,8 @@ class Sender(BatchSender):
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[Sender]:
-    sender = Sender()
+async def running(pace: float = 0.0) -> AsyncIterator[Sender]:
+    sender = Sender(pace)
     task = asyncio.create_task(sender.run())
     try:
         yield sender
@@ -161,3 +161,45 @@ async def test_a_key_may_be_marked_for_later() -> None:
         await asyncio.sleep(29)
         assert not sender.batches
         await until(lambda: sender.batches == [["a"]])
+
+
+@virtual_time
+async def test_what_is_not_urgent_goes_at_once_after_a_pause_and_then_together() -> None:
+    async with running(pace=10) as sender:
+        sender.mark("a")
+        await until(lambda: sender.batches == [["a"]])
+        sender.mark("b")
+        sender.mark("c", "a")
+        await asyncio.sleep(9)
+        assert sender.batches == [["a"]]
+        await until(lambda: sender.batches == [["a"], ["b", "c", "a"]], seconds=2)
+
+
+@virtual_time
+async def test_what_is_urgent_waits_for_no_pause_and_causes_none() -> None:
+    async with running(pace=10) as sender:
+        sender.mark("a")
+        await until(lambda: sender.batches == [["a"]])
+        sender.mark("b", "!c")
+        await until(lambda: sender.batches == [["a"], ["!c"]], seconds=1)
+        sender.mark("!d")
+        await until(lambda: sender.batches[-1] == ["!d"], seconds=1)
+        await until(lambda: sender.batches[-1] == ["b"], seconds=10)
+
+
+@virtual_time
+async def test_what_becomes_urgent_is_sent_once() -> None:
+    async with running() as sender:
+        sender.open.clear()
+        sender.mark(*(f"k{number}" for number in range(SMALL + 1)))
+        await until(lambda: sender.begun == 1)
+        urgent: set[str] = set()
+        sender._is_urgent = urgent.__contains__
+        sender.mark("a", "b")
+        urgent.add("b")
+        sender.mark("b")
+        urgent.clear()
+        sender.mark("b", "a")
+        sender.open.set()
+        await until(lambda: sender.idle)
+        assert sender.batches[1:] == [["b", "a"]]

@@ -29,13 +29,17 @@ from moorage.bridge.kubernetes.pods import SCHEDULER
 from moorage.bridge.leases import Leases
 from moorage.bridge.leaving import Bridged
 from moorage.bridge.member import BridgeLeadership, BridgeMember, Link, Work
-from moorage.bridge.mirror import MirrorSender
+from moorage.bridge.mirror import MirrorSender, is_target
 from moorage.bridge.reports import Reports
 from moorage.bridge.silence import LeaseResource, SilenceWatch
 from moorage.bridge.tables import TOPICS, DecidedTables
 from moorage.runtime.clock import WallClock
 from moorage.runtime.settings import Settings
 from moorage_schemas.keys import ResourceKey
+
+_PACE: Final = 0.3
+"""Seconds between two batches of objects that nobody waits for, such as pods that were bound or are gone. Each batch
+costs every service a transaction that what is urgent has to wait for."""
 
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _KINDS: Final = frozenset(one.kind for one in MIRRORED)
@@ -228,7 +232,14 @@ class _Running:
         self._leases = leases
         source, cluster = options.source, options.cluster
         self.mirror = MirrorSender(
-            source, cluster, gateway=gateway, tables=tables, present=state.object, sent=self._mirrored
+            source,
+            cluster,
+            gateway=gateway,
+            tables=tables,
+            present=state.object,
+            sent=self._mirrored,
+            is_urgent=self._is_urgent,
+            pace=_PACE,
         )
         self.observations = Observations(
             source, cluster, state=state, tables=tables, leases=leases, is_mirrored=self.mirror.has
@@ -325,6 +336,11 @@ class _Running:
         self.restore_silence()
         self.fleet.close()
         self.compare_everything()
+
+    def _is_urgent(self, key: str) -> bool:
+        """Whether somebody waits for an object to be mirrored: those on a node, or a pod for its node."""
+        pod = self._state.pods.get(key)
+        return is_target(key) if pod is None else pod.scheduler == SCHEDULER and not pod.node
 
     def _is_due(self, key: str) -> bool:
         """Whether an object is to be mirrored now.
