@@ -54,6 +54,11 @@ def follows_from_state(node: Mapping[str, Any], taint: Mapping[str, Any]) -> boo
     return belongs_to_state(node, *identity_of(taint), str(taint.get("value") or ""))
 
 
+def state_taints(node: Mapping[str, Any]) -> frozenset[Identity]:
+    """Return the taints on a node that follow from its state, whoever has set them."""
+    return frozenset(identity_of(taint) for taint in taints_of(node) if follows_from_state(node, taint))
+
+
 def managed_taints(node: Mapping[str, Any]) -> frozenset[Identity]:
     """Return the taints on a node that a bridge may remove.
 

@@ -240,6 +240,44 @@ async def test_a_taint_of_moorage_that_somebody_removes_comes_back(tmp_path: Pat
         await until(lambda: taints(here) == ["broken:NoExecute"])
 
 
+NOT_READY = "node.kubernetes.io/not-ready"
+LEFT = [
+    {"key": NOT_READY, "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
+    {"key": "dedicated", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
+]
+"""What Kubernetes' own controller had set on a node when it was switched off, and what a person has."""
+
+
+@virtual_time
+async def test_a_taint_that_kubernetes_own_controller_left_on_a_node_goes_after_a_while(tmp_path: Path) -> None:
+    async with rig(tmp_path) as here:
+        here.store.create("Node", node("n1", taints=LEFT))
+        await here.run()
+        await until(lambda: here.topics.event(RESOURCES, "Node//n1") is not None)
+        here.topics.taint("n1", a_taint("dedicated", origin=TaintOrigin.EXPLICIT))
+        await here.quiet(55)
+        assert here.api.writes == [], "the controller may be running, and remove it itself"
+        await until(lambda: taints(here) == ["dedicated:NoExecute"], seconds=90)
+
+
+@virtual_time
+async def test_a_taint_of_kubernetes_own_controller_that_the_state_demands_stays(tmp_path: Path) -> None:
+    async with rig(tmp_path) as here:
+        here.store.create("Node", node("n1", ready="False", taints=LEFT))
+        await here.run()
+        await until(lambda: here.topics.event(RESOURCES, "Node//n1") is not None)
+        mine = a_taint(NOT_READY, "NoSchedule")
+        here.topics.taint("n1", mine, a_taint("dedicated", origin=TaintOrigin.EXPLICIT))
+        await here.quiet(300)
+        assert taints(here) == [f"{NOT_READY}:NoExecute", "dedicated:NoExecute", f"{NOT_READY}:NoSchedule"]
+        # It counts from when the state does not demand it any more.
+        here.topics.taint("n1", a_taint("dedicated", origin=TaintOrigin.EXPLICIT))
+        await until(lambda: taints(here) == [f"{NOT_READY}:NoExecute", "dedicated:NoExecute"])
+        await here.quiet(50)
+        assert taints(here) == [f"{NOT_READY}:NoExecute", "dedicated:NoExecute"]
+        await until(lambda: taints(here) == ["dedicated:NoExecute"], seconds=130)
+
+
 @virtual_time
 async def test_somebody_who_writes_taints_meanwhile_loses_nothing(tmp_path: Path) -> None:
     """The list is one value: who writes it with an old version overwrites the others."""

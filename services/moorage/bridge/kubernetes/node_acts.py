@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,13 +13,17 @@ from moorage.bridge.kube.client import APPLY_PATCH, FIELD_MANAGER, KubeClient
 from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridge.kubernetes.nodes import SeenNode
 from moorage.bridge.metrics import ACTS
+from moorage.bridge.ownership import Identity
 from moorage.bridge.tables import DecidedTables
 from moorage.bridge.taint_lists import taints_patch, write_taints
 from moorage_schemas.condition import ConditionChanged
+from moorage_schemas.taint import TaintRecord
 
 _log = structlog.get_logger(__name__)
 
-_TRIES: Final = 4  # times that a list of taints is read and written anew when somebody else was faster
+_LEFT_BEHIND: Final = 60.0
+"""Seconds after which a taint that the state of a node does not demand is taken for one that nobody removes any more.
+Kubernetes' own controller, if it runs, removes such a taint within a few seconds."""
 
 STOPPED: Final = "NodeStatusUnknown"
 """The reason of the conditions of a node that has fallen silent, as in Kubernetes."""
@@ -50,6 +55,8 @@ class NodeActs:
         self._source = source
         self._node = node
         self._is_silent = is_silent
+        self._idle: dict[str, dict[tuple[str, Identity], float]] = {}
+        """Since when taints of others are there that the state does not demand: by node, and by its uid and taint."""
 
     async def taint(self, name: str) -> None:
         """Give a node its taints.
@@ -60,6 +67,7 @@ class NodeActs:
         """
         node = self._node(name)
         if node is None:
+            self._idle.pop(name, None)
             return
         await write_taints(
             self._client,
@@ -73,7 +81,27 @@ class NodeActs:
     def _taints_patch(self, node: SeenNode) -> JsonObject | None:
         """Return the patch with which a node gets its taints. None if it has them, or nothing is known of it."""
         wanted = self._tables.own_taints(node.name, node.uid)
-        return taints_patch(node, wanted, managed=node.managed_taints) if wanted is not None else None
+        if wanted is None:
+            return None
+        return taints_patch(node, wanted, managed=node.managed_taints | self._left_behind(node, wanted))
+
+    def _left_behind(self, node: SeenNode, wanted: Iterable[TaintRecord]) -> frozenset[Identity]:
+        """Return the taints that Kubernetes' own controller has left on a node when it was switched off.
+
+        The state does not demand them, and has not for a while. Nobody else would ever remove them.
+        """
+        demanded = {taint.key for taint in wanted}
+        now, known = asyncio.get_running_loop().time(), self._idle.get(node.name, {})
+        idle = {
+            (node.uid, one): known.get((node.uid, one), now)
+            for one in node.state_taints - node.managed_taints
+            if one[0] not in demanded
+        }
+        if idle:
+            self._idle[node.name] = idle
+        else:
+            self._idle.pop(node.name, None)
+        return frozenset(one for (_, one), since in idle.items() if now - since >= _LEFT_BEHIND)
 
     async def condition(self, name: str) -> None:
         """Give a node the conditions that others than the cluster have reported.

@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from moorage.bridge.ownership import Identity, managed_taints, own_conditions, own_taints, taints_of
+from moorage.bridge.ownership import (
+    Identity,
+    managed_taints,
+    own_conditions,
+    own_taints,
+    state_taints,
+    taints_of,
+)
 
 READY: Final = "Ready"
 
@@ -30,6 +37,7 @@ class SeenNode:
         taints: all of its taints.
         own_taints: those that a bridge has noted as its own.
         managed_taints: those that it may remove.
+        state_taints: those that follow from the state of the node, whoever has set them.
         conditions: its conditions by type.
         own_conditions: the types of those that a bridge has set last.
         heartbeat: the time of the last heartbeat of Ready, unless a bridge has written it.
@@ -41,6 +49,7 @@ class SeenNode:
     taints: Sequence[Mapping[str, Any]]
     own_taints: frozenset[Identity]
     managed_taints: frozenset[Identity]
+    state_taints: frozenset[Identity]
     conditions: Mapping[str, Condition]
     own_conditions: frozenset[str]
     heartbeat: str
@@ -65,6 +74,7 @@ class SeenNode:
             taints=taints_of(found),
             own_taints=own_taints(found),
             managed_taints=managed_taints(found),
+            state_taints=state_taints(found),
             conditions=conditions,
             own_conditions=own,
             heartbeat="" if READY in own else next(beats, ""),
