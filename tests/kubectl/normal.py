@@ -29,6 +29,7 @@ _SAME: Final = (
     (rf"(?<=[a-z0-9])-[{_RANDOM}]{{5}}\b", "-RANDOM"),
     (rf"(pod-template-hash\"?[:=] ?\"?)[{_RANDOM}]{{8,10}}\b", r"\1HASH"),
     (r"\b(\d+d)?(\d+h)?(\d+m)?\d+s\b", "AGE"),
+    (r"\b\d+y\d+d\b", "AGE"),  # of a fixed time, which grows from day to day
     (r"\b(10|172|192)\.\d+\.\d+\.\d+\b", "IP"),
     (r"(?m)^(\S+ +(Active|Terminating)) +\d\w*$", r"\1 AGE"),
     (r"https?://(127\.0\.0\.1|localhost):\d+", "SERVER"),
