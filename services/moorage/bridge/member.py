@@ -101,11 +101,17 @@ class BridgeLeadership:
         return self._election is not None and self._election.leading
 
     def checked(self, work: Callable[[str], Awaitable[None]]) -> Callable[[str], Awaitable[None]]:
-        """Return an act that is only done while this process may."""
+        """Return an act that is only done while this process may.
+
+        It raises `OSError` while a leader does not know whether it still holds the Lease, because a renewal is late. An
+        act that was only left out would be lost: nobody begins to lead when the renewal comes after all.
+        """
 
         async def act(key: str) -> None:
             if self.may_act:
                 await work(key)
+            elif self.may_send:
+                raise OSError("the Lease of this bridge is not renewed yet")
 
         return act
 
