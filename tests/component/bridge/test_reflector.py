@@ -235,13 +235,31 @@ async def test_a_list_that_is_refused_is_tried_again(status: int) -> None:
 
 
 @virtual_time
-async def test_a_watch_in_which_nothing_comes_is_cut() -> None:
-    """A connection may be dead and not say so."""
-    async with serve_kube_api() as api, following(api) as (reflector, _):
+async def test_a_watch_in_which_nothing_comes_begins_anew_without_a_gap() -> None:
+    """A connection may be dead and not say so. But a resource may also be one on which nothing happens for hours.
+
+    While a watch is missing nothing is concluded from the silence of a node.
+    """
+    async with serve_kube_api() as api, following(api) as (reflector, sink):
         await until(lambda: bool(api.watches))
-        await asyncio.sleep(100)
-        assert len(watched_from(api)) == 2
-        assert reflector.watching
+        missing = 0
+        for _ in range(2000):
+            await asyncio.sleep(1.7)
+            missing += not reflector.watching
+        assert missing == 0
+        assert len(watched_from(api)) >= 3400 / 91
+        assert len(sink.lists) == 1
+
+
+@virtual_time
+async def test_a_watch_that_is_cut_after_a_while_begins_anew_at_once_each_time() -> None:
+    async with serve_kube_api() as api, following(api) as (reflector, _):
+        for _ in range(12):
+            await until(lambda: bool(api.watches))
+            await asyncio.sleep(60)
+            api.cut()
+            await until(lambda: not reflector.watching)
+            await until(lambda: reflector.watching, seconds=0.5)
 
 
 @virtual_time

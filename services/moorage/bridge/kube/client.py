@@ -31,7 +31,8 @@ _TRIES: Final = 8
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=30, connect=5)
 _SILENCE: Final = 90.0
-"""Seconds without a byte after which a watch counts as cut. A kube-apiserver sends a bookmark about every minute."""
+"""Seconds without a byte after which a watch begins anew. A kube-apiserver sends a bookmark about every minute, but of
+resources on which nothing has happened since it started."""
 
 _AUTHENTICATION: Final = ["BearerToken"]
 
@@ -172,11 +173,14 @@ class KubeClient:
             raise OSError(f"{self.server}: no answer within {_TIMEOUT.total} s") from error
 
     async def watch(self, path: str, params: Mapping[str, str]) -> AsyncIterator[JsonObject]:
-        """Yield the events of a watch until the server ends it.
+        """Yield the events of a watch until the server ends it, or nothing comes any more.
+
+        The latter is no error: a kube-apiserver sends no bookmarks of a resource of which it has not seen any event.
+        But the connection may be cut without a word, so the watch has to begin anew.
 
         Raises:
             ApiError: the server refuses.
-            OSError: the connection is cut, or nothing comes any more.
+            OSError: the server cannot be reached, or the connection is cut.
         """
         await self._limiter.take()
         timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=_SILENCE)
@@ -194,10 +198,10 @@ class KubeClient:
                     for line in lines:
                         if line:
                             yield _decoded(line)
-        except aiohttp.ClientError as error:
+        except aiohttp.SocketTimeoutError:
+            return
+        except (aiohttp.ClientError, TimeoutError) as error:
             raise OSError(f"{self.server}: {error}") from error
-        except TimeoutError as error:
-            raise OSError(f"{self.server}: nothing came for {_SILENCE} s") from error
 
     async def _headers(self, headers: dict[str, str]) -> dict[str, str]:
         """The headers of a request, with who asks. Tokens that end are renewed here."""

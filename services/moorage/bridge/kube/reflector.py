@@ -89,6 +89,8 @@ class Reflector:
                     wait = max(pause, error.retry_after or 0.0)
                     _log.warning("reflector.refused", path=self.path, error=str(error))
             except OSError as error:
+                if self.watching and asyncio.get_running_loop().time() - began > _SHORT:
+                    pause = _FIRST_PAUSE  # it was there until now
                 wait = pause
                 _log.warning("reflector.interrupted", path=self.path, error=str(error))
             finally:
