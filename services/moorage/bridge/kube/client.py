@@ -31,8 +31,8 @@ _TRIES: Final = 8
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=30, connect=5)
 _SILENCE: Final = 90.0
-"""Seconds without a byte after which a watch begins anew. A kube-apiserver sends a bookmark about every minute, but of
-resources on which nothing has happened since it started."""
+"""Seconds without a byte after which a watch begins anew. A kube-apiserver sends a bookmark about every minute, but
+not always of resources on which nothing has happened since it started."""
 
 _AUTHENTICATION: Final = ["BearerToken"]
 
@@ -175,8 +175,8 @@ class KubeClient:
     async def watch(self, path: str, params: Mapping[str, str]) -> AsyncIterator[JsonObject]:
         """Yield the events of a watch until the server ends it, or nothing comes any more.
 
-        The latter is no error: a kube-apiserver sends no bookmarks of a resource of which it has not seen any event.
-        But the connection may be cut without a word, so the watch has to begin anew.
+        The latter is no error: a kube-apiserver may send no bookmarks for minutes of a resource on which nothing
+        happens. But the connection may be cut without a word, so the watch has to begin anew.
 
         Raises:
             ApiError: the server refuses.
