@@ -103,7 +103,6 @@ class BatchSender(ABC):
                 for _ in range(_BATCHES):
                     group.create_task(self._send_on())
         finally:
-            self._sending.clear()
             for handle in self._later:
                 handle.cancel()
 

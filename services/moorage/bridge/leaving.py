@@ -7,7 +7,7 @@ whoever decides next goes on from there.
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -148,24 +148,6 @@ async def remove_taints(client: KubeClient, target: Target, *, path: str, read: 
         return False
     await write_taints(client, target, path=path, patch=patch, read=read, written=lambda _: None)
     return True
-
-
-async def listed(client: KubeClient, path: str, kind: str) -> AsyncIterator[JsonObject]:
-    """Yield all objects of a list, with their kind, as they are when their part of it is read.
-
-    Raises:
-        ApiError: the cluster refuses.
-        OSError: it cannot be reached.
-    """
-    params = {"limit": str(_AT_ONCE)}
-    while True:
-        page = await client.get(path, params)
-        for one in page.get("items") or ():
-            yield {**one, "kind": kind}
-        token = (page.get("metadata") or {}).get("continue")
-        if not token:
-            return
-        params = {"limit": str(_AT_ONCE), "continue": token}
 
 
 async def forget_objects(gateway: GatewayClient, tables: TargetTables, bridged: Bridged) -> int:

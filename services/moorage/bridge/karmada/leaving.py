@@ -10,7 +10,7 @@ from moorage.bridge.karmada.bridge import LEASE_NAME, SOURCE
 from moorage.bridge.karmada.members import SeenMember
 from moorage.bridge.karmada.plane import BINDING, CLUSTER, CLUSTERS
 from moorage.bridge.kube.client import KubeClient
-from moorage.bridge.leaving import Bridged, listed, remove_taints
+from moorage.bridge.leaving import Bridged, remove_taints
 from moorage.bridge.member import Link
 
 
@@ -26,7 +26,9 @@ async def clean_clusters(client: KubeClient) -> int:
         ApiError: the control plane refuses.
         OSError: it cannot be reached.
     """
-    return sum([await _clean(client, SeenMember.of(found)) async for found in listed(client, CLUSTERS, CLUSTER)])
+    return sum(
+        [await _clean(client, SeenMember.of(found)) async for page in client.pages(CLUSTERS) for found in page["items"]]
+    )
 
 
 async def _clean(client: KubeClient, cluster: SeenMember) -> bool:

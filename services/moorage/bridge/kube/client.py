@@ -34,6 +34,7 @@ _SILENCE: Final = 90.0
 """Seconds without a byte after which a watch begins anew. A kube-apiserver sends a bookmark about every minute, but
 not always of resources on which nothing has happened since it started."""
 
+_PAGE: Final = "500"
 _AUTHENTICATION: Final = ["BearerToken"]
 
 JsonObject = dict[str, Any]
@@ -110,6 +111,18 @@ class KubeClient:
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> JsonObject:
         """Read an object or a list. See `request`."""
         return await self.request("GET", path, params=params)
+
+    async def pages(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[JsonObject]:
+        """Yield a list part by part, with the kind and the version in each of its `items`. See `request`."""
+        wanted = {**(params or {}), "limit": _PAGE}
+        while True:
+            page = await self.get(path, wanted)
+            kind, version = str(page.get("kind", "")).removesuffix("List"), page.get("apiVersion", "")
+            page["items"] = [{"kind": kind, "apiVersion": version, **one} for one in page.get("items") or ()]
+            yield page
+            if not (token := (page.get("metadata") or {}).get("continue")):
+                return
+            wanted["continue"] = token
 
     async def request(
         self,

@@ -14,7 +14,6 @@ from moorage.bridge.kube.errors import GONE, ApiError
 
 _log = structlog.get_logger(__name__)
 
-_PAGE: Final = "500"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 _SHORTEST_WATCH, _LONGEST_WATCH = 300, 600
 """Seconds after which the server ends a watch. They vary, so that not all begin again together."""
@@ -100,18 +99,10 @@ class Reflector:
 
     async def _list(self) -> None:
         found: list[dict[str, Any]] = []
-        params = {**self._params, "limit": _PAGE}
-        while True:
-            page = await self._client.get(self.path, params)
-            kind, version = str(page.get("kind", "")).removesuffix("List"), page.get("apiVersion", "")
-            for one in page.get("items") or ():
-                one.setdefault("kind", kind)  # items of a list do not say it
-                one.setdefault("apiVersion", version)
-                found.append(one)
+        metadata: Mapping[str, Any] = {}
+        async for page in self._client.pages(self.path, self._params):
+            found += page["items"]
             metadata = page.get("metadata") or {}
-            if not (token := metadata.get("continue")):
-                break
-            params = {**self._params, "limit": _PAGE, "continue": token}
         self._sink.replaced(found)
         self._version = str(metadata.get("resourceVersion") or "")
         self.synced.set()

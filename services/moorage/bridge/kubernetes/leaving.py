@@ -7,12 +7,18 @@ from moorage.bridge.kube.errors import NOT_FOUND, ApiError
 from moorage.bridge.kubernetes.cluster import NODE
 from moorage.bridge.kubernetes.node_acts import node_path
 from moorage.bridge.kubernetes.nodes import SeenNode
-from moorage.bridge.leaving import listed, remove_taints
+from moorage.bridge.leaving import remove_taints
 
 
 async def clean_nodes(client: KubeClient) -> int:
     """Remove the taints and conditions from all nodes that a bridge has set. Return how many nodes had any."""
-    return sum([await _clean(client, SeenNode.of(found)) async for found in listed(client, "/api/v1/nodes", NODE)])
+    return sum(
+        [
+            await _clean(client, SeenNode.of(found))
+            async for page in client.pages("/api/v1/nodes")
+            for found in page["items"]
+        ]
+    )
 
 
 async def _clean(client: KubeClient, node: SeenNode) -> bool:

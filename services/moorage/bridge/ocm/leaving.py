@@ -9,7 +9,7 @@ from typing import Any
 
 from moorage.bridge.kube.client import MERGE_PATCH, KubeClient
 from moorage.bridge.kube.errors import NOT_FOUND, ApiError
-from moorage.bridge.leaving import Bridged, listed, remove_taints
+from moorage.bridge.leaving import Bridged, remove_taints
 from moorage.bridge.member import Link
 from moorage.bridge.ocm.bridge import LEASE_NAME, SOURCE
 from moorage.bridge.ocm.cluster_acts import AS_BRIDGE, cluster_path
@@ -33,7 +33,7 @@ async def clean_clusters(client: KubeClient) -> int:
         ApiError: the hub refuses.
         OSError: it cannot be reached.
     """
-    return sum([await _clean(client, found) async for found in listed(client, CLUSTERS, CLUSTER)])
+    return sum([await _clean(client, found) async for page in client.pages(CLUSTERS) for found in page["items"]])
 
 
 async def _clean(client: KubeClient, found: JsonObject) -> bool:

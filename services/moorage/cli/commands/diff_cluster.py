@@ -14,11 +14,10 @@ from moorage.cli.errors import CliError
 from moorage.cli.render import output
 
 if TYPE_CHECKING:
-    from moorage.bridge.kube.client import ClusterAccess
+    from moorage.bridge.kube.client import ClusterAccess, KubeClient
     from moorage.bridge.kubernetes.difference import ClusterDifference, DecidedState
 
 _OWN = "/apis/moorage.io/v1alpha1"
-_PAGE = "500"
 
 
 class DiffFormat(StrEnum):
@@ -77,15 +76,8 @@ async def _read(access: ClusterAccess) -> tuple[list[Any], list[Any]]:
         await client.close()
 
 
-async def _all(client: Any, path: str) -> list[Any]:
-    found: list[Any] = []
-    params = {"limit": _PAGE}
-    while True:
-        page = await client.get(path, params)
-        found += page.get("items") or ()
-        if not (token := (page.get("metadata") or {}).get("continue")):
-            return [{**one, "kind": page["kind"].removesuffix("List")} for one in found]
-        params = {"limit": _PAGE, "continue": token}
+async def _all(client: KubeClient, path: str) -> list[Any]:
+    return [one async for page in client.pages(path) for one in page["items"]]
 
 
 def show(found: list[ClusterDifference], style: DiffFormat) -> None:
