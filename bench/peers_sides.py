@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from tests.planes import plane as planes
 from tests.planes.plane import Plane
 
 from moorage.cli.local.stack import Stack
-from moorage.cli.local.supervisor import Process, launch
+from moorage.cli.local.supervisor import Process, end, launch
 from moorage.runtime.settings import Settings
 
 KUBEPLANE: Final = "kubeplane"
@@ -198,15 +197,8 @@ class Bridge:
 
     async def stop(self) -> None:
         """End it in order, or kill it if it does not."""
-        if self._process is None or self._process.returncode is not None:
-            return
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            async with asyncio.timeout(_END):
-                await self._process.wait()
-        except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
+        if self._process is not None:
+            await end(self._process, _END)
 
 
 class Moorage:

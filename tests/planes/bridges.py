@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -12,6 +10,8 @@ from tests.planes.plane import Plane
 from tests.support import forks
 from tests.support.live import Live
 from tests.support.waiting import until
+
+from moorage.cli.local.supervisor import end
 
 _START: Final = 60.0  # seconds until a bridge acts
 _END: Final = 20.0  # seconds for a bridge to end in order
@@ -108,12 +108,5 @@ class Bridge:
 
     async def stop(self) -> None:
         """End it in order, or kill it if it does not."""
-        if self._process is None:
-            return
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            async with asyncio.timeout(_END):
-                await self._process.wait()
-        except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
+        if self._process is not None:
+            await end(self._process, _END)

@@ -69,6 +69,28 @@ Its output goes to the open file, or to its `stdout` if there is none.
 """
 
 
+async def end(process: Process, grace: float, late: Callable[[], None] = lambda: None) -> None:
+    """End a process in order, or kill it if it does not.
+
+    Args:
+        process: the process. It may have ended.
+        grace: seconds that it may take.
+        late: called before it is killed.
+    """
+    if process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)
+    try:
+        async with asyncio.timeout(grace):
+            await process.wait()
+    except TimeoutError:
+        late()
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
 async def launch(arguments: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | None) -> Process:
     """Start `moorage` with this interpreter. See `Launch`."""
     return await asyncio.create_subprocess_exec(
@@ -174,19 +196,9 @@ class Supervisor:
                 child.process.kill()
 
     async def _end(self, child: Child) -> None:
-        process = child.process
-        if process is None or process.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
-        try:
-            async with asyncio.timeout(_GRACE):
-                await process.wait()
-        except TimeoutError:
-            self._say(f"{child.spec.name} did not stop within {_GRACE:.0f} s; killing it")
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        if child.process is not None:
+            late = f"{child.spec.name} did not stop within {_GRACE:.0f} s; killing it"
+            await end(child.process, _GRACE, lambda: self._say(late))
 
     async def _keep(self, child: Child) -> None:
         """Restart the child whenever it ends, with a growing delay, until the supervisor is stopped."""
