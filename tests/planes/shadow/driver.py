@@ -33,9 +33,14 @@ _SILENT: Final = "b"
 _KUBELETS: Final = f"kwok-{_SILENT}"
 _AT_ONCE: Final = 16
 _REPLICAS: Final = 25
-_MANY: Final = 200  # for so many nodes something happens to one at once
+_MANY: Final = 500  # for so many nodes something happens to one at once
 _FORGOTTEN: Final = 40  # seconds after which pods of a node that is gone are deleted
 _NO_TIME: Final = 0.03  # how often a toleration has no time
+_WITHOUT_TIME: Final = 4
+"""Of so many deployments tolerations may have no time.
+
+Their pods come to a tainted node and leave at once, again and again. A large cluster would do little else.
+"""
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,8 @@ class Driver:
         self._free = set(self._names)
         self._deployments = [f"d-{number:03}" for number in range(max(4, plan.pods // _REPLICAS))]
         self._still: set[str] = set(self._deployments)
-        self._stopping: set[asyncio.Task[None]] = set()
+        self._in_background: set[asyncio.Task[None]] = set()
+        self._silenced = False
         self.done: Counter[str] = Counter()
         """How often each thing has happened."""
 
@@ -113,9 +119,9 @@ class Driver:
 
     async def close(self) -> None:
         """End what still stops pods."""
-        for task in self._stopping:
+        for task in self._in_background:
             task.cancel()
-        await asyncio.gather(*self._stopping, return_exceptions=True)
+        await asyncio.gather(*self._in_background, return_exceptions=True)
 
     def leaves(self, _namespace: str, name: str, uid: str) -> None:
         """Let a pod that is being deleted stop after a while."""
@@ -127,9 +133,22 @@ class Driver:
             async with self._limit:
                 await self._cluster.send("PATCH", f"{_PODS}/{name}", body, "application/merge-patch+json", missing=True)
 
-        task = asyncio.create_task(stop())
-        self._stopping.add(task)
-        task.add_done_callback(self._stopping.discard)
+        self._begin(stop())
+
+    def speaks(self, name: str) -> None:
+        """Let a node report again that is Unknown, but whose kubelet runs. It was late, as on a busy machine.
+
+        KWOK renews leases and leaves the condition as it is; a kubelet would report both.
+        """
+        if self._silenced and self._group(name) == _SILENT:
+            return
+        self.done["late kubelet"] += 1
+
+        async def report() -> None:
+            async with self._limit:
+                await self._ready(name, missing=True)
+
+        self._begin(report())
 
     # What happens.
 
@@ -159,7 +178,7 @@ class Driver:
         async with self._some(self._dice.choice((1, 1, 2))) as nodes:
             await self._each(self._condition(name, "Ready", "False") for name in nodes)
             await asyncio.sleep(hold)
-            await self._each(self._condition(name, "Ready", "True") for name in nodes)
+            await self._each(self._ready(name) for name in nodes)
 
     async def _pressure(self) -> None:
         hold, kind = self._for(0.2, 3), self._dice.choice(("MemoryPressure", "DiskPressure", "PIDPressure"))
@@ -174,12 +193,14 @@ class Driver:
             return
         hold = self._plan.grace + self._for(0.5, 4)
         self._free -= group
+        self._silenced = True
         self._plane.pause(_KUBELETS)
         try:
             await asyncio.sleep(hold)
         finally:
             self._plane.resume(_KUBELETS)
-        await self._each(self._condition(name, "Ready", "True") for name in sorted(group))  # KWOK renews leases alone
+            self._silenced = False
+        await self._each(self._ready(name) for name in sorted(group))  # KWOK renews leases alone
         self._free |= group
 
     async def _scale(self) -> None:
@@ -227,11 +248,15 @@ class Driver:
     async def _change_node(self, name: str, change: Callable[[Document], None]) -> None:
         await self._cluster.update(f"{_NODES}/{name}", change)
 
-    async def _condition(self, name: str, kind: str, status: str) -> None:
+    async def _ready(self, name: str, *, missing: bool = False) -> None:
+        await self._condition(name, "Ready", "True", missing=missing)
+
+    async def _condition(self, name: str, kind: str, status: str, *, missing: bool = False) -> None:
         now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
         condition = {"type": kind, "status": status, "reason": "Driver", "message": "", **times}
-        await self._cluster.patch(f"{_NODES}/{name}/status", {"status": {"conditions": [condition]}}, STRATEGIC)
+        body = {"status": {"conditions": [condition]}}
+        await self._cluster.send("PATCH", f"{_NODES}/{name}/status", body, STRATEGIC, missing=missing)
 
     @asynccontextmanager
     async def _some(self, count: int) -> AsyncIterator[list[str]]:
@@ -252,6 +277,9 @@ class Driver:
         yield name
         self._still |= {name} - {""}
 
+    def _no_time(self, name: str) -> float:
+        return _NO_TIME if self._deployments.index(name) < _WITHOUT_TIME else 0.0
+
     async def _new_deployment(self, name: str) -> None:
         dice = self._dice
         requests = {"cpu": dice.choice(("100m", "250m", "500m", "1")), "memory": dice.choice(("64Mi", "1Gi", "2Gi"))}
@@ -260,12 +288,17 @@ class Driver:
             "metadata": {"labels": {"app": name}, "finalizers": [STOPS]},
             "spec": {
                 "containers": [container],
-                "tolerations": _tolerations(dice, self._plan.bound),
+                "tolerations": _tolerations(dice, self._plan.bound, self._no_time(name)),
                 "terminationGracePeriodSeconds": 10,
             },
         }
         spec = {"replicas": _REPLICAS, "selector": {"matchLabels": {"app": name}}, "template": template}
         await self._cluster.create(_DEPLOYMENTS, {"metadata": {"name": name}, "spec": spec})
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._in_background.add(task)
+        task.add_done_callback(self._in_background.discard)
 
     async def _each(self, works: Iterable[Awaitable[None]]) -> None:
         async def limited(work: Awaitable[None]) -> None:
@@ -275,13 +308,12 @@ class Driver:
         await asyncio.gather(*(limited(one) for one in works))
 
 
-def _tolerations(dice: random.Random, bound: float) -> list[Document]:
+def _tolerations(dice: random.Random, bound: float, no_time: float) -> list[Document]:
     """Tolerations of one deployment: none, for ever, or for some seconds."""
     limits = [round(one * bound) for one in (0.5, 2, 4.5)]
     found: list[Document] = []
     for key in (*_KEYS, *_OF_READY):
-        # Without any time a pod comes to a tainted node and leaves at once, again and again.
-        seconds = 0 if dice.random() < _NO_TIME else dice.choice((None, None, -1, *limits))
+        seconds = 0 if dice.random() < no_time else dice.choice((None, None, -1, *limits))
         if seconds is None:
             continue
         limit = {} if seconds < 0 else {"tolerationSeconds": seconds}

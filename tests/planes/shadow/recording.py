@@ -61,6 +61,9 @@ class ClusterRecord:
         self.leaves: Callable[[str, str, str], None] = lambda _namespace, _name, _uid: None
         """Called once for each pod that is being deleted."""
 
+        self.silent: Callable[[str], None] = lambda _name: None
+        """Called each time a node begins to be Unknown."""
+
     def node(self, time: dt.datetime, change: str, found: Document) -> None:
         """Note a version of a node."""
         uid, name = found["metadata"]["uid"], found["metadata"]["name"]
@@ -75,6 +78,8 @@ class ClusterRecord:
         version = _node_version(time, found)
         versions = self.history.nodes[uid].versions
         if not versions or _said(versions[-1]) != _said(version):
+            if version.ready == "Unknown" and (not versions or versions[-1].ready != "Unknown"):
+                self.silent(name)
             versions.append(version)
 
     def pod(self, time: dt.datetime, change: str, found: Document) -> None:

@@ -71,14 +71,14 @@ def kubernetes(
     kube_context: KubeContext = "",
     cluster: ClusterName = "",
     act: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
             metavar="ACT,…",
             help="What is written to the cluster: taints, evictions, placement, conditions, or all. "
             "Without it the bridge only reads.",
             show_default=False,
         ),
-    ] = "",
+    ] = None,
     eviction: Annotated[
         str, typer.Option(metavar="MODE", help="How pods are evicted: delete, or api (through its budgets).")
     ] = "delete",
@@ -130,13 +130,13 @@ def ocm(
     kubeconfig: Kubeconfig = "",
     kube_context: KubeContext = "",
     act: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
             metavar="ACT,…",
             help="What is written to the hub: placements, taints, labels, or all. Without it the bridge only reads.",
             show_default=False,
         ),
-    ] = "",
+    ] = None,
     kube_api_qps: Annotated[float, typer.Option(min=0, help="Requests a second to the hub. 0 for no limit.")] = 100,
     kube_api_burst: Burst = 200,
     lease_namespace: LeaseNamespace = "kube-system",
@@ -172,13 +172,13 @@ def karmada(
     kubeconfig: Kubeconfig = "",
     kube_context: KubeContext = "",
     act: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
             metavar="ACT,…",
             help="What is written to the control plane: taints, bindings, or all. Without it the bridge only reads.",
             show_default=False,
         ),
-    ] = "",
+    ] = None,
     scheduler_name: Annotated[
         str,
         typer.Option(
@@ -393,17 +393,15 @@ def _name(cluster: str) -> str:
         ) from None
 
 
-def _acts(text: str, acts: type[_Act]) -> frozenset[_Act]:
-    if text == _ALL:
-        return frozenset(acts)
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    try:
-        return frozenset(acts(word) for word in words)
-    except ValueError:
-        names = ", ".join(acts)
+def _acts(given: Sequence[str] | None, acts: type[_Act]) -> frozenset[_Act]:
+    """What all options `--act` name together, each with words separated by commas."""
+    words = {word.strip() for text in given or () for word in text.split(",")} - {""}
+    unknown = sorted(words - {_ALL, *acts})
+    if unknown:
         raise UsageError(
-            f"--act: invalid value {text!r}: must be all, or some of {names}, separated by commas"
-        ) from None
+            f"--act: invalid value {unknown[0]!r}: must be all, or some of {', '.join(acts)}, separated by commas"
+        )
+    return frozenset(acts) if _ALL in words else frozenset(acts(word) for word in words)
 
 
 def _scheduler(name: str) -> str:
