@@ -16,7 +16,7 @@ from moorage.bridge.metrics import WAITING
 
 _log = structlog.get_logger(__name__)
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 15.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 AT_ONCE: Final = 500
 """The most keys of a batch."""
 
