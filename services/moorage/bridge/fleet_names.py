@@ -20,6 +20,22 @@ def advice(source: str, fleet: str) -> str:
     )
 
 
+def advice_on_names(fleet: str, other: str) -> str:
+    """Return what to do about one cluster with two names.
+
+    Args:
+        fleet: the name that its bridge gives it. Empty for the home fleet.
+        other: the name under which it is mirrored already, or `home`.
+    """
+    own, others = (f"--cluster {name}" if name else "" for name in (fleet, "" if other == HOME else other))
+    command = f"moorage bridge leave {others}".rstrip()
+    return (
+        f"This bridge has {own or 'no --cluster'}, and the other one {others or 'no --cluster'}. Run one of them only. "
+        "To give the cluster the name of this one, stop the other one, and forget what it has mirrored with "
+        f"`{command}`"
+    )
+
+
 def source_of(fleet: str) -> str:
     """Return the source of what the bridge to a Kubernetes cluster says."""
     return f"bridge/{fleet or HOME}"

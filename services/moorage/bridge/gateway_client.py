@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 import httpx
 import orjson
 
-from moorage.bridge.fleet_names import advice
+from moorage.bridge.fleet_names import advice, advice_on_names
 from moorage.runtime.errors import RuntimeFailure
 
 MIRROR_PATH: Final = "/v1/mirror"
@@ -20,6 +20,7 @@ _BATCH: Final = "application/cloudevents-batch+json"
 _TIMEOUT: Final = httpx.Timeout(30.0, connect=5.0)
 _ERROR: Final = 300
 _CONFLICT: Final = 409
+_EXISTS: Final = "AlreadyExists"
 
 
 class GatewayError(Exception):
@@ -27,11 +28,13 @@ class GatewayError(Exception):
 
     Attributes:
         status: the HTTP status. 0 if there was no answer.
+        other_name: the name under which the cluster is mirrored already, if that is what the gateway says.
     """
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, other_name: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.other_name = other_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,8 @@ class GatewayClient:
 
         Raises:
             GatewayError: nothing was written, or it is not known whether it was.
-            RuntimeFailure: the bridge has mirrored another cluster, which has to be forgotten first.
+            RuntimeFailure: the bridge has mirrored another cluster, which has to be forgotten first, or the cluster is
+                mirrored under another name.
         """
         body: dict[str, Any] = {"source": source, "cluster": cluster, "objects": objects, "deleted": deleted}
         if self.cluster_uid:
@@ -85,6 +89,8 @@ class GatewayClient:
         try:
             return await self._post(MIRROR_PATH, body, "application/json", "results", len(objects) + len(deleted))
         except GatewayError as error:
+            if error.other_name:
+                raise RuntimeFailure(f"{error}. {advice_on_names(cluster, error.other_name)}") from None
             if error.status == _CONFLICT:
                 raise RuntimeFailure(f"{error}. {advice(source, cluster)}") from None
             raise
@@ -113,8 +119,16 @@ class GatewayClient:
         parts = document.get(listed)
         if answer.status_code >= _ERROR and parts is None:
             text = document.get("message") or answer.text[:200]
-            raise GatewayError(answer.status_code, f"{self._address.server}{path}: {answer.status_code} {text}")
+            message = f"{self._address.server}{path}: {answer.status_code} {text}"
+            raise GatewayError(answer.status_code, message, _other_name(document))
         if not isinstance(parts, list) or len(parts) != count or not all(isinstance(one, dict) for one in parts):
             text = f"{answer.status_code} without {count} {listed}: {answer.text[:200]!r}"
             raise GatewayError(answer.status_code, f"{self._address.server}{path}: {text}")
         return parts
+
+
+def _other_name(status: dict[str, Any]) -> str:
+    """The name under which a cluster is mirrored already, if the gateway refuses a batch because of that."""
+    if status.get("reason") != _EXISTS:
+        return ""
+    return str((status.get("details") or {}).get("name", ""))

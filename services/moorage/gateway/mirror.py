@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,8 +18,9 @@ from moorage.core.admission.defaults import qos_class
 from moorage.core.apimachinery.field_errors import FieldError, duplicate, invalid, not_supported, required
 from moorage.core.apimachinery.quantities import QuantityError, whole_amounts
 from moorage.core.apimachinery.unstructured import at, part
-from moorage.core.authorization.attributes import MIRRORS
+from moorage.core.authorization.attributes import CLUSTERS, MIRRORS, OWN_GROUP
 from moorage.gateway.admission import made_pods, taint_edits, validation
+from moorage.gateway.cluster_names import HOME, ClusterNames, fleet_called
 from moorage.gateway.durable_log import Write, check_sizes
 from moorage.gateway.errors import StatusError, shorten
 from moorage.gateway.tables import Tables
@@ -111,18 +113,22 @@ class Mirror:
 
     Args:
         writer: writes objects of that fleet.
+        names: say which clusters are mirrored under which names.
+        home: writes objects of the home fleet. Its locks are those of what concerns all fleets.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, names: ClusterNames, home: Writer) -> None:
         self._writer = writer
+        self._names = names
+        self._home = home
         self._fleet = writer.fleet
 
     async def write(self, batch: MirrorBatch, caller: Caller) -> list[MirrorResult]:
         """Write a batch in one transaction. Returns what became of the objects, and then of those that are gone.
 
         Raises:
-            StatusError: 409 if the bridge has mirrored another cluster, 503 if nothing was written, 504 if the outcome
-                is unknown.
+            StatusError: 409 if the bridge has mirrored another cluster, or the cluster is mirrored under another name,
+                503 if nothing was written, 504 if the outcome is unknown.
         """
         self._writer.ensure_writable()
         seen: list[_Seen | MirrorResult] = []
@@ -135,6 +141,10 @@ class Mirror:
             if batch.cluster_uid and not self._cluster_uids(batch):
                 # Of two clusters that come at the same time, the second one sees what the first has written.
                 await held.enter_async_context(self._writer.lock(ObjectId(MIRRORS, "", batch.source)))
+            kinds = {one.object_id.kind for one in seen if isinstance(one, _Seen) and one.document is not None}
+            if batch.cluster_uid and not kinds <= self._kinds(batch):
+                # The same of two names of one cluster.
+                await held.enter_async_context(self._home.lock(ObjectId(CLUSTERS, "", batch.cluster_uid)))
             # Who holds the lock of a pod may wait for that of its controller, so pods come first.
             ids = {one.object_id for one in seen if isinstance(one, _Seen)}
             for object_id in sorted(ids, key=lambda one: (one.kind != POD, one)):
@@ -142,6 +152,7 @@ class Mirror:
             self._writer.ensure_writable()
             writing, tables = _Writing(), self._fleet.tables
             self._check_cluster(batch)
+            self._check_name(batch, kinds)
             results = [
                 one if isinstance(one, MirrorResult) else self._decide(one, batch, writing, tables, caller)
                 for one in seen
@@ -164,11 +175,40 @@ class Mirror:
         """
         known = self._cluster_uids(batch) - {batch.cluster_uid}
         if batch.cluster_uid and known:
-            fleet = f"the cluster {self._fleet.cluster}" if self._fleet.cluster else "the home fleet"
+            fleet = fleet_called(self._fleet.cluster)
             raise StatusError(
                 409,
                 f"clusterUID: invalid value {shorten(batch.cluster_uid)!r}: {fleet} has objects that {batch.source} "
                 f"has mirrored from the cluster with the uid {min(known)}",
+            )
+
+    def _kinds(self, batch: MirrorBatch) -> AbstractSet[str]:
+        """The kinds of which objects of the cluster of a batch are mirrored under its name so far."""
+        return self._fleet.tables.index(MirroredIndex).kinds_of(batch.cluster_uid)
+
+    def _check_name(self, batch: MirrorBatch, kinds: AbstractSet[str]) -> None:
+        """Check that objects of a cluster are not mirrored under another name.
+
+        A batch without objects, with which a bridge says that it is there, is about all that it has mirrored. So two
+        bridges are noticed that have mirrored a cluster under two names already.
+
+        Args:
+            batch: what a bridge has seen.
+            kinds: of its objects.
+
+        Raises:
+            StatusError: 409 if they are.
+        """
+        if not batch.cluster_uid:
+            return
+        other = self._names.another(self._fleet.cluster, batch.cluster_uid, kinds | self._kinds(batch))
+        if other is not None:
+            raise StatusError(
+                409,
+                f"clusterUID: invalid value {shorten(batch.cluster_uid)!r}: {other.source} mirrors this cluster as "
+                f"{fleet_called(other.name)} already ({', '.join(other.kinds)}), and a cluster has one name",
+                reason="AlreadyExists",
+                details={"group": OWN_GROUP, "kind": CLUSTERS, "name": other.name or HOME},
             )
 
     def _decide(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,11 +15,33 @@ from tests.support.records import T0
 from moorage_schemas.condition import HEALTHY, ConditionReported
 from moorage_schemas.keys import BindingKey, EvictionKey
 from moorage_schemas.refs import TargetRef
-from moorage_schemas.resource import TaintWish, resource_key
+from moorage_schemas.resource import Mirrored, TaintWish, resource_key
 from moorage_schemas.taint import Taint
 from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, Topic
 
 Json = dict[str, Any]
+
+
+class Held:
+    """A batch that waits.
+
+    Args:
+        number: of the batch, among those that have something, from 0.
+        written: whether it is written first, and only its answer waits.
+    """
+
+    def __init__(self, number: int, *, written: bool) -> None:
+        self.number = number
+        self.written = written
+        self.reached = asyncio.Event()
+        """Set when it waits."""
+
+        self.going_on = asyncio.Event()
+        """Lets it go on."""
+
+    async def wait(self) -> None:
+        self.reached.set()
+        await self.going_on.wait()
 
 
 class GatewayDouble:
@@ -33,6 +56,11 @@ class GatewayDouble:
 
         self.mirrored: list[Json] = []
         """The batches of objects."""
+
+        self.held: Held | None = None
+        """The batch that waits, if one is to."""
+
+        self._arrived = 0
 
         self.reported: list[ConditionReported] = []
 
@@ -52,16 +80,34 @@ class GatewayDouble:
         batch = orjson.loads(await request.read())
         if (refusal := self._refusal()) is not None:
             return refusal
+        held = self._held(batch)
+        if held is not None and not held.written:
+            await held.wait()
+        answer = self._written(batch)
+        if held is not None and held.written:
+            await held.wait()
+        return answer
+
+    def _held(self, batch: Json) -> Held | None:
+        if not batch["objects"] and not batch["deleted"]:
+            return None
+        self._arrived += 1
+        return self.held if self.held is not None and self.held.number == self._arrived - 1 else None
+
+    def _written(self, batch: Json) -> web.Response:
         others = self._cluster_uids(batch["source"]) - {batch.get("clusterUID", "")}
         if others and batch.get("clusterUID"):
             return web.json_response(
                 {"message": f"clusterUID: there is {min(others)}", "reason": "Conflict"}, status=409
             )
+        if (refused := self._refused_name(batch)) is not None:
+            return refused
         self.mirrored.append(batch)
         results = []
         for one in batch["objects"]:
-            self._declare(one, batch["source"], batch["cluster"], batch.get("clusterUID", ""))
-            results.append({"key": one["metadata"]["name"], "outcome": "Written"})
+            is_newer = self._declare(one, batch["source"], batch["cluster"], batch.get("clusterUID", ""))
+            outcome = "Written" if is_newer else "Ignored"
+            results.append({"key": one["metadata"]["name"], "outcome": outcome})
         for one in batch["deleted"]:
             key = resource_key(one["kind"], one["namespace"], one["name"], batch["cluster"])
             known = self.topics.event(RESOURCES, key)
@@ -88,11 +134,31 @@ class GatewayDouble:
         mirrored = [one.mirrored for one in events if one is not None and one.mirrored is not None]
         return {one.cluster_uid for one in mirrored if one.source == source} - {""}
 
-    def _declare(self, found: Json, source: str, cluster: str, cluster_uid: str) -> None:
+    def _refused_name(self, batch: Json) -> web.Response | None:
+        """The answer to a batch of a cluster of which an object is mirrored under another name."""
+        events = [self.topics.event(RESOURCES, key) for key in self._keys(RESOURCES)]
+        kinds = {one["kind"] for one in batch["objects"]}
+        for one in events:
+            if (
+                one is not None
+                and one.mirrored is not None
+                and one.mirrored.cluster_uid == batch.get("clusterUID")
+                and one.cluster != batch["cluster"]
+                and one.kind in kinds
+            ):
+                details = {"name": one.cluster or "home"}
+                status = {"message": f"clusterUID: {one.mirrored.source} mirrors it", "reason": "AlreadyExists"}
+                return web.json_response({**status, "details": details}, status=409)
+        return None
+
+    def _declare(self, found: Json, source: str, cluster: str, cluster_uid: str) -> bool:
+        """Write an object, unless a newer version of it is there."""
         key = resource_key(found["kind"], found["metadata"].get("namespace", ""), found["metadata"]["name"], cluster)
         known = self.topics.event(RESOURCES, key)
         if known is not None and known.uid != found["metadata"]["uid"]:
             self._end(key)
+        elif known is not None and known.mirrored is not None and _is_older(found, known.mirrored):
+            return False
         there = [Taint.model_validate(one) for one in (found.get("spec") or {}).get("taints", ())]
         wishes = [
             TaintWish(
@@ -101,6 +167,7 @@ class GatewayDouble:
             for one in there
         ]
         self.topics.declare(found, source=source, cluster=cluster, wishes=wishes, cluster_uid=cluster_uid)
+        return True
 
     def _end(self, key: str) -> None:
         """A pod is gone: its bindings and evictions end."""
@@ -135,6 +202,11 @@ class GatewayDouble:
             pod, healthy = report.workload.name, report.status.value
             self.topics.health(pod, report.workload_uid, target.name, healthy, cluster=target.cluster)
         return {"outcome": "Accepted"}
+
+
+def _is_older(found: Json, known: Mirrored) -> bool:
+    versions = (found["metadata"].get("resourceVersion", ""), known.resource_version)
+    return all(version.isdigit() for version in versions) and int(versions[0]) < int(versions[1])
 
 
 @asynccontextmanager

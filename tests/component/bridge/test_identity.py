@@ -99,6 +99,32 @@ async def test_clusters_with_names_of_their_own_are_side_by_side(tmp_path: Path)
 
 
 @virtual_time
+@pytest.mark.parametrize(
+    ("first", "second", "text"),
+    [
+        ("east", "west", "This bridge has --cluster west, and the other one --cluster east."),
+        ("east", "", "This bridge has no --cluster, and the other one --cluster east."),
+        ("", "west", "This bridge has --cluster west, and the other one no --cluster."),
+    ],
+)
+async def test_one_cluster_under_two_names_ends_the_second_bridge(
+    tmp_path: Path, first: str, second: str, text: str
+) -> None:
+    async with rig(tmp_path) as here:
+        here.store.create("Node", node("n1"))
+        one = await here.run(cluster=first)
+        await until(lambda: here.gateway.objects == ["Node/n1"])
+        other = await here.start(cluster=second)
+        told = await failure_of(here, other)
+        assert f"409 clusterUID: bridge/{first or 'home'} mirrors it. {text} Run one of them only." in told
+        option = f" --cluster {first}" if first else ""
+        assert told.endswith(f"forget what it has mirrored with `moorage bridge leave{option}`")
+        await here.quiet(65)
+        assert one.ready
+        assert here.gateway.objects == ["Node/n1"]
+
+
+@virtual_time
 async def test_what_was_mirrored_before_clusters_were_told_apart_is_of_this_one(tmp_path: Path) -> None:
     async with rig(tmp_path) as here:
         here.topics.declare({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0", "uid": "u0"}})

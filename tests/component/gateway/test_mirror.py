@@ -353,6 +353,12 @@ async def test_mirrored_objects_of_clusters_are_not_in_the_home_fleet() -> None:
     assert await gateway.status("/clusters/east/api/v1/nodes/n1") == 200
 
 
+def seen_hub(name: str) -> Json:
+    """A managed cluster of a hub."""
+    kind = {"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster"}
+    return seen({**kind, "metadata": {"name": name}})
+
+
 def of_cluster(uid: str, *objects: Json, source: str = SOURCE, cluster: str = "") -> Json:
     """A batch of a cluster that says which one it is."""
     return {"source": source, "cluster": cluster, "clusterUID": uid, "objects": list(objects)}
@@ -374,14 +380,73 @@ async def test_two_clusters_are_not_mirrored_under_one_name() -> None:
     assert records(gateway, "Node//n2") == []
     assert await gateway.status("/api/v1/nodes/n1") == 200
     # Another bridge of the same fleet, such as that of a hub, may be of another cluster, and so may another name.
-    await gateway.ok("POST", "/v1/mirror", of_cluster("c2", seen_node("n2"), source="bridge/ocm"))
+    await gateway.ok("POST", "/v1/mirror", of_cluster("c2", seen_hub("a"), source="bridge/ocm"))
     await gateway.ok("POST", "/v1/mirror", of_cluster("c2", seen_node("n2"), cluster="east"))
     answer = await gateway.call("POST", "/v1/mirror", of_cluster("c3", cluster="east"))
     assert answer.status_code == 409
     assert "the cluster east has objects" in answer.json()["message"]
     # When everything of the first one is forgotten, the other one may have its name.
     await mirrored(gateway, deleted=[gone(seen_node())])
-    await gateway.ok("POST", "/v1/mirror", of_cluster("c2", seen_node("n3")))
+    await gateway.ok("POST", "/v1/mirror", of_cluster("c4", seen_node("n3")))
+
+
+async def test_one_cluster_is_not_mirrored_under_two_names() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", "/v1/mirror", of_cluster("c1", seen_node(), cluster="east"))
+    for cluster, objects in (("west", [seen_node()]), ("", [seen_node("n2"), seen_pod()])):
+        answer = await gateway.call("POST", "/v1/mirror", of_cluster("c1", *objects, cluster=cluster, source="b"))
+        assert (answer.status_code, answer.json()["reason"]) == (409, "AlreadyExists")
+        assert answer.json()["message"] == (
+            f"clusterUID: invalid value 'c1': {SOURCE} mirrors this cluster as the cluster east already (Node), and a "
+            "cluster has one name"
+        )
+        assert answer.json()["details"] == {"group": "moorage.io", "kind": "clusters", "name": "east"}
+    assert [write.key for write in gateway.log.written if write.topic is RESOURCES] == ["east:Node//n1"]
+    # Other clusters may come under these names, and the cluster itself when the first name is free.
+    await gateway.ok("POST", "/v1/mirror", of_cluster("c2", seen_node(), cluster="west"))
+    await mirrored(gateway, deleted=[gone(seen_node())], cluster="east")
+    await gateway.ok("POST", "/v1/mirror", of_cluster("c1", seen_node()))
+    answer = await gateway.call("POST", "/v1/mirror", of_cluster("c1", seen_node(), cluster="east"))
+    assert "mirrors this cluster as the home fleet already" in answer.json()["message"]
+    assert answer.json()["details"]["name"] == "home"
+
+
+async def test_a_hub_is_mirrored_beside_the_kubernetes_cluster_that_it_is() -> None:
+    gateway = Fixture()
+    hub = of_cluster("c1", seen_hub("a"), source="bridge/ocm")
+    cluster = of_cluster("c1", seen_node(), seen_pod(), cluster="hub", source="bridge/hub")
+    for _ in range(2):
+        for batch in (hub, cluster, of_cluster("c1", source="bridge/ocm"), of_cluster("c1", cluster="hub")):
+            await gateway.ok("POST", "/v1/mirror", batch)
+    assert (await gateway.ok("GET", "/clusters/hub/api/v1/nodes"))["items"]
+
+
+async def test_a_sign_of_life_is_refused_when_a_cluster_was_mirrored_under_two_names() -> None:
+    gateway = Fixture(ready=False, namespaces=())
+    for cluster in ("east", "west"):  # as an earlier gateway let it be
+        before = Fixture()
+        await before.ok("POST", "/v1/mirror", of_cluster("c1", seen_node(), cluster=cluster, source=f"b/{cluster}"))
+        for write in before.declared:
+            if write.topic is RESOURCES and write.key.startswith(cluster):
+                gateway.log.append(write.topic, write.key, write.partition_key, write.event, write.meta)
+    gateway.begin()
+    for cluster, other in (("east", "west"), ("west", "east")):
+        answer = await gateway.call("POST", "/v1/mirror", of_cluster("c1", cluster=cluster, source=f"b/{cluster}"))
+        assert answer.status_code == 409
+        assert f"b/{other} mirrors this cluster as the cluster {other} already" in answer.json()["message"]
+    assert (await gateway.call("POST", "/v1/mirror", of_cluster("c1", cluster="new"))).status_code == 200
+    await mirrored(gateway, deleted=[gone(seen_node())], cluster="west", source="b/west")
+    await gateway.ok("POST", "/v1/mirror", of_cluster("c1", cluster="east", source="b/east"))
+
+
+async def test_of_two_names_that_come_at_once_one_is_taken() -> None:
+    gateway = Fixture()
+    names = ("east", "west", "north", "")
+    answers = await asyncio.gather(
+        *(gateway.call("POST", "/v1/mirror", of_cluster("c1", seen_node(), cluster=name)) for name in names)
+    )
+    assert sorted(one.status_code for one in answers) == [200, 409, 409, 409]
+    assert len([write for write in gateway.log.written if write.topic is RESOURCES]) == 1
 
 
 async def test_of_two_clusters_that_come_at_once_one_is_mirrored() -> None:

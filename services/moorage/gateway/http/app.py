@@ -24,6 +24,7 @@ from moorage.gateway.authentication.authenticator import Authenticator
 from moorage.gateway.authorization.authorizer import Authorizer
 from moorage.gateway.authorization.guards import WriteGuards
 from moorage.gateway.authorization.report_guard import ReportGuard
+from moorage.gateway.cluster_names import ClusterNames
 from moorage.gateway.cluster_store import ClusterStore
 from moorage.gateway.configuration import Configured, FirstContent
 from moorage.gateway.controllers.controllers import Controllers
@@ -320,8 +321,9 @@ class _Endpoints:
         replay = LetterReplay(self._backend, intake, guard, lambda: in_force.limits)
         self._letters = DeadLettersApi(self._backend, gateway.letters, replay)
         self._clusters = ClusterApis(gateway.store, self._backend, writer_of)
-        mirrored = MirroredClusters(gateway.store, gateway.clock)
-        self.mirror = MirrorApi(writer_of, access, mirrored).handle
+        names = ClusterNames(gateway.store)
+        mirrored = MirroredClusters(gateway.store, names, gateway.clock)
+        self.mirror = MirrorApi(writer_of, access, names, mirrored).handle
         self.clusters = mirrored.handle
         self._views = cluster_views.ClusterViews(self._backend, access)
 

@@ -16,12 +16,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.core.authorization.attributes import MIRRORS, OWN_GROUP, Attributes
+from moorage.gateway.cluster_names import HOME, ClusterNames
 from moorage.gateway.errors import StatusError, bad_request, shorten, unavailable
 from moorage.gateway.http import paths
 from moorage.gateway.http.access import Access, user_of
 from moorage.gateway.http.messages import bodies
 from moorage.gateway.http.messages.negotiation import JSON, body_media
-from moorage.gateway.http.mirrored_clusters import HOME, MirroredClusters
+from moorage.gateway.http.mirrored_clusters import MirroredClusters
 from moorage.gateway.http.verbs.writing import caller
 from moorage.gateway.mirror import Mirror, MirrorBatch
 from moorage.gateway.writer import Writer
@@ -48,12 +49,16 @@ class MirrorApi:
     Args:
         writer_of: returns what writes objects of a cluster, or of the home fleet if its name is empty.
         access: says who may mirror which cluster.
+        names: say which clusters are mirrored.
         clusters: are told which bridges speak.
     """
 
-    def __init__(self, writer_of: Callable[[str], Writer], access: Access, clusters: MirroredClusters) -> None:
+    def __init__(
+        self, writer_of: Callable[[str], Writer], access: Access, names: ClusterNames, clusters: MirroredClusters
+    ) -> None:
         self._writer_of = writer_of
         self._access = access
+        self._names = names
         self._clusters = clusters
 
     async def handle(self, request: Request) -> Response:
@@ -61,8 +66,8 @@ class MirrorApi:
 
         Raises:
             StatusError: 400 if the batch cannot be read, 403 if its cluster may not be mirrored by its sender, 409 if
-                its bridge has mirrored another one, 413 if it is too large, 503 if nothing was written, 504 if the
-                outcome is unknown.
+                its bridge has mirrored another one, or the cluster has another name, 413 if it is too large, 503 if
+                nothing was written, 504 if the outcome is unknown.
         """
         if request.method != "POST":
             raise paths.not_allowed()
@@ -72,7 +77,7 @@ class MirrorApi:
         writer = self._writer_of(asked.cluster)
         if not writer.fleet.ready:
             raise unavailable("the gateway is not ready: it is still reading its tables")
-        results = await Mirror(writer).write(asked.batch, caller(request))
+        results = await Mirror(writer, self._names, self._writer_of("")).write(asked.batch, caller(request))
         # What is no bridge that runs, such as `moorage bridge leave`, does not say which cluster it is.
         (self._clusters.heard if asked.batch.cluster_uid else self._clusters.left)(asked.cluster, asked.batch.source)
         shown = [

@@ -13,6 +13,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from moorage.gateway.cluster_names import HOME, ClusterNames
 from moorage.gateway.errors import unavailable
 from moorage.gateway.http import paths
 from moorage.gateway.http.messages.negotiation import JSON
@@ -22,9 +23,6 @@ from moorage.runtime.clock import Clock
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.workload_kinds import POD
 from moorage_schemas.times import format_time
-
-HOME: Final = "home"
-"""What roles, and lists of clusters, call the home fleet."""
 
 _TARGETS: Final = tuple(kind.value for kind in TargetKind)
 _WORKLOADS: Final = (POD, "ResourceBinding", "Placement")
@@ -38,12 +36,14 @@ class MirroredClusters:
     When a bridge was heard is only kept in memory: bridges speak every half minute.
 
     Args:
-        store: has the tables of all fleets while this gateway leads.
+        store: has the objects.
+        names: say which clusters are mirrored.
         clock: the present time.
     """
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, names: ClusterNames, clock: Clock) -> None:
         self._store = store
+        self._names = names
         self._clock = clock
         self._heard: dict[tuple[str, str], datetime] = {}
         """When each bridge was last heard, by the name of the cluster and the source."""
@@ -69,7 +69,7 @@ class MirroredClusters:
         return Response(orjson.dumps({"items": list(self._items())}), media_type=JSON)
 
     def _items(self) -> Iterator[dict[str, Any]]:
-        tables = {"": self._store.tables, **{name: one.tables for name, one in self._store.clusters.items()}}
+        tables = dict(self._names.all())
         mirrored = {(name, source) for name, one in tables.items() for source in one.index(MirroredIndex).sources}
         oldest = self._clock.now() - _KEPT
         for place in [one for one, time in self._heard.items() if one not in mirrored and time < oldest]:
