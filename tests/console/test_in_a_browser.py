@@ -9,8 +9,10 @@ import pytest
 from playwright.async_api import Browser, Dialog, Page, expect
 from tests.console.test_pages import failing_node, hostile_fleet
 from tests.console.test_sessions import world_of
-from tests.console.world import ConsoleWorld, some_fleet
+from tests.console.world import ConsoleWorld, some_cluster, some_fleet
 from tests.support.browsers import opened
+
+from moorage_schemas.topics import RESOURCES
 
 PAGES = (
     "/",
@@ -34,12 +36,17 @@ PAGES = (
     "/console/pauses",
     "/console/simulate?kind=Node&name=n04",
     "/console/login",
+    "/console/clusters",
+    "/clusters/east/console",
+    "/clusters/east/console/targets/Node/n01",
+    "/clusters/east/console/workloads/Pod/default/web-1",
 )
 
 
 def world() -> ConsoleWorld:
     made = ConsoleWorld()
     some_fleet(made)
+    some_cluster(made)
     return made
 
 
@@ -111,6 +118,27 @@ async def test_changes_are_shown_without_a_reload(browser: Browser) -> None:
             fleet.condition("n01", status)
             count = page.locator("#part-totals div", has_text="NotReady").locator("dd")
             await expect(count).to_have_text(shown)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_one_chooses_a_cluster_and_follows_it(browser: Browser, width: int) -> None:
+    fleet = world()
+    async with fleet.served() as address, opened(browser, viewport={"width": width, "height": 900}) as tab:
+        page = tab.page
+        await page.goto(address)
+        await page.locator(".chooser summary").click()
+        assert await tab.violations() == []
+        wider = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wider <= 0, f"the page is {wider} px wider than the window"
+        await page.get_by_role("link", name="east", exact=True).click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Cluster east")
+        await is_live(page)
+        some_cluster(fleet, "west")
+        fleet.log.append(RESOURCES, "east:Node//n01", "east:Node/n01", None)
+        await expect(page.locator("#part-totals")).to_contain_text("36")
+        await page.get_by_role("link", name="Targets", exact=True).click()
+        await page.get_by_role("link", name="n02", exact=True).click()
+        await expect(page).to_have_url(f"{address}/clusters/east/console/targets/Node/n02")
 
 
 async def test_the_page_of_a_target_is_live(browser: Browser) -> None:

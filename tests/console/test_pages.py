@@ -41,6 +41,7 @@ PAGES_OF_A_FLEET = (
     "/console/deadletters/0-0",
     "/console/pauses",
     "/console/simulate?kind=Node&name=n04",
+    "/console/clusters",
 )
 
 

@@ -6,9 +6,11 @@ import contextlib
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 from tests.component.gateway.double import NOW, Fixture, node_ref, pod_ref
+from tests.component.gateway.test_clusters import in_cluster
 from tests.component.gateway.test_dead_letters import letter
 from tests.support.waiting import until
 
@@ -20,14 +22,15 @@ from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import condition_key, eviction_key
 from moorage_schemas.placement import FilterResult, PlacementState, TargetScore, WorkloadPlaced
-from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resource import Mirrored, ResourceDeclared
 from moorage_schemas.taint import HeldTaint, Taint, TaintOrigin, TaintRecord, TargetTainted
-from moorage_schemas.topics import CONDITIONS, EVICTIONS, PLACEMENTS, RESOURCES, TAINTS
+from moorage_schemas.topics import CONDITIONS, EVICTIONS, PLACEMENTS, RESOURCES, TAINTS, Topic
 from moorage_schemas.topics import ZONES as ZONES_TOPIC
 from moorage_schemas.zone import ZoneChanged, ZoneState, ZoneWaiting
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 UNREACHABLE = "node.kubernetes.io/unreachable"
+MIRRORED = ("Node/", "Pod/", "PodDisruptionBudget/")
 ZONES = ("eu/eu-1", "eu/eu-2", "us/us-1")
 
 
@@ -276,3 +279,23 @@ def some_guards(world: ConsoleWorld) -> None:
             "spec": {"scope": {"namespaces": ["batch"]}, "reason": "the night of the migration"},
         }
     )
+
+
+def some_cluster(world: ConsoleWorld, name: str = "east") -> None:
+    """The same small fleet as a cluster that a bridge mirrors. What is kept for the home fleet alone is not there."""
+    home, append = ConsoleWorld(), world.log.append
+
+    def append_in_cluster(topic: Topic, key: str, _: str, event: Any) -> Any:
+        if topic is RESOURCES and not key.startswith(MIRRORED):
+            return None
+        found = in_cluster(event, name)
+        if isinstance(found, ResourceDeclared):
+            found = found.model_copy(update={"mirrored": Mirrored(source=f"bridge/{name}", cluster_uid=f"uid-{name}")})
+        elif isinstance(found, ZoneChanged):
+            queue = tuple(one.model_copy(update={"target": f"{name}:{one.target}"}) for one in found.queue)
+            found = found.model_copy(update={"zone": f"{name}:{found.zone}", "queue": queue})
+        own = "|".join(f"{name}:{part}" if "/" in part else part for part in key.split("|"))
+        return append(topic, own, own, found)
+
+    with patch.object(home.log, "append", append_in_cluster):
+        some_fleet(home)

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moorage.core.authorization.attributes import CLUSTERS, OWN_GROUP
+from moorage.gateway import errors
 from moorage.gateway.derivation import ClusterTables
 from moorage.gateway.history import ObjectChange
 from moorage.gateway.object_builder import ObjectBuilder
 from moorage.gateway.shown_objects import ShownObject
-from moorage.gateway.store import Store
+from moorage.gateway.store import FleetObjects, Store, Told
 from moorage.gateway.tables import Tables
 from moorage.kinds.status.records import ObjectId, place_of
+
+
+def fleet_of(store: Store, cluster: str) -> FleetObjects:
+    """Return the objects of a cluster, or those of the home fleet if its name is empty.
+
+    Raises:
+        StatusError: 503 if nothing can be shown yet, 404 if nothing is mirrored from that cluster.
+    """
+    if not store.ready:
+        raise errors.unavailable("the gateway is not ready: it is still reading its tables")
+    if not cluster:
+        return store
+    if not store.has_cluster(cluster):
+        raise errors.not_found(OWN_GROUP, CLUSTERS, cluster)
+    return ClusterStore(store, cluster)
 
 
 class ClusterStore:
@@ -65,6 +82,10 @@ class ClusterStore:
     async def reached(self, version: int) -> None:
         """See `Store`."""
         await self._store.reached(version)
+
+    def tell(self, kind: str, told: Told) -> None:
+        """See `Store`."""
+        self._store.tell(kind, told, self.cluster)
 
 
 class ClusterHistory:

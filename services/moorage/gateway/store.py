@@ -21,7 +21,7 @@ from moorage.gateway.object_log import LoggedRecord, object_in
 from moorage.gateway.shown_objects import ShownObject, ShownObjects
 from moorage.gateway.tables import Tables
 from moorage.kinds.kind import logged_kinds
-from moorage.kinds.status.records import ObjectId
+from moorage.kinds.status.records import ObjectId, place_of
 from moorage_schemas.base import Model
 from moorage_schemas.shown import COMPLETE_KEY, LEADER_KEY, GatewayLeader, ObjectShown
 from moorage_schemas.topics import Topic
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from moorage.gateway.derivation import ClusterTables
 
 _log = structlog.get_logger(__name__)
+
+
+Told = Callable[[ObjectId, bytes | None], None]
+"""Called with an object and its JSON, or None when it is gone."""
 
 
 class FleetHistory(Protocol):
@@ -96,6 +100,9 @@ class FleetObjects(Protocol):
     async def reached(self, version: int) -> None:
         """See `Store`."""
 
+    def tell(self, kind: str, told: Told) -> None:
+        """See `Store`."""
+
 
 class Store:
     """Objects by kind, namespace and name. Only `apply` changes them, in one event loop.
@@ -150,7 +157,8 @@ class Store:
         self._clusters: Counter[str] = Counter()
         """The number of objects of each cluster."""
 
-        self._followers: dict[str, list[Callable[[ObjectId, bytes | None], None]]] = {}
+        self._followers: dict[str, list[Told]] = {}
+        """By the place of the kind (`place_of`)."""
 
     def __iter__(self) -> Iterator[ObjectId]:
         return iter(self._objects)
@@ -163,14 +171,25 @@ class Store:
         """Whether all objects can be read."""
         return self.complete and self.caught_up
 
-    def tell(self, kind: str, told: Callable[[ObjectId, bytes | None], None]) -> None:
-        """Tell of the present objects of a kind in the home fleet, and of each change of one: its JSON, or None."""
-        # Nothing in a cluster gives rights here, or is followed for another reason.
-        self._followers.setdefault(kind, []).append(told)
-        for shown in self.all(kind):
+    def tell(self, kind: str, told: Told, cluster: str = "") -> None:
+        """Tell of the present objects of a kind in one fleet, and of each change of one: its JSON, or None.
+
+        Args:
+            kind: of the objects.
+            told: is called with the objects as their own fleet names them.
+            cluster: whose objects they are. Empty for the home fleet.
+        """
+        place = place_of(kind, cluster)
+        self._followers.setdefault(place, []).append(told)
+        for shown in self.all(place):
             document = shown.document
             metadata = document["metadata"]
             told(ObjectId(kind, metadata.get("namespace", ""), metadata["name"]), shown.unversioned)
+
+    def tell_no_more(self, cluster: str) -> None:
+        """Tell nobody of the objects of a cluster any more."""
+        for place in [one for one in self._followers if one.rpartition(":")[0] == cluster]:
+            del self._followers[place]
 
     def lead(self, tables: Tables, builder: ObjectBuilder, clusters: Mapping[str, ClusterTables]) -> None:
         """Use these tables from now on, because this gateway leads."""
@@ -218,7 +237,7 @@ class Store:
         if self.logged is not None and object_id.place in logged_kinds():
             self.logged(object_id, json)
         for told in self._followers.get(object_id.place, ()):
-            told(object_id, json)
+            told(object_id.local, json)
         if json is not None:
             if object_id.cluster and object_id not in self._objects:
                 self._clusters[object_id.cluster] += 1
@@ -253,6 +272,11 @@ class Store:
         Names alone say much of read-only objects, and reading them takes no time. The arguments are those of `all`.
         """
         return self._objects.names(place, namespace)
+
+    @property
+    def cluster_names(self) -> list[str]:
+        """The names of the clusters of which there are objects."""
+        return sorted(self._clusters)
 
     def has_cluster(self, cluster: str) -> bool:
         """Whether there is an object in a cluster."""

@@ -175,7 +175,7 @@ async def test_its_api_has_discovery_tables_and_watches() -> None:
         "/clusters/east/",
         "/clusters/east/console",
         "/clusters/east/v1/mirror",
-        "/clusters/east/v1/decisions",
+        "/clusters/east/v1/decisions/",
         "/clusters/east/metrics",
         "/clusters/east/clusters/east/api/v1/nodes",
         "/clusters/East/api/v1/nodes",

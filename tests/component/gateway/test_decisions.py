@@ -6,14 +6,19 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
+from starlette.types import Scope
 from tests.component.gateway.double import NOW, Fixture, node_ref, pod_ref
+from tests.component.gateway.test_access import allow, call, gateway_of
+from tests.component.gateway.test_mirror import SOURCE, mirrored, seen_node
 
 from moorage.gateway.authentication.authenticator import ADMIN
+from moorage.gateway.http.cluster_paths import ClusterPaths
 from moorage.gateway.http.decisions import Decisions
 from moorage.gateway.http.limits import OpenWatches
 from moorage_schemas.eviction import EvictionDecided, EvictionState
@@ -27,8 +32,9 @@ PATH = "/v1/decisions"
 class Client:
     """A client of the endpoint, at the side of the server: it gets the bytes that would be sent."""
 
-    def __init__(self, gateway: Fixture, heartbeat: float = 15.0) -> None:
+    def __init__(self, gateway: Fixture, heartbeat: float = 15.0, path: str = PATH) -> None:
         self.caught_up = 0
+        self._path = path
         metrics, watches = gateway.gateway.metrics, OpenWatches(0)
         self._decisions = Decisions(gateway.store, metrics, watches, self._catch_up, heartbeat)
 
@@ -38,8 +44,9 @@ class Client:
     @contextlib.asynccontextmanager
     async def stream(self, query: str = "", last: str = "") -> AsyncIterator[Stream]:
         headers = [(b"last-event-id", last.encode())] if last else []
-        scope = {"type": "http", "method": "GET", "path": PATH, "query_string": query.encode(), "headers": headers}
-        answer = await self._decisions.handle(Request({**scope, "state": {"user": ADMIN}}))
+        scope = {"type": "http", "method": "GET", "path": self._path, "query_string": query.encode()}
+        request = await routed({**scope, "headers": headers, "state": {"user": ADMIN}})
+        answer = await self._decisions.handle(request)
         assert isinstance(answer, StreamingResponse)
         assert answer.media_type == "text/event-stream"
         stream = Stream(answer.body_iterator)
@@ -47,6 +54,20 @@ class Client:
             yield stream
         finally:
             await stream.close()
+
+
+async def routed(scope: Scope) -> Request:
+    """A request as an endpoint gets it: without the cluster in its path."""
+    found = list[Scope]()
+
+    async def take(routed_scope: Scope, *_: Any) -> None:
+        found.append(routed_scope)
+
+    async def nothing(*_: Any) -> Any:
+        raise AssertionError
+
+    await ClusterPaths(take)(scope, nothing, nothing)
+    return Request(found[0])
 
 
 class Stream:
@@ -215,3 +236,69 @@ async def test_an_id_of_the_future_is_answered_with_504_or_a_new_beginning(monke
     assert (await gateway.call("GET", PATH, headers={"last-event-id": "999"})).status_code == 504
     async with Client(gateway).stream(last="99999999999") as stream:
         assert (await stream.next())[1]["reason"] == "Expired"
+
+
+# Decisions of a cluster
+
+EAST = f"/clusters/east{PATH}"
+
+
+def bound_in(gateway: Fixture, cluster: str, name: str, node: str) -> None:
+    where = {"cluster": cluster}
+    gateway.bound(
+        pod_ref(name).model_copy(update=where), node_ref(node).model_copy(update=where), deployer=f"bridge/{cluster}"
+    )
+
+
+async def test_the_stream_of_a_cluster_has_its_own_decisions_with_the_names_of_the_cluster() -> None:
+    gateway = Fixture()
+    gateway.bound(pod_ref("home"), node_ref("n1"))
+    for cluster in ("east", "west"):
+        await mirrored(gateway, seen_node(uid=cluster), cluster=cluster, source=f"bridge/{cluster}")
+        bound_in(gateway, cluster, f"of-{cluster}", "n1")
+    async with Client(gateway, path=EAST).stream("target=Node/*") as stream, Client(gateway).stream() as home:
+        reset, (name, bound) = await stream.until_present()
+        assert reset == ("reset", {"reason": "Begin", "message": ""})
+        assert (name, bound["key"]) == ("bindings", "Pod/default/of-east|Node/n1")
+        found = WorkloadBound.model_validate(bound["value"])
+        assert (found.deployer, found.workload.cluster, found.target.key) == (SOURCE, "", "Node/n1")
+        assert [data["key"] for _, data in (await home.until_present())[1:]] == ["Pod/default/home|Node/n1"]
+        for cluster in ("west", "", "east"):
+            bound_in(gateway, cluster, "later", "n2")
+        assert (await stream.next())[1]["key"] == "Pod/default/later|Node/n2"
+        last = stream.last
+        assert int(last) == gateway.store.version
+        bound_in(gateway, "west", "last", "n2")
+    bound_in(gateway, "east", "last", "n3")
+    async with Client(gateway, path=EAST).stream(last=last) as stream:
+        assert (await stream.next())[1]["key"] == "Pod/default/last|Node/n3"
+
+
+async def test_a_quiet_stream_of_a_cluster_says_how_far_it_has_come_while_others_change() -> None:
+    gateway = Fixture()
+    await mirrored(gateway, seen_node(), cluster="east")
+    async with Client(gateway, heartbeat=0.01, path=EAST).stream() as stream:
+        await stream.until_present()
+        before = stream.last
+        gateway.bound(pod_ref("home"), node_ref("n1"))
+        while stream.last == before:
+            assert (await stream.next())[0] == "present"
+
+
+async def test_a_cluster_that_nobody_mirrors_has_no_decisions() -> None:
+    answer = await Fixture().call("GET", EAST)
+    assert answer.status_code == 404
+    assert answer.json()["message"] == 'clusters.moorage.io "east" not found'
+
+
+async def test_whoever_watches_decisions_of_a_cluster_may_get_it_too(tmp_path: Path) -> None:
+    gateway = await gateway_of(tmp_path)
+    body = {"source": SOURCE, "cluster": "east", "objects": [seen_node()]}
+    assert (await call(gateway, "root", "POST", "/v1/mirror", body)).status_code == 200
+    watch = {"verbs": ["watch"], "apiGroups": ["moorage.io"], "resources": ["decisions"]}
+    get = {"verbs": ["get"], "apiGroups": ["moorage.io"], "resources": ["clusters"], "resourceNames": ["east"]}
+    for name, rules in (("ann", (watch,)), ("bob", (watch, get))):
+        await allow(gateway, name, [{"kind": "User", "name": name}], *rules)
+    # A parameter that there is not is refused after the permissions are checked, and opens no stream.
+    for token, code in (("a", 403), ("b", 400)):
+        assert (await call(gateway, token, "GET", f"{EAST}?x=y")).status_code == code

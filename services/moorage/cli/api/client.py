@@ -17,6 +17,9 @@ from moorage.kinds.kind import ServedKind
 
 JsonObject = dict[str, Any]
 
+_CLUSTER = {"group": "moorage.io", "kind": "clusters"}
+"""The details of an error about a mirrored cluster."""
+
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 _UNAVAILABLE = 503
@@ -418,6 +421,8 @@ def status_error(status: Mapping[str, Any], code: int, text: str = "") -> Server
     if not reason:
         reason = {404: "NotFound", 405: "MethodNotAllowed", 409: "Conflict", 413: "RequestEntityTooLarge"}.get(code, "")
     details = status.get("details")
+    if reason == "NotFound" and isinstance(details, dict) and _CLUSTER.items() <= details.items():
+        message = f"{message}\n`moorage bridge list` shows the clusters that are mirrored."
     return ServerError(
         status=code, reason=reason, message=str(message), details=details if isinstance(details, dict) else None
     )

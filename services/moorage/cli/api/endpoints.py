@@ -190,9 +190,26 @@ def connect(ctx: typer.Context, *, patience: float | None = None, quietly: bool 
         patience: seconds to wait for an answer, instead of the default.
         quietly: whether not to say that the server is a guess.
     """
-    found = server(ctx)
+    return _client(found := server(ctx), found.address, patience=patience, quietly=quietly)
+
+
+def connect_home(ctx: typer.Context) -> Client:
+    """Return a client of the API of the home fleet, whichever cluster is chosen, for what there is only there."""
+    return _client(found := server(ctx), found.gateway)
+
+
+def chosen_cluster(ctx: typer.Context) -> str:
+    """Return the real cluster that is chosen. Empty for the home fleet.
+
+    Raises:
+        UsageError: its name is invalid.
+    """
+    return server(ctx).cluster
+
+
+def _client(found: Server, address: str, *, patience: float | None = None, quietly: bool = False) -> Client:
     return Client(
-        found.address,
+        address,
         patience=patience,
         guessed=found.guessed,
         quietly=quietly,

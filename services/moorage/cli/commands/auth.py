@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 import typer
 
 from moorage.cli.api import kinds
-from moorage.cli.api.endpoints import connect
+from moorage.cli.api.client import JsonObject
+from moorage.cli.api.endpoints import chosen_cluster, connect_home
 from moorage.cli.commands import options, reconcile_roles
 from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output, printing
@@ -18,6 +20,7 @@ _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _RULES: Final = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 _SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _WORDS: Final = 2
+_READING: Final = frozenset({"get", "list", "watch"})
 
 
 @app.command("can-i")
@@ -33,31 +36,28 @@ def can_i(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Answer by the exit code alone.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="List what you may do in the namespace.")] = False,
 ) -> None:
-    """Say whether you may do something. The exit code is 1 if you may not."""
+    """Say whether you may do something. The exit code is 1 if you may not.
+
+    With --fleet-cluster it is asked about that cluster: whether you may get it, or update it to change something, and
+    whether you may do the same in all namespaces of the home fleet.
+    """
+    cluster = chosen_cluster(ctx)
     if listing:
+        if cluster:
+            raise UsageError(
+                f"--list cannot be used together with --fleet-cluster: what you may do in all namespaces you may do in "
+                f"the cluster {cluster}, too, if you may get it, or update it"
+            )
         _list(ctx, namespace)
         return
     if len(words or []) != _WORDS:
         raise UsageError("you must specify two arguments: verb resource or verb resource/resourceName")
     verb, target = words or ["", ""]
-    if target.startswith("/"):
-        spec: dict[str, object] = {"nonResourceAttributes": {"verb": verb, "path": target}}
-    else:
-        word, _, name = target.partition("/")
-        found = {"verb": verb, "resource": word, "name": name, "subresource": subresource}
-        if word != "*":
-            try:
-                kind = kinds.find(word)
-            except CliError:
-                warn(f"Warning: the server doesn't have a resource type '{word}'")
-            else:
-                found |= {"resource": kind.plural, "group": kind.group, "version": kind.version}
-                if kind.namespaced and not all_namespaces:
-                    found["namespace"] = namespace
-        spec = {"resourceAttributes": {key: value for key, value in found.items() if value}}
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
-    with connect(ctx) as client:
-        status = client.post(_REVIEWS, review, reading=True).get("status") or {}
+    specs = [_spec(verb, target, subresource, "" if all_namespaces or cluster else namespace)]
+    if cluster:
+        own = {"verb": "get" if verb in _READING else "update", "resource": "clusters", "group": "moorage.io"}
+        specs.insert(0, {"resourceAttributes": {**own, "version": "v1alpha1", "name": cluster}})
+    status = _reviewed(ctx, specs)
     allowed = bool(status.get("allowed"))
     if not quiet:
         reason = f" - {status['reason']}" if status.get("reason") and not allowed else ""
@@ -66,13 +66,43 @@ def can_i(
         raise typer.Exit(FAILED)
 
 
+def _spec(verb: str, target: str, subresource: str, namespace: str) -> JsonObject:
+    """What is asked of the gateway. Without a namespace it is asked about all."""
+    if target.startswith("/"):
+        return {"nonResourceAttributes": {"verb": verb, "path": target}}
+    word, _, name = target.partition("/")
+    found = {"verb": verb, "resource": word, "name": name, "subresource": subresource}
+    if word != "*":
+        try:
+            kind = kinds.find(word)
+        except CliError:
+            warn(f"Warning: the server doesn't have a resource type '{word}'")
+        else:
+            found |= {"resource": kind.plural, "group": kind.group, "version": kind.version}
+            if kind.namespaced:
+                found["namespace"] = namespace
+    return {"resourceAttributes": {key: value for key, value in found.items() if value}}
+
+
+def _reviewed(ctx: typer.Context, specs: Iterable[JsonObject]) -> JsonObject:
+    """The answer of the gateway to what is asked: to the first thing that is not allowed, or to the last one."""
+    status: JsonObject = {}
+    with connect_home(ctx) as client:
+        for spec in specs:
+            review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
+            status = client.post(_REVIEWS, review, reading=True).get("status") or {}
+            if not status.get("allowed"):
+                break
+    return status
+
+
 def _list(ctx: typer.Context, namespace: str) -> None:
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectRulesReview",
         "spec": {"namespace": namespace},
     }
-    with connect(ctx) as client:
+    with connect_home(ctx) as client:
         status = client.post(_RULES, review, reading=True).get("status") or {}
     rows = []
     for rule in status.get("resourceRules") or []:
@@ -96,7 +126,7 @@ app.command("reconcile")(reconcile_roles.reconcile)
 def whoami(ctx: typer.Context, *, form: options.FormOption = printing.TABLE) -> None:
     """Show who you are to the gateway."""
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    with connect(ctx) as client:
+    with connect_home(ctx) as client:
         found = client.post(_SELF, review, reading=True)
     if not form.is_table:
         output.write(printing.renderer(form)(found))

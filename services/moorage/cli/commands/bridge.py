@@ -311,7 +311,7 @@ def listed(
 
     if form not in _FORMATS:
         raise UsageError(f"--output: invalid value {form!r}: must be one of {', '.join(_FORMATS)}")
-    with endpoints.connect(ctx) as client:
+    with endpoints.connect_home(ctx) as client:
         found = client.read("/v1/clusters")
     if form != _TABLE:
         output.write(output.to_json(found) if form == "json" else output.to_yaml(found))

@@ -15,7 +15,7 @@ import typer
 
 from moorage.cli.api import kinds
 from moorage.cli.api.client import CHUNK, Client, JsonObject, list_path, object_path
-from moorage.cli.api.endpoints import connect
+from moorage.cli.api.endpoints import connect_home
 from moorage.cli.errors import FAILED, CliError, ServerError, UsageError, warn
 from moorage.cli.render import describe as describing
 from moorage.cli.render import output, tables
@@ -60,7 +60,7 @@ def list_letters(
 ) -> None:
     """List dead letters, the newest first."""
     chosen = _chosen({"service": service, "reason": reason, "topic": topic, "key": key, "source": source}, since)
-    with connect(ctx) as client:
+    with connect_home(ctx) as client:
         found = _Found(client, chosen)
         items = list(found.items(limit))
     if form in {output.Format.JSON, output.Format.YAML}:
@@ -91,7 +91,7 @@ def describe_letters(
 ) -> None:
     """Show dead letters with their originals. Secrets are left out of these."""
     failed = False
-    with connect(ctx) as client:
+    with connect_home(ctx) as client:
         for number, name in enumerate(names):
             try:
                 found = client.get(_LETTERS, "", _plain(name))
@@ -148,7 +148,7 @@ def replay(
         raise UsageError(f"--dry-run: invalid value {dry_run!r}: must be none, client or server")
     wait = _seconds(timeout)
     failed = False
-    with connect(ctx) as client:
+    with connect_home(ctx) as client:
         # The oldest come first, as they came.
         wanted = [_plain(name) for name in names or ()]
         if has_options:

@@ -10,7 +10,7 @@ import typer
 
 from moorage.cli.api import last_applied
 from moorage.cli.api.client import APPLY_PATCH, Client, JsonObject
-from moorage.cli.api.endpoints import connect
+from moorage.cli.api.endpoints import chosen_cluster, connect
 from moorage.cli.api.manifests import Manifest
 from moorage.cli.commands import diff_cluster, options
 from moorage.cli.commands.diff_cluster import DiffFormat
@@ -31,7 +31,7 @@ def diff(
         typer.Argument(
             metavar="[cluster [NAME]]",
             help="`cluster` compares a real cluster with what Moorage has decided on it. NAME is that of its bridge; "
-            "without one it is the home fleet.",
+            "without one it is that of --fleet-cluster, or the home fleet.",
             show_default=False,
         ),
     ] = None,
@@ -92,7 +92,10 @@ def _cluster(ctx: typer.Context, what: list[str], kubeconfig: str, kube_context:
 
     if what[0] != _CLUSTER or len(what) > 2:  # noqa: PLR2004 - `cluster` and its name
         raise UsageError(f"{' '.join(what)!r}: must be `cluster`, or `cluster NAME`; files are given with -f")
-    name = what[1] if len(what) > 1 else ""
+    chosen = chosen_cluster(ctx)
+    name = what[1] if len(what) > 1 else chosen
+    if chosen not in {"", name}:
+        raise UsageError(f"{name!r}: must be {chosen}, the cluster of --fleet-cluster, or be left out")
     try:
         found = diff_cluster.differences(ctx, name, ClusterAccess(kubeconfig, kube_context))
     except CliError as error:

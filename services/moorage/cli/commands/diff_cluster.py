@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from moorage.cli.api.client import Client
-from moorage.cli.api.endpoints import connect
+from moorage.cli.api.endpoints import connect_home
 from moorage.cli.errors import CliError
 from moorage.cli.render import output
 
@@ -40,7 +40,7 @@ def differences(ctx: typer.Context, cluster: str, access: ClusterAccess) -> list
     """
     from moorage.bridge.kubernetes.difference import differences as compared  # noqa: PLC0415 - it loads slowly
 
-    with connect(ctx) as client:
+    with connect_home(ctx) as client:
         # Moorage is read first: what it has decided by then can have happened in the cluster.
         decided = _decided(client, cluster)
     nodes, pods = asyncio.run(_read(access))

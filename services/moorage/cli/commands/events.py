@@ -9,7 +9,7 @@ import typer
 
 from moorage.cli.api import kinds
 from moorage.cli.api.client import JsonObject
-from moorage.cli.api.endpoints import connect
+from moorage.cli.api.endpoints import chosen_cluster, connect
 from moorage.cli.commands import options
 from moorage.cli.errors import CliError, ServerError, UsageError
 from moorage.cli.render import output, printing, tables
@@ -51,6 +51,12 @@ def events(
     found.sort(key=_time)
     if not form.is_table:
         output.write(printing.renderer(form)({"apiVersion": "v1", "kind": "List", "items": found}))
+        return
+    if not found and (cluster := chosen_cluster(ctx)):
+        output.line(
+            f"No events are written about the objects of the cluster {cluster}. `moorage explain` has the causes of "
+            "decisions, and the cluster itself has its own events."
+        )
         return
     if not found:
         place = None if all_namespaces else namespace

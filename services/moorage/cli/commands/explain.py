@@ -11,7 +11,7 @@ import typer
 from moorage.cli import completion, errors
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
-from moorage.cli.api.endpoints import connect
+from moorage.cli.api.endpoints import chosen_cluster, connect
 from moorage.cli.errors import CliError, ServerError, UnreachableError, UsageError
 from moorage.cli.render import explain as explain_text
 from moorage.cli.render import output
@@ -90,7 +90,7 @@ def explain(
         raise UsageError("--node and --cluster cannot be used together: a workload is placed on nodes or on clusters")
     if every and (node or cluster):
         raise UsageError("--all cannot be used together with --node or --cluster")
-    asked = parse(what, namespace, node=node, cluster=cluster, every=every)
+    asked = parse(what, namespace, node=node, cluster=cluster, every=every, within=chosen_cluster(ctx))
     told = _from_topics(asked) if from_topics else _told(ctx, asked)
     if form is ExplainFormat.TABLE:
         lines = explain_text.lines(told, every=every, closely=bool(node or cluster))
@@ -120,7 +120,9 @@ def _structure(kind: ServedKind, path: list[str], *, recursive: bool) -> Iterato
     return structure.lines(kind, schema_of(kind.group, kind.version, kind.kind), path, recursive=recursive)
 
 
-def parse(words: list[str], namespace: str, *, node: str = "", cluster: str = "", every: bool = False) -> Question:
+def parse(
+    words: list[str], namespace: str, *, node: str = "", cluster: str = "", every: bool = False, within: str = ""
+) -> Question:
     """Return the question about the object that the words name.
 
     They are `KIND NAME`, `KIND NAMESPACE/NAME`, `KIND/NAME` or `KIND/NAMESPACE/NAME`.
@@ -144,8 +146,10 @@ def parse(words: list[str], namespace: str, *, node: str = "", cluster: str = ""
         raise UsageError(f"name: invalid value {names[0]!r}: must be NAME, because a {kind} has no namespace")
     where = "" if kind in TARGETS else place if slash else namespace
     try:
-        return Question(kind, where, name, node, cluster, every)
+        return Question(kind, where, name, node, cluster, every, within)
     except QuestionError as error:
+        if error.field == "within":
+            raise UsageError(f"--fleet-cluster: invalid value {error.value!r}: {error.rule}") from None
         raise UsageError(str(error)) from None
 
 

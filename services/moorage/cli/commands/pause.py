@@ -10,7 +10,7 @@ import typer
 from moorage.cli import completion
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
-from moorage.cli.api.endpoints import connect
+from moorage.cli.api.endpoints import chosen_cluster, connect_home
 from moorage.cli.errors import CliError, ServerError, UsageError
 from moorage.cli.render import output
 from moorage.core.apimachinery.unstructured import at
@@ -20,6 +20,7 @@ from moorage.core.disruption.zone_names import zone_of_object
 _PAUSES = kinds.find("evictionpauses")
 _FLEET = "fleet"
 _FIELDS = {"zone": "zones", "namespace": "namespaces", "workload": "workloads", "target": "targets"}
+_OF_CLUSTERS = ("zone=", "workload=", "target=")
 _SCOPES = "fleet, zone=REGION/ZONE, namespace=NAME, workload=KIND/NAMESPACE/NAME or target=KIND/NAME"
 
 _What = Annotated[
@@ -45,12 +46,13 @@ def pause(
 ) -> None:
     """Hold evictions. Deadlines keep running.
 
-    Creates an EvictionPause. Evictions that become due are held until `moorage resume evictions`.
+    Creates an EvictionPause. Evictions that become due are held until `moorage resume evictions`. With --fleet-cluster,
+    the scope names zones, workloads and targets of that cluster.
     """
     _check(what)
-    wanted = parse_scope(scope or [])
+    wanted = parse_scope(scope or [], chosen_cluster(ctx))
     called = words(wanted)
-    with connect(ctx) as client:
+    with connect_home(ctx) as client:
         for found in _same(client, wanted):
             name = str(at(found, "metadata", "name"))
             if reason and reason != at(found, "spec", "reason"):
@@ -86,18 +88,22 @@ def resume(
     what: _What,
     *,
     scope: _Scope = None,
-    every: Annotated[bool, typer.Option("--all", help="Delete all pauses.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Delete all pauses, or with --fleet-cluster those of that cluster.")
+    ] = False,
 ) -> None:
     """Resume evictions that were paused.
 
-    Deletes the EvictionPauses with exactly this scope. Other pauses stay.
+    Deletes the EvictionPauses with exactly this scope. Other pauses stay. With --fleet-cluster, the scope names zones,
+    workloads and targets of that cluster.
     """
     _check(what)
     if every and scope:
         raise UsageError("--scope cannot be given together with --all")
-    wanted = parse_scope(scope or [])
-    with connect(ctx) as client:
-        before = client.list(_PAUSES, None).get("items") or []
+    cluster = chosen_cluster(ctx)
+    wanted = {} if every else parse_scope(scope or [], cluster)
+    with connect_home(ctx) as client:
+        before = [one for one in client.list(_PAUSES, None).get("items") or [] if not cluster or _is_in(cluster, one)]
         chosen = before if every else [one for one in before if _scope_of(one) == normal_scope(wanted)]
         for found in chosen:
             name = str(at(found, "metadata", "name"))
@@ -115,21 +121,33 @@ def resume(
         output.line(f"still paused: {names}")
 
 
-def parse_scope(texts: Iterable[str]) -> JsonObject:
+def parse_scope(texts: Iterable[str], cluster: str = "") -> JsonObject:
     """Return the `scope` of an EvictionPause from the words of the command line. Empty means the fleet.
 
+    Args:
+        texts: the words.
+        cluster: the real cluster whose zones, targets and workloads they name. Empty for the home fleet.
+
     Raises:
-        UsageError: a word is no scope; names it and the rule.
+        UsageError: a word is no scope, or it cannot be one of a cluster; names it and the rule.
     """
     found: dict[str, list[str]] = {}
-    for text in texts:
+    for text in texts or ([_FLEET] if cluster else []):
+        if cluster and not text.startswith(_OF_CLUSTERS):
+            raise UsageError(
+                f"--scope: invalid value {text!r}: of the cluster {cluster} it must be a zone, a workload or a target. "
+                "Pauses of the whole fleet, and of namespaces, hold evictions of all clusters"
+            )
         if text == _FLEET:
             continue
         part, equals, value = text.partition("=")
         if not equals or part not in _FIELDS or not value:
             raise UsageError(f"--scope: invalid value {text!r}: must be {_SCOPES}")
         values = found.setdefault(_FIELDS[part], [])
-        if (normal := _value(part, value, text)) not in values:
+        normal = _value(part, value, text)
+        if cluster:
+            normal = f"{cluster}:{normal}"
+        if normal not in values:
             values.append(normal)
     return {field: sorted(values) for field, values in sorted(found.items())}
 
@@ -172,6 +190,13 @@ def _same(client: Client, wanted: JsonObject) -> list[JsonObject]:
 
 def _scope_of(found: JsonObject) -> Any:
     return normal_scope(at(found, "spec", "scope") or {})
+
+
+def _is_in(cluster: str, found: JsonObject) -> bool:
+    """Whether a pause holds evictions of one cluster alone."""
+    scope = at(found, "spec", "scope") or {}
+    values = [value for field in ("zones", "targets", "workloads") for value in scope.get(field) or ()]
+    return bool(values) and all(value.startswith(f"{cluster}:") for value in values)
 
 
 def _check(what: str) -> None:

@@ -16,7 +16,7 @@ from rich.console import Console
 from moorage.cli import completion
 from moorage.cli.api import endpoints, manifests, topics
 from moorage.cli.commands import simulate_by_gateway, simulate_request
-from moorage.cli.errors import FAILED, CliError, warn
+from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.flags import given
 from moorage.cli.render import output, simulation
 from moorage.cli.render.durations import parse_duration
@@ -128,6 +128,11 @@ def simulate(
     For example: `moorage simulate --taint node/n1=maintenance=yes:NoExecute`, or
     `moorage simulate --outage zone=eu/a --for 30m`.
     """
+    if cluster := endpoints.chosen_cluster(ctx):
+        raise UsageError(
+            f"--fleet-cluster: invalid value {cluster!r}: only changes of the home fleet are simulated, not those of a "
+            "mirrored cluster"
+        )
     span = parse_duration(horizon, "--for")
     request = simulate_request.SimulationRequest.parse(
         items=_manifests(files or [], recursive=recursive),

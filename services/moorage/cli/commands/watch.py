@@ -18,6 +18,7 @@ from moorage.cli.render import colors, output
 from moorage.cli.render.durations import parse_duration, parse_instant
 from moorage.cli.render.events import line
 from moorage.cli.render.output import EventFormat
+from moorage.kinds.status.clusters import cluster_of
 from moorage_schemas.topics import Topic
 
 DEFAULT = ("conditions", "taints", "zones", "zone-grants", "timers", "timer-fired", "evictions", "placements")
@@ -25,6 +26,7 @@ DEFAULT = ("conditions", "taints", "zones", "zone-grants", "timers", "timer-fire
 
 
 def watch(
+    ctx: typer.Context,
     topics: Annotated[
         list[str] | None,
         typer.Argument(
@@ -48,7 +50,11 @@ def watch(
     ] = 0,
     timeout: Annotated[str, typer.Option(help="Stop after this time, such as 30s.")] = "",
 ) -> None:
-    """Show events from the topics as they happen."""
+    """Show events from the topics as they happen.
+
+    With --fleet-cluster, only those about that cluster.
+    """
+    cluster = endpoints.chosen_cluster(ctx)
     chosen = topics_named(topics or DEFAULT)
     now = datetime.now(UTC)
     start: datetime | None = None
@@ -57,7 +63,7 @@ def watch(
     limit = parse_duration(timeout, "--timeout").total_seconds() if timeout else None
     bootstrap, prefix = endpoints.kafka()
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the way to stop it
-        seen = asyncio.run(_follow(bootstrap, prefix, chosen, start, count=count, limit=limit, form=form))
+        seen = asyncio.run(_follow(bootstrap, prefix, chosen, start, cluster, count=count, limit=limit, form=form))
         if count and seen < count:
             raise CliError(f"timed out after {timeout} after {seen} of {count} events")
 
@@ -67,6 +73,7 @@ async def _follow(
     prefix: str,
     topics: list[Topic],
     since: datetime | None,
+    cluster: str,
     *,
     count: int,
     limit: float | None,
@@ -79,6 +86,8 @@ async def _follow(
         async with asyncio.timeout(limit), TopicReader(bootstrap, prefix, topics, since) as reader:
             async for batch in reader.batches():
                 for seen in batch:
+                    if cluster and cluster_of(seen.topic.short, seen.key) != cluster:
+                        continue
                     write(seen)
                     written += 1
                     if count and written >= count:

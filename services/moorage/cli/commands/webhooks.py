@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from moorage.cli.api import kinds
-from moorage.cli.api.endpoints import connect
+from moorage.cli.api.endpoints import connect_home
 from moorage.cli.errors import UsageError
 from moorage.cli.render import output
 from moorage.cli.render.durations import parse_instant
@@ -42,6 +42,6 @@ def replay(
     if begin > now:
         raise UsageError(f"--since: invalid time {since!r}: must not be in the future")
     times = {"since": format_time(begin), "until": format_time(now)}
-    with connect(ctx) as client:
+    with connect_home(ctx) as client:
         client.patch(_WEBHOOKS, "", name, {"spec": {"replay": times}})
     output.line(f"{_WEBHOOKS.called(name)}: what was given up since {times['since']} will be sent again")

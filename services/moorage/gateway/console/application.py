@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from itertools import islice
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -17,6 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from moorage.gateway.cluster_store import fleet_of
 from moorage.gateway.console.fleet_index import FleetIndex
 from moorage.gateway.console.live import Follower
 from moorage.gateway.console.own_api import OwnApi
@@ -36,6 +39,7 @@ from moorage.gateway.console.sessions import (
 from moorage.gateway.console.views import Action, ConsolePage, Content, Form, PageView
 from moorage.gateway.errors import StatusError, unavailable
 from moorage.gateway.http.app import ServedApi
+from moorage.gateway.http.cluster_paths import cluster_of, path_of
 from moorage.gateway.http.hosts import check_host
 from moorage.gateway.http.messages import bodies
 from moorage.gateway.http.messages.negotiation import clauses
@@ -44,6 +48,13 @@ from moorage.gateway.http.request_attributes import LIVE_PATH
 _log = structlog.get_logger(__name__)
 
 ROOT: Final = "/console"
+_OWN: Final = re.compile(rf"(?:/clusters/[a-z0-9][-a-z0-9.]*{ROOT}(?:/|$)|{ROOT}/)")
+"""How the paths of the console begin, also those of a cluster."""
+
+CLUSTERS_SHOWN: Final = 20
+"""Clusters of which one can choose on each page. The list of clusters has all."""
+
+_HOME_ONLY: Final = "There is no such page of a cluster, but one of the home fleet."
 LOGIN: Final = "/console/login"
 LOGOUT: Final = "/console/logout"
 
@@ -102,8 +113,11 @@ class Console:
         self._static = StaticFiles()
         self._pages = Pages(self._static)
         self.fleet = FleetIndex(api.gateway.store)
+        self._clusters: dict[str, FleetIndex] = {}
+        """Those of clusters that somebody has looked at."""
+
         self._page_routes = [Route(page.path, self._page(page), methods=_READING) for page in pages]
-        self._handlers = {page.path: page.handler for page in pages}
+        self._of_path = {page.path: page for page in pages}
         self._router = Router(
             [
                 Route("/console/static/{name}", self._counted("static", self._file), methods=_READING),
@@ -146,6 +160,8 @@ class Console:
     def _page(self, page: ConsolePage) -> Handler:
         async def shown(request: Request) -> Response:
             session = await self._sessions.of(request)
+            if cluster_of(request) and not page.in_clusters:
+                raise StatusError(404, _HOME_ONLY)
             view = self._view(request, session, request.url.path, request.query_params, request.path_params)
             content = await page.handler(view)
             return self._shown(view, content)
@@ -157,9 +173,11 @@ class Console:
             session = await self._sessions.of(request)
             form = await _form(request)
             self._sessions.check_form(request, session, form.get("csrf", ""))
+            if cluster_of(request) and not action.in_clusters:
+                raise StatusError(404, _HOME_ONLY)
             view = self._view(request, session, request.url.path, request.query_params, request.path_params)
             done = await action.handler(view, form)
-            response = RedirectResponse(own_address(done.back), _SEE_OTHER)
+            response = RedirectResponse(path_of(view.cluster) + own_address(done.back), _SEE_OTHER)
             told = base64.urlsafe_b64encode(done.message[:_TOLD_LIMIT].encode()).decode()
             response.set_cookie(
                 _TOLD,
@@ -178,18 +196,39 @@ class Console:
     ) -> PageView:
         if not self._gateway.store.ready:
             raise unavailable(f"the gateway is not ready: {self._gateway.progress()}")
+        cluster, store = cluster_of(request), self._gateway.store
+        rights = Rights(self._api.access.authorizer, session.user, cluster)
+        rights.check_cluster()
+        names = (name for name in store.cluster_names if rights.may_see_cluster(name))
         return PageView(
             request=request,
             path=path,
             query=query,
             params=params,
             session=session,
-            rights=Rights(self._api.access.authorizer, session.user),
-            store=self._gateway.store,
-            fleet=self.fleet,
+            rights=rights,
+            store=fleet_of(store, cluster),
+            fleet=self._index(cluster),
             api=OwnApi(self._app, request),
             now=self._gateway.clock.now(),
+            clusters=tuple(islice(names, CLUSTERS_SHOWN)),
         )
+
+    def _index(self, cluster: str) -> FleetIndex:
+        """What the page of a fleet shows in short.
+
+        Raises:
+            StatusError: 404 if there is no such cluster.
+        """
+        store = self._gateway.store
+        for name in [one for one in self._clusters if not store.has_cluster(one)]:
+            store.tell_no_more(name)
+            del self._clusters[name]
+        if not cluster:
+            return self.fleet
+        if cluster not in self._clusters:
+            self._clusters[cluster] = FleetIndex(fleet_of(store, cluster))
+        return self._clusters[cluster]
 
     def _shown(self, view: PageView, content: Content) -> Response:
         told = _told(view.request)
@@ -245,16 +284,16 @@ class Console:
 
     async def _live(self, request: Request) -> Response:
         session = await self._sessions.of(request)
-        path, query, params, handler = self._followed(request.query_params.get("page", ""))
+        path, query, params, handler = self._followed(request.query_params.get("page", ""), cluster_of(request))
 
         async def again() -> tuple[PageView, Content]:
             present = await self._sessions.of(request)
             view = self._view(request, present, path, query, params)
             return view, await handler(view)
 
-        self._view(request, session, path, query, params)  # tells if nothing can be shown yet
+        first = self._view(request, session, path, query, params)  # tells if nothing can be shown yet
         who = self._api.watches.check(request)
-        follower = Follower(self._gateway.store, self._pages, again, _version(request))
+        follower = Follower(first.store, self._pages, again, _version(request))
         return StreamingResponse(
             self._followed_by(follower, who),
             media_type="text/event-stream",
@@ -267,7 +306,7 @@ class Console:
                 yield event
 
     def _followed(
-        self, address: str
+        self, address: str, cluster: str
     ) -> tuple[str, QueryParams, Mapping[str, str], Callable[[PageView], Awaitable[Content]]]:
         """The page at an address: path, parameters, parts of the path, and what makes it.
 
@@ -279,8 +318,8 @@ class Console:
             scope = {"type": "http", "method": "GET", "path": unquote(parts.path), "root_path": "", "headers": []}
             for route in self._page_routes:
                 match, found = route.matches(scope)
-                if match is Match.FULL:
-                    return parts.path, QueryParams(parts.query), found["path_params"], self._handlers[route.path]
+                if match is Match.FULL and (not cluster or self._of_path[route.path].in_clusters):
+                    return parts.path, QueryParams(parts.query), found["path_params"], self._of_path[route.path].handler
         raise StatusError(404, "page: invalid value: must be the address of a page")
 
     def _counted(self, name: str, handler: Handler) -> Handler:
@@ -327,7 +366,7 @@ def own_address(text: str) -> str:
         parts = urlsplit(text)
     except ValueError:
         return "/"
-    is_own = parts.path == "/" or parts.path.startswith(f"{ROOT}/")
+    is_own = parts.path == "/" or _OWN.match(parts.path) is not None
     if parts.scheme or parts.netloc or not is_own or "\\" in text or any(ord(one) < ord(" ") for one in text):
         return "/"
     return text if not text.startswith("//") else "/"
@@ -353,7 +392,7 @@ def _to_login(request: Request, *, ended: bool) -> Response:
     """Lead to the login, and from there back to where somebody wanted to go."""
     if request.url.path == LIVE_PATH:
         return Response("log in\n", 401, media_type="text/plain")
-    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    wanted = path_of(cluster_of(request)) + request.url.path + (f"?{request.url.query}" if request.url.query else "")
     goes_to = wanted if request.method in _READING else _referrer(request)
     query = QueryParams({"next": own_address(goes_to), **({"ended": "1"} if ended else {})})
     response = RedirectResponse(f"{LOGIN}?{query}", _SEE_OTHER)

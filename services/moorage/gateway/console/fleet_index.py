@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.core.scheduling.ocm.cluster_sets import named_set
-from moorage.gateway.store import Store
+from moorage.gateway.store import FleetObjects
 from moorage.kinds.families.targets import UNREPORTED
 from moorage.kinds.node import zone_name
 from moorage.kinds.printing.columns import condition_status, taint_text
@@ -121,13 +121,13 @@ class ZoneRows:
 
 
 class FleetIndex:
-    """Follows a store.
+    """Follows the objects of one fleet.
 
     Args:
         store: the present objects.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: FleetObjects) -> None:
         self._store = store
         self._noted: dict[ObjectId, None] = {}
         self._many = asyncio.Event()

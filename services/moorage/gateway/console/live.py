@@ -19,7 +19,7 @@ from moorage.gateway.console.sessions import LoginNeededError
 from moorage.gateway.console.views import Content, PageView
 from moorage.gateway.errors import StatusError
 from moorage.gateway.history import TooOldError
-from moorage.gateway.store import Store
+from moorage.gateway.store import FleetObjects
 
 PAUSE: Final = 0.25
 """Seconds between two events."""
@@ -47,7 +47,7 @@ class Follower:
     """
 
     def __init__(
-        self, store: Store, pages: Pages, again: Again, version: int | None, heartbeat: float = HEARTBEAT
+        self, store: FleetObjects, pages: Pages, again: Again, version: int | None, heartbeat: float = HEARTBEAT
     ) -> None:
         self._store = store
         self._pages = pages

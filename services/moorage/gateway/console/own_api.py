@@ -1,7 +1,7 @@
 """Calls the API in the same process, with the user's own credentials.
 
 So what a page does passes authentication, roles, admission, guards and the audit like everybody's requests, and a
-gateway that does not lead forwards it to the one that does.
+gateway that does not lead forwards it to the one that does. On a page of a cluster, it calls the API of that cluster.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 from moorage.core.apimachinery.unstructured import at
 from moorage.gateway.console.sessions import token_of, with_token
 from moorage.gateway.errors import Cause, StatusError
+from moorage.gateway.http.cluster_paths import cluster_of, path_of
 
 _PASSED_ON: Final = ("host", "authorization", "user-agent", "traceparent")
 """Headers of the page's request that the API sees, beside those that say on whose behalf it is made."""
@@ -100,7 +101,7 @@ class OwnApi:
             **own,
             "method": method,
             "path": unquote(path),
-            "raw_path": path.encode(),
+            "raw_path": f"{path_of(cluster_of(self._request))}{path}".encode(),
             "query_string": urlencode(query or {}).encode(),
             "headers": [*passed_on, *sent],
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from importlib import resources
@@ -19,6 +20,8 @@ from moorage.core.apimachinery.durations import age, human, rate_text
 from moorage.gateway.console.fleet_index import TARGETS
 from moorage.gateway.console.rights import kind_named
 from moorage.gateway.console.views import Content, PageView
+from moorage.gateway.http.cluster_paths import path_of
+from moorage.gateway.http.request_attributes import LIVE_PATH
 from moorage.kinds.kind import Kind, called
 from moorage.kinds.printing.columns import NONE, until
 from moorage_schemas.resources.workload_kinds import POD
@@ -27,6 +30,13 @@ from moorage_schemas.times import parse_time
 _PACKAGE: Final = "moorage.gateway.console"
 PLACED_KINDS: Final = frozenset({"Pod", "ResourceBinding", "Placement"})
 """The kinds of workloads that decisions are about."""
+
+HOME_ONLY: Final = ("clusters", "deadletters", "login", "logout", "pauses", "simulate", "static")
+"""The pages that there are for the home fleet alone, by the first part of their address below `/console`."""
+
+_KEPT: Final = "|".join((*HOME_ONLY, "actions/pause"))
+_ADDRESS: Final = re.compile(rf'(\s(?:href|action)=")(/console(?=["/?])(?!/(?:{_KEPT})["/?]))')
+"""The beginning of an address of a page that there is in each fleet."""
 
 _MEDIA: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -101,15 +111,14 @@ class Pages:
         context = {**_of(view), **content.context, **more}
         parts = {name: Markup(text) for name, text in self.parts(view, content).items()}  # noqa: S704 - escaped in its own template
         live = _live_address(view) if content.kinds else ""
-        return self._environment.get_template(content.template).render(context, parts=parts, live=live)
+        html = self._environment.get_template(content.template).render(context, parts=parts, live=live)
+        return staying_in(view.cluster, html)
 
     def parts(self, view: PageView, content: Content) -> dict[str, str]:
         """The HTML of each part of a page, by its name."""
         context = {**_of(view), **content.context}
-        return {
-            name: _in_its_place(name, self._environment.get_template(template).render(context))
-            for name, template in content.parts.items()
-        }
+        made = {name: self._environment.get_template(one).render(context) for name, one in content.parts.items()}
+        return {name: staying_in(view.cluster, _in_its_place(name, html)) for name, html in made.items()}
 
     def bare(self, template: str, **context: Any) -> str:
         """The HTML of a page that needs no user."""
@@ -126,6 +135,15 @@ def replacing(name: str, html: str) -> str:
     """The HTML of a part as a page that is open takes it: in the place of the one that it shows."""
     place = _place(name)
     return html.replace(place, f'{place} hx-swap-oob="outerMorph"', 1)
+
+
+def staying_in(cluster: str, html: str) -> str:
+    """The HTML of a page of a cluster, whose links and forms lead to pages of that cluster where there are such.
+
+    Templates need not know of clusters, and neither does what they read: a page is the same for each fleet, and only
+    its addresses differ. Texts cannot look like such an attribute, because quotes in them are escaped.
+    """
+    return _ADDRESS.sub(rf"\1{path_of(cluster)}\2", html) if cluster else html
 
 
 def target_url(kind: str, name: str) -> str:
@@ -165,7 +183,7 @@ def _in_its_place(name: str, html: str) -> str:
 
 
 def _live_address(view: PageView) -> str:
-    return address_of("/console/live", page=view.address(), since=view.store.version)
+    return address_of(f"{path_of(view.cluster)}{LIVE_PATH}", page=view.address(), since=view.store.version)
 
 
 def _templates(folder: Traversable, path: str = "") -> Iterator[str]:

@@ -16,7 +16,7 @@ from moorage.gateway.console.own_api import OwnApi
 from moorage.gateway.console.rights import Rights
 from moorage.gateway.console.sessions import Session
 from moorage.gateway.errors import StatusError
-from moorage.gateway.store import Store
+from moorage.gateway.store import FleetObjects
 
 
 @dataclass
@@ -33,10 +33,19 @@ class PageView:
 
     session: Session
     rights: Rights
-    store: Store
+    store: FleetObjects
+    """The objects of the fleet whose page it is."""
+
     fleet: FleetIndex
     api: OwnApi
     now: datetime
+    clusters: Sequence[str] = ()
+    """Names of clusters that the user may look at, of which one can choose."""
+
+    @property
+    def cluster(self) -> str:
+        """The cluster whose page it is. Empty for the home fleet."""
+        return self.store.cluster
 
     def param(self, name: str) -> str:
         """A part of the path."""
@@ -87,6 +96,8 @@ class ConsolePage:
     """The route, as Starlette writes it: `/console/zones/{name}`."""
 
     handler: PageHandler
+    in_clusters: bool = True
+    """Whether there is such a page of each cluster, too."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +126,8 @@ class Action:
     """The route: `/console/actions/cordon`."""
 
     handler: ActionHandler
+    in_clusters: bool = False
+    """Whether it does something in clusters, too."""
 
 
 def required(form: Form, name: str) -> str:

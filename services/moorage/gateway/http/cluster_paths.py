@@ -1,6 +1,7 @@
 """The cluster in the path of a request, `/clusters/{name}/…`, and what its sender has to be permitted.
 
-It has the paths of the Kubernetes API, explanations and reports. What else there is, is served for the home fleet only.
+It has the paths of the Kubernetes API, decisions, explanations and reports, and the console. What else there is, is
+served for the home fleet only.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from moorage.gateway.http.messages import answers
 
 PREFIX: Final = "/clusters/"
 _PATH: Final = re.compile(
-    r"/clusters/([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)(/(?:api|apis|openapi|version)(?:/.*)?|/v1/(?:explain|conditions))"
+    r"/clusters/([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)"
+    r"(/(?:api|apis|console|openapi|version)(?:/.*)?|/v1/(?:conditions|decisions|explain))"
 )
 _SCOPE: Final = "moorage.cluster"
 _READING: Final = frozenset({"get", "list", "watch", "head"})
@@ -27,6 +29,11 @@ _READING: Final = frozenset({"get", "list", "watch", "head"})
 def cluster_of(request: Request) -> str:
     """Return the cluster that a request is about. Empty for the home fleet."""
     return str(request.scope.get(_SCOPE, ""))
+
+
+def path_of(cluster: str) -> str:
+    """Return how the paths of a cluster begin. Empty for the home fleet."""
+    return f"{PREFIX}{cluster}" if cluster else ""
 
 
 def about_cluster(cluster: str, asked: Attributes) -> tuple[Attributes, Attributes]:

@@ -8,9 +8,7 @@ from dataclasses import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moorage.core.authorization.attributes import CLUSTERS, OWN_GROUP
-from moorage.gateway import errors
-from moorage.gateway.cluster_store import ClusterStore
+from moorage.gateway.cluster_store import fleet_of
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.resources import ResourcesApi
@@ -39,13 +37,11 @@ class ClusterApis:
         Raises:
             StatusError: 404 if no bridge mirrors anything of that cluster, or the request fails.
         """
-        if not self._store.ready:
-            raise errors.unavailable("the gateway is not ready: it is still reading its tables")
         if not self._store.has_cluster(cluster):
             self._apis.pop(cluster, None)
-            raise errors.not_found(OWN_GROUP, CLUSTERS, cluster)
+        fleet = fleet_of(self._store, cluster)
         api = self._apis.get(cluster)
         if api is None:
-            fleet, writer = ClusterStore(self._store, cluster), self._writer_of(cluster)
+            writer = self._writer_of(cluster)
             api = self._apis[cluster] = ResourcesApi(replace(self._backend, store=fleet, writer=writer))
         return await api.handle(request, path)

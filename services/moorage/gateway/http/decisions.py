@@ -7,6 +7,8 @@ id of an event is the version of the object log, which is the same at every gate
 Before the present is sent, the object log is read to the end that it has now. So a deployer that has started something
 and was restarted finds it here, whichever gateway it asks.
 
+Those of a cluster are at `/clusters/NAME/v1/decisions`, with the names that everything has there.
+
 Like a watch, a stream keeps only the number of the next change (`verbs/watch.py`). A client that reads so slowly that
 it falls behind the history gets a new beginning.
 """
@@ -26,13 +28,15 @@ from aiokafka.errors import KafkaError
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from moorage.gateway.cluster_store import fleet_of
 from moorage.gateway.errors import StatusError, bad_request, unavailable
 from moorage.gateway.history import ObjectChange, TooOldError
 from moorage.gateway.http import paths
+from moorage.gateway.http.cluster_paths import cluster_of
 from moorage.gateway.http.limits import OpenWatches
 from moorage.gateway.http.verbs.watch import chunks, fresh
 from moorage.gateway.metrics import Metrics
-from moorage.gateway.store import Store
+from moorage.gateway.store import FleetObjects, Store
 from moorage_schemas.keys import binding_key, eviction_key
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.topics import BINDINGS, EVICTIONS
@@ -116,7 +120,7 @@ class Decisions:
     """Serves the streams.
 
     Args:
-        store: has the objects and their history.
+        store: has the objects of all fleets and their history.
         metrics: the streams are counted as watches.
         watches: they count as the caller's watches.
         catch_up: returns when the object log was read to the end that it had at the call.
@@ -141,31 +145,31 @@ class Decisions:
         """Answer with a stream that does not end.
 
         Raises:
-            StatusError: 400 if the request is wrong, 405 for other methods, 429 if its user has too many watches, 503
-                if nothing can be shown yet, 504 if this gateway has not reached the version of `Last-Event-ID`.
+            StatusError: 400 if the request is wrong, 404 if no bridge mirrors anything of its cluster, 405 for other
+                methods, 429 if its user has too many watches, 503 if nothing can be shown yet, 504 if this gateway has
+                not reached the version of `Last-Event-ID`.
         """
         if request.method != "GET":
             raise paths.not_allowed()
         wanted = DecisionFilter.of(request)
         version = _version(request.headers.get("last-event-id", ""))
-        if not self._store.ready:
-            raise unavailable("the gateway is not ready: it is still reading its tables")
+        fleet = fleet_of(self._store, cluster_of(request))
         who = self._watches.check(request)
         number, reason = None, ""
         if version is not None:
-            number, reason = await self._resume(version)
+            number, reason = await self._resume(fleet, version)
         if number is None:
             await self._reach_present()
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(self._stream(wanted, number, reason, who), media_type=MEDIA, headers=headers)
+        return StreamingResponse(self._stream(fleet, wanted, number, reason, who), media_type=MEDIA, headers=headers)
 
-    async def _resume(self, version: int) -> tuple[int | None, str]:
+    async def _resume(self, fleet: FleetObjects, version: int) -> tuple[int | None, str]:
         """The number of the first change after a version. None if that is not known any more, with the reason."""
         try:
-            await fresh(self._store, version)
-            return self._store.history.position(version), ""
+            await fresh(fleet, version)
+            return fleet.history.position(version), ""
         except TooOldError:
-            return None, f"too old event id: {version} ({self._store.history.floor})"
+            return None, f"too old event id: {version} ({fleet.history.floor})"
         except StatusError as error:
             if error.code != _GONE:
                 raise
@@ -178,50 +182,53 @@ class Decisions:
         except (TimeoutError, KafkaError) as error:
             raise unavailable(f"the gateway cannot read to the present: {error or 'it takes too long'}") from None
 
-    async def _stream(self, wanted: DecisionFilter, number: int | None, reason: str, who: str) -> AsyncIterator[bytes]:
+    async def _stream(
+        self, fleet: FleetObjects, wanted: DecisionFilter, number: int | None, reason: str, who: str
+    ) -> AsyncIterator[bytes]:
         with self._metrics.watches.track_inprogress(), self._watches.opened(who):
             while True:
                 if number is None:
-                    number, reached = self._store.history.count, self._store.version
-                    for chunk in chunks(self._beginning(wanted, reached, reason)):
+                    number, reached = fleet.history.count, fleet.version
+                    for chunk in chunks(_beginning(fleet, wanted, reached, reason)):
                         yield chunk
                 try:
-                    changes = [self._store.history.since(number, kind) for kind in _KINDS]
+                    changes = [fleet.history.since(number, kind) for kind in _KINDS]
                 except TooOldError:
                     number, reason = None, "this client reads too slowly"
                     await self._reach_present()
                     continue
-                number, reached = self._store.history.count, self._store.version
+                number, reached = fleet.history.count, fleet.version
                 is_empty = True
                 for chunk in chunks(_changed(wanted, merge(*changes, key=attrgetter("number")))):
                     yield chunk
                     is_empty = False
                 if not is_empty:
                     continue  # more changes may have come while these were being sent
-                if self._store.history.closed:
+                if fleet.history.closed:
                     return
-                if not await self._more():
+                if not await self._more(fleet):
                     yield _event("present", {}, reached)
 
-    def _beginning(self, wanted: DecisionFilter, version: int, reason: str) -> Iterator[bytes]:
-        """Everything that there is."""
-        yield _event("reset", {"reason": "Expired" if reason else "Begin", "message": reason}, None)
-        for kind in _KINDS:
-            for shown in self._store.all(kind):
-                decision = SentDecision.of(kind, orjson.loads(shown.unversioned))
-                if wanted.selects(decision):
-                    yield _event(decision.topic, {"key": decision.key, "value": decision.value})
-        yield _event("present", {}, version)
-
-    async def _more(self) -> bool:
+    async def _more(self, fleet: FleetObjects) -> bool:
         """Wait for a change. False if there was none for long."""
-        waits = [asyncio.ensure_future(self._store.history.wait(kind)) for kind in _KINDS]
+        waits = [asyncio.ensure_future(fleet.history.wait(kind)) for kind in _KINDS]
         try:
             done, _ = await asyncio.wait(waits, timeout=self._heartbeat, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
         return bool(done)
+
+
+def _beginning(fleet: FleetObjects, wanted: DecisionFilter, version: int, reason: str) -> Iterator[bytes]:
+    """Everything that there is."""
+    yield _event("reset", {"reason": "Expired" if reason else "Begin", "message": reason}, None)
+    for kind in _KINDS:
+        for shown in fleet.all(kind):
+            decision = SentDecision.of(kind, orjson.loads(shown.unversioned))
+            if wanted.selects(decision):
+                yield _event(decision.topic, {"key": decision.key, "value": decision.value})
+    yield _event("present", {}, version)
 
 
 def _changed(wanted: DecisionFilter, changes: Iterable[ObjectChange]) -> Iterator[bytes]:

@@ -49,6 +49,11 @@ def local_event(event: ModelT, cluster: str) -> ModelT:
     return cast("ModelT", _local(event, f"{cluster}:"))
 
 
+def local_names(value: Any, cluster: str) -> Any:
+    """An answer about a cluster, without the cluster in the keys that it contains. For the home fleet, the answer."""
+    return _local(value, f"{cluster}:") if cluster else value
+
+
 def _local(value: Any, prefix: str) -> Any:
     """A value of a record without the cluster. It is the same value if it names none."""
     if isinstance(value, str):

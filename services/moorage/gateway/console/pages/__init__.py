@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from moorage.gateway.console.pages import (
+    clusters,
     fleet,
     letters,
     objects,
@@ -26,6 +27,7 @@ PAGES: Final[tuple[ConsolePage, ...]] = (
     *letters.PAGES,
     *pauses.PAGES,
     *simulate.PAGES,
+    *clusters.PAGES,
 )
 
 ACTIONS: Final[tuple[Action, ...]] = (*letters.ACTIONS, *pauses.ACTIONS, *simulate.ACTIONS, *target_actions.ACTIONS)

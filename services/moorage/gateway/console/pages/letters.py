@@ -174,5 +174,8 @@ def _joined(failures: list[str]) -> str:
     return "; ".join(failures[:_FAILURES]) + more
 
 
-PAGES: Final = (ConsolePage(_ROOT, listed), ConsolePage(f"{_ROOT}/{{name}}", one))
+PAGES: Final = (
+    ConsolePage(_ROOT, listed, in_clusters=False),
+    ConsolePage(f"{_ROOT}/{{name}}", one, in_clusters=False),
+)
 ACTIONS: Final = (Action(_REPLAY, replay), Action("/console/actions/webhooks/replay", replay_webhook))

@@ -110,5 +110,5 @@ async def resume(view: PageView, form: Form) -> Done:
     return Done(f"Evictions of {what} are resumed.", form.get("back") or _PAUSES)
 
 
-PAGES: Final = (ConsolePage(_PAUSES, listed),)
+PAGES: Final = (ConsolePage(_PAUSES, listed, in_clusters=False),)
 ACTIONS: Final = (Action("/console/actions/pause", pause), Action("/console/actions/resume", resume))

@@ -223,5 +223,5 @@ async def apply(view: PageView, form: Form) -> Done:
     return Done(said, "/" if plan.what == "delete" else target_url(plan.kind, plan.name))
 
 
-PAGES: Final = (ConsolePage(_PAGE, ask),)
+PAGES: Final = (ConsolePage(_PAGE, ask, in_clusters=False),)
 ACTIONS: Final = (Action(_APPLY, apply),)

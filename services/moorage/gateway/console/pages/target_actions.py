@@ -12,19 +12,24 @@ from moorage.gateway.console.fleet_index import TARGETS
 from moorage.gateway.console.rendering import target_url
 from moorage.gateway.console.views import Action, Done, Form, PageView, required
 from moorage.gateway.errors import StatusError
+from moorage.gateway.http.cluster_paths import path_of
 
 _TARGET: Final = "/console/actions/targets/{kind}/{name}"
 
 
 def offered(view: PageView, kind: str, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
     """What the page of a target offers."""
+    # Whoever cordons a node of a cluster does so in the cluster. Only changes of the home fleet are simulated.
+    is_home = not view.cluster
     return {
         "may_change": view.rights.may("patch", kind, "", name),
-        "can_be_cordoned": changes.can_be_cordoned(kind),
+        "can_be_cordoned": is_home and changes.can_be_cordoned(kind),
         "is_cordoned": changes.is_cordoned(kind, document),
         "effects": [str(effect) for effect in DIALECTS[kind].effects],
-        "may_simulate": view.rights.may_create("simulations"),
-        "may_pause": view.rights.may("create", "EvictionPause"),
+        "may_simulate": is_home and view.rights.may_create("simulations"),
+        "may_pause": view.rights.at_home.may("create", "EvictionPause"),
+        "whole_name": f"{view.cluster}:{kind}/{name}" if view.cluster else f"{kind}/{name}",
+        "back": path_of(view.cluster) + view.address(),
     }
 
 
@@ -72,7 +77,7 @@ async def _target(view: PageView) -> tuple[str, str]:
 
 
 ACTIONS: Final = (
-    Action(f"{_TARGET}/taint", taint),
-    Action(f"{_TARGET}/untaint", untaint),
+    Action(f"{_TARGET}/taint", taint, in_clusters=True),
+    Action(f"{_TARGET}/untaint", untaint, in_clusters=True),
     Action(f"{_TARGET}/cordon", cordon),
 )

@@ -14,6 +14,7 @@ from moorage.gateway.http.request_attributes import EXPLAIN_PATH
 from moorage.kinds.families.targets import unreported
 from moorage.kinds.node import node_status
 from moorage.kinds.printing.columns import taint_text
+from moorage.kinds.status.clusters import local_names
 from moorage.kinds.status.names import about_target, target_prefix
 from moorage.kinds.status.records import ObjectId
 from moorage_schemas.taint import TaintOrigin
@@ -128,7 +129,7 @@ async def why(view: PageView) -> Content:
     answer = await view.api.call("GET", EXPLAIN_PATH, query=query)
     if answer.code in {403, 404}:
         answer.check()
-    told = answer.document.get("explanation") if not answer.failed else None
+    told = local_names(answer.document.get("explanation"), view.cluster) if not answer.failed else None
     missing = answer.message if answer.failed else ""
     if told is not None and "target" not in told:
         told, missing = None, "the query worker is of an earlier version, which explains no targets"

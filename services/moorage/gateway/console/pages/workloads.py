@@ -13,6 +13,7 @@ from moorage.gateway.console.views import ConsolePage, Content, PageView
 from moorage.gateway.errors import StatusError
 from moorage.gateway.http.request_attributes import EXPLAIN_PATH
 from moorage.kinds.printing.sections import toleration_text
+from moorage.kinds.status.clusters import local_names
 from moorage.kinds.status.names import workload_name
 from moorage.kinds.status.records import ObjectId
 from moorage_schemas.placement import PlacementState
@@ -171,7 +172,7 @@ async def why(view: PageView) -> Content:
     answer = await view.api.call("GET", EXPLAIN_PATH, query=query)
     if answer.code in {403, 404}:
         answer.check()
-    told = answer.document.get("explanation") if not answer.failed else None
+    told = local_names(answer.document.get("explanation"), view.cluster) if not answer.failed else None
     return Content(
         "workloads/why.html",
         context={

@@ -1,0 +1,180 @@
+"""Commands with `--fleet-cluster`, with the gateway's own application in memory: each one reads, or says why not."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.component.cli.fake_gateway import invoke, said
+from tests.component.gateway.test_dead_letters import letter
+from tests.console.world import ConsoleWorld, some_cluster
+
+from moorage.cli.api.client import Client
+from moorage.cli.api.http_over_httpx import HttpxTransport
+from moorage.cli.commands import diff_cluster
+from moorage.kinds.status.records import ObjectId
+from moorage.simulation.explain.question import Question
+
+SERVER = "http://127.0.0.1:8080"
+
+
+@pytest.fixture
+def fleet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ConsoleWorld:
+    """A gateway that the command line uses, with the node `at-home` and the cluster `east`."""
+    world = ConsoleWorld()
+    world.node("at-home")
+    world.letters.add(0, letter(name="n04"))
+    some_cluster(world)
+
+    def answered(request: httpx.Request) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(app=world.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+                answer = await http.request(
+                    request.method,
+                    request.url.copy_with(host="localhost"),
+                    content=request.content,
+                    headers={name: value for name, value in request.headers.items() if name != "host"},
+                )
+                return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+
+        return asyncio.run(ask())
+
+    def client(server: str, **options: Any) -> Client:
+        return Client(server, transport=HttpxTransport(httpx.MockTransport(answered), server), **options)
+
+    monkeypatch.setattr("moorage.cli.api.endpoints.Client", client)
+    monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    monkeypatch.setenv("MOORAGE_SERVER", SERVER)
+    monkeypatch.setenv("MOORAGE_FLEET_CLUSTER", "east")
+    monkeypatch.delenv("MOORAGE_BOOTSTRAP_SERVERS", raising=False)
+    return world
+
+
+def run(line: str) -> tuple[int, str, str]:
+    return said(invoke(*line.split()))
+
+
+@pytest.mark.usefixtures("fleet")
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("get nodes", "n01"),
+        ("get nodes -o name", "node/spare\n"),
+        ("get nodes n01 -o jsonpath={.spec.taints[0].key}", "node.kubernetes.io/not-ready"),
+        ("get pods -A", "web-8"),
+        ("get evictions", "Requested"),
+        ("get evictions -o yaml", "node.kubernetes.io/unreachable"),
+        ("get bindings", "web-1"),
+        ("get workloadplacements", "batch-1"),
+        ("get zones", "us/us-1"),
+        ("get taints", "node.kubernetes.io/not-ready"),
+        ("get conditions", "n05"),
+        ("get pdb", "web"),
+        ("get nodes,pods", "node/n01"),
+        ("get --raw /api/v1/nodes/n01", '"n01"'),
+        ("get configmaps", ""),
+        ("describe node n01", "KubeletStopped"),
+        ("describe pod web-1", "web-1"),
+        ("describe evictions", "web-2"),
+        ("describe zone us.us-1", "PartialDisruption"),
+        ("events", "No events are written about the objects of the cluster east."),
+        ("api-resources", "evictions"),
+        ("api-versions", "moorage.io/v1alpha1"),
+        ("wait node/n04 --for=condition=Ready --timeout=1s", "condition met"),
+        ("auth can-i list nodes", "yes"),
+        ("auth can-i delete pods -n shop", "yes"),
+        ("auth whoami", "moorage:admin"),
+        ("bridge list", "bridge/east"),
+        ("deadletters list", "UnknownTarget"),
+        ("version", f"{SERVER}/clusters/east"),
+        ("kubeconfig", f"{SERVER}/clusters/east"),
+        ("taint node n04 gpu:NoSchedule", "node/n04 tainted"),
+        ("explain pods.spec.tolerations", "tolerationSeconds"),
+    ],
+)
+def test_a_command_reads_the_cluster(line: str, text: str) -> None:
+    code, out, err = run(line)
+    assert code == 0, err
+    assert text in out
+    assert "at-home" not in out
+
+
+@pytest.mark.usefixtures("fleet")
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("get nodes at-home", 'nodes "at-home" not found'),
+        ("cordon n04", "change it there"),
+        ("drain n04 --ignore-daemonsets", "change it there"),
+        ("delete pod web-1", "change it there"),
+        ("simulate --taint node/n04=a:NoExecute", "only changes of the home fleet are simulated"),
+        ("auth can-i --list", "--list cannot be used together with --fleet-cluster"),
+        ("pause evictions", "of the cluster east it must be a zone, a workload or a target"),
+        ("pause evictions --scope namespace=shop", "--scope: invalid value 'namespace=shop'"),
+        ("explain placement p", "a Placement is decided on in the home fleet only"),
+        ("diff cluster west", "must be east, the cluster of --fleet-cluster"),
+        ("get nodes --fleet-cluster=west", 'clusters.moorage.io "west" not found\n`moorage bridge list` shows'),
+    ],
+)
+def test_a_command_says_what_is_not_possible_there(line: str, text: str) -> None:
+    code, _, err = run(line)
+    assert code != 0
+    assert text in err
+
+
+def test_a_pause_is_one_of_the_home_fleet_that_names_what_is_in_the_cluster(fleet: ConsoleWorld) -> None:
+    code, out, err = run("pause evictions --scope zone=us/us-1 --scope target=node/n05")
+    assert (code, err) == (0, "")
+    assert out.startswith("evictions of target east:Node/n05 and zone east:us/us-1 paused (evictionpause")
+    (name,) = [one.name for one in fleet.store if one.kind == "EvictionPause"]
+    shown = fleet.store.get(ObjectId("EvictionPause", "", name))
+    assert shown is not None
+    assert shown.document["spec"]["scope"] == {"targets": ["east:Node/n05"], "zones": ["east:us/us-1"]}
+    asyncio.run(fleet.ok("POST", f"{PAUSES}", {"metadata": {"name": "all"}, "spec": {}}))
+    code, out, _ = run("resume evictions --all")
+    assert out == f"evictions of target east:Node/n05 and zone east:us/us-1 resumed (evictionpause.moorage.io/{name})\n"
+    assert [one.name for one in fleet.store if one.kind == "EvictionPause"] == ["all"]
+
+
+PAUSES = "/apis/moorage.io/v1alpha1/evictionpauses"
+
+
+@pytest.mark.usefixtures("fleet")
+def test_an_explanation_without_a_query_worker_is_that_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Question] = []
+
+    def explained(question: Question) -> Any:
+        asked.append(question)
+        return {"workload": "east:Pod/default/web-1"}
+
+    monkeypatch.setattr("moorage.cli.api.explain_from_topics.explain", explained)
+    for options in ("", " --from-topics"):
+        code, _, err = run(f"explain pod web-1 -o json{options}")
+        assert code == 0, err
+    assert [(one.name, one.within) for one in asked] == [("web-1", "east")] * 2
+
+
+@pytest.mark.usefixtures("fleet")
+@pytest.mark.parametrize("line", ["diff cluster", "diff cluster east"])
+def test_a_cluster_is_compared_with_what_was_decided_on_it(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Any] = []
+
+    async def nothing(_: Any) -> tuple[list[Any], list[Any]]:
+        return [], []
+
+    def compared(_nodes: Any, _pods: Any, decided: Any) -> list[Any]:
+        read.append(decided)
+        return []
+
+    monkeypatch.setattr(diff_cluster, "_read", nothing)
+    monkeypatch.setattr("moorage.bridge.kubernetes.difference.differences", compared)
+    code, _, err = run(line)
+    assert code == 0, err
+    (decided,) = read
+    assert len(decided.nodes) == 37
+    assert len(decided.evictions) == 3
