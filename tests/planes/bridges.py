@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.planes.plane import Plane
 from tests.support import forks
@@ -71,6 +72,11 @@ class Bridge:
         words = ("bridge", *self._words, *self._access, *self._acting)
         with self._log.open("wb") as output:
             self._process = await forks.launch(words, self._live.env, output)
+
+    def logged(self, event: str) -> list[dict[str, Any]]:
+        """What it has logged of an event since it was started last."""
+        lines = (json.loads(line) for line in self._log.read_text("utf-8").splitlines() if line.startswith("{"))
+        return [one for one in lines if one["event"] == event]
 
     async def said(self, event: str) -> None:
         """Return when its log has an event, such as `process.ready`."""

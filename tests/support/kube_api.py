@@ -99,6 +99,9 @@ class KubeApi:
         self.server = ""
         self.requests: list[Seen] = []
         self.watches: list[Watch] = []
+        self.token = TOKEN
+        """The token that it accepts."""
+
         self.is_away = False
         """Whether each connection is cut."""
 
@@ -188,7 +191,7 @@ class KubeApi:
                     "kind": "Config",
                     "current-context": "double",
                     "clusters": [{"name": "double", "cluster": {"server": self.server}}],
-                    "users": [{"name": "bridge", "user": {"token": TOKEN}}],
+                    "users": [{"name": "bridge", "user": {"token": self.token}}],
                     "contexts": [{"name": "double", "context": {"cluster": "double", "user": "bridge"}}],
                 }
             )
@@ -238,7 +241,7 @@ class KubeApi:
     def _answer(self, seen: Seen) -> Json:
         if seen.path == "/readyz":
             return {}
-        if seen.headers.get("Authorization") != f"Bearer {TOKEN}":
+        if seen.headers.get("Authorization") != f"Bearer {self.token}":
             raise KubeError(401, "Unauthorized", "Unauthorized")
         resource, namespace, name, subresource = _parsed(seen.path)
         if not name:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -19,16 +20,67 @@ KUBERNETES: Final = ROOT / "ops" / "kubernetes"
 CHART: Final = KUBERNETES / "chart"
 NAMESPACE: Final = "moorage"
 
-KUSTOMIZATIONS: Final = ("base", "overlays/bridge", "overlays/dev", "overlays/production")
-"""What kustomize builds."""
+KUSTOMIZATIONS: Final = ("base", "overlays/bridge", "overlays/bridges", "overlays/dev", "overlays/production")
+"""What kustomize builds for the cluster that Moorage runs in."""
+
+REMOTE: Final[dict[str, tuple[str, ...]]] = {
+    kind: (f"bridge/{kind}", f"bridge/{kind}/acts") for kind in ("kubernetes", "ocm", "karmada")
+}
+"""What kustomize builds for a cluster that is bridged from elsewhere: the account that reads, and the acts."""
+
+BRIDGES: Final[tuple[dict[str, Any], ...]] = (
+    {"name": "home", "kind": "kubernetes", "acts": ["taints", "evictions", "placement", "conditions"]},
+    {
+        "name": "east",
+        "kind": "kubernetes",
+        "cluster": "east",
+        "acts": ["taints", "evictions", "placement", "conditions"],
+        "kubeconfigSecret": "moorage-bridge-east-kubeconfig",
+    },
+    {
+        "name": "west",
+        "kind": "kubernetes",
+        "cluster": "west",
+        "kubeconfigSecret": "moorage-bridge-west-kubeconfig",
+    },
+    {
+        "name": "hub",
+        "kind": "ocm",
+        "acts": ["placements", "taints", "labels"],
+        "kubeconfigSecret": "moorage-bridge-hub-kubeconfig",
+    },
+    {
+        "name": "karmada",
+        "kind": "karmada",
+        "acts": ["taints", "bindings"],
+        "kubeconfigSecret": "moorage-bridge-karmada-kubeconfig",
+    },
+)
+"""The bridges of the overlays, as values of the chart."""
+
+BRIDGED: Final = ("overlays/bridge/home", *(f"overlays/bridges/{one['name']}" for one in BRIDGES[1:]))
+"""The overlays of these bridges."""
+
+
+def bridges(*wanted: Mapping[str, Any]) -> str:
+    """The option that gives the chart bridges."""
+    return f"--set-json=bridges={json.dumps(wanted)}"
+
 
 WHOLE: Final = (
-    "--set=kafka.strimzi.enabled=true,keda.enabled=true,monitoring.enabled=true,bridge.enabled=true",
-    "--set=bridge.acts={taints,evictions,placement,conditions}",
+    "--set=kafka.strimzi.enabled=true,keda.enabled=true,monitoring.enabled=true",
+    bridges(*BRIDGES),
 )
 """The options that turn on everything that the chart has."""
 
-CHARTS: Final[dict[str, tuple[str, ...]]] = {"chart": (), "chart with everything": WHOLE}
+CLUSTER_TOKENS: Final = "--set=clusterTokens.enabled=true"
+"""The option with which bridges show tokens of the cluster."""
+
+CHARTS: Final[dict[str, tuple[str, ...]]] = {
+    "chart": (),
+    "chart with everything": WHOLE,
+    "chart with tokens of the cluster": (*WHOLE, CLUSTER_TOKENS),
+}
 """What helm renders: names, and the options of each."""
 
 Manifest = dict[str, Any]
@@ -57,11 +109,14 @@ def kustomized(folder: str) -> str:
     return _run(kubectl(), "kustomize", str(KUBERNETES / folder))
 
 
-def combined(folder: Path, *components: str) -> str:
-    """What kustomize makes of the base and components in an overlay of one's own, which is written into a folder."""
-    places = [os.path.relpath(KUBERNETES / one, folder) for one in ("base", *components)]
+def combined(folder: Path, *components: str, bridges: Sequence[str] = ()) -> str:
+    """What kustomize makes of the base, bridges and components in an overlay of one's own, written into a folder."""
+
+    def places(folders: Iterable[str]) -> list[str]:
+        return [os.path.relpath(KUBERNETES / one, folder) for one in folders]
+
     overlay = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-    text = yaml.safe_dump({**overlay, "resources": places[:1], "components": places[1:]})
+    text = yaml.safe_dump({**overlay, "resources": places(["base", *bridges]), "components": places(components)})
     (folder / "kustomization.yaml").write_text(text, "utf-8")
     return _run(kubectl(), "kustomize", str(folder))
 
@@ -69,6 +124,14 @@ def combined(folder: Path, *components: str) -> str:
 def templated(*options: str) -> str:
     """What helm makes of the chart."""
     return _run(str(programs.helm()), "template", "moorage", str(CHART), "--namespace", NAMESPACE, *options)
+
+
+def refused(*options: str) -> str:
+    """Why helm makes nothing of the chart."""
+    words = [str(programs.helm()), "template", "moorage", str(CHART), *options]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=_SECONDS)
+    assert done.returncode != 0
+    return done.stderr
 
 
 def made(form: str) -> str:

@@ -18,6 +18,7 @@ from moorage.bridge import identity
 from moorage.bridge.gateway_client import GatewayAddress, GatewayClient, GatewayError
 from moorage.bridge.kube.client import ClusterAccess, KubeClient
 from moorage.bridge.kube.election import Election
+from moorage.bridge.kube.permissions import MissingPermissions
 from moorage.bridge.kube.reflector import Reflector
 from moorage.bridge.mirror import MirrorSender
 from moorage.bridge.reports import Reports
@@ -172,6 +173,7 @@ class BridgeMember(TaskMember):
         self._fleet = fleet
         self._reflectors: list[Reflector] = []
         self._begun = False
+        self._refusals = MissingPermissions()
         client_id = f"moorage-{NAME}-{uuid.uuid4().hex[:12]}"
         self._offsets = Offsets(settings, name=client_id)
         self._reader = GlobalReader(
@@ -213,12 +215,14 @@ class BridgeMember(TaskMember):
         return self._reader.moves
 
     def report(self) -> dict[str, Any]:
-        """Return the progress of reading, and how the link is."""
+        """Return the progress of reading, how the link is, and what the cluster does not permit."""
+        refused = self._refusals.current()
         return {
             "ready": self.ready,
             "tables": round(self._reader.progress, 3),
             "linked": self._linked,
             **self._state_of(),
+            **({"refused": refused} if refused else {}),
         }
 
     async def behind(self) -> Behind:
@@ -240,7 +244,7 @@ class BridgeMember(TaskMember):
         return bool(self._reflectors) and all(one.watching for one in self._reflectors)
 
     async def _run(self, failure: asyncio.Future[None]) -> None:
-        client = await KubeClient.connect(self._link.access)
+        client = await KubeClient.connect(self._link.access, self._refusals)
         try:
             async with GatewayClient(self._link.gateway) as gateway, asyncio.TaskGroup() as group:
 

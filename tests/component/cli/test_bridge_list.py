@@ -37,3 +37,16 @@ def test_an_unknown_format_is_refused(gateway: FakeGateway, run: Run) -> None:
     code, _, error = said(run("bridge", "list", "-o", "csv"))
     assert (code, gateway.requests) == (2, [])
     assert "--output: invalid value 'csv': must be one of table, json, yaml" in error
+
+
+def test_a_cluster_is_listed_alone_or_is_not_there(gateway: FakeGateway, run: Run) -> None:
+    gateway.objects[PATH] = {"items": [HOME, EAST]}
+    code, out, _ = said(run("bridge", "list", "--fleet-cluster", "east"))
+    assert (code, [line.split()[0] for line in out.splitlines()]) == (0, ["CLUSTER", "east"])
+    assert json.loads(said(run("bridge", "list", "-o", "json", "--fleet-cluster=east"))[1]) == {"items": [EAST]}
+    for name in ("west", "home"):
+        assert said(run("bridge", "list", "--fleet-cluster", name)) == (
+            1,
+            "",
+            f'Error from server (NotFound): clusters.moorage.io "{name}" not found\n',
+        )

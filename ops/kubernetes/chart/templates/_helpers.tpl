@@ -11,10 +11,24 @@ app.kubernetes.io/name: moorage
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{- /* The labels by which the pods of a component are chosen. Called with a list: the root and the component's name. */ -}}
+{{- /*
+The name of what belongs to a component. Called with a list: the root, the component's name and, of a bridge, the bridge's.
+So are the others that follow.
+*/ -}}
+{{- define "moorage.componentName" -}}
+{{ include "moorage.fullname" (index . 0) }}-{{ rest . | join "-" }}
+{{- end -}}
+
+{{- /* The labels by which the pods of a component are chosen. */ -}}
 {{- define "moorage.componentSelector" -}}
 {{ include "moorage.selector" (index . 0) }}
+{{ include "moorage.component" . }}
+{{- end -}}
+{{- define "moorage.component" -}}
 app.kubernetes.io/component: {{ index . 1 }}
+{{- if gt (len .) 2 }}
+moorage.io/bridge: {{ index . 2 | quote }}
+{{- end }}
 {{- end -}}
 
 {{- /* All labels of what has no component. Called with the root. */ -}}
@@ -26,13 +40,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 
-{{- /* All labels of a component. Called with a list: the root and the component's name. */ -}}
+{{- /* All labels of a component. */ -}}
 {{- define "moorage.componentLabels" -}}
 {{ include "moorage.labels" (index . 0) }}
-app.kubernetes.io/component: {{ index . 1 }}
+{{ include "moorage.component" . }}
 {{- end -}}
 
-{{- /* The labels of a component's pods: none that changes with the chart alone. Called as the one before. */ -}}
+{{- /* The labels of a component's pods: none that changes with the chart alone. */ -}}
 {{- define "moorage.podLabels" -}}
 {{ include "moorage.componentSelector" . }}
 app.kubernetes.io/part-of: moorage
@@ -80,10 +94,10 @@ checksum/settings: {{ include "moorage.settings" . | sha256sum }}
 {{- end }}
 {{- end -}}
 
-{{- /* What all pods have in common. Called with a list: the root and the component's name. */ -}}
+{{- /* What all pods have in common. Called as `moorage.componentName`. */ -}}
 {{- define "moorage.pod" -}}
 {{- $root := index . 0 -}}
-serviceAccountName: {{ include "moorage.fullname" $root }}-{{ index . 1 }}
+serviceAccountName: {{ include "moorage.componentName" . }}
 automountServiceAccountToken: false
 # Otherwise each Service would put variables like MOORAGE_GATEWAY_PORT=tcp://… into the environment of every pod.
 enableServiceLinks: false
@@ -163,12 +177,12 @@ livenessProbe:
   failureThreshold: 6
 {{- end -}}
 
-{{- /* A component may lose one pod at a time, and has an identity without rights. Called with the root and its name. */ -}}
+{{- /* A component may lose one pod at a time, and has an identity. Called as `moorage.componentName`. */ -}}
 {{- define "moorage.beside" -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
-  name: {{ include "moorage.fullname" (index . 0) }}-{{ index . 1 }}
+  name: {{ include "moorage.componentName" . }}
   namespace: {{ (index . 0).Release.Namespace }}
   labels: {{- include "moorage.componentLabels" . | nindent 4 }}
 spec:
@@ -183,7 +197,7 @@ spec:
 apiVersion: v1
 kind: ServiceAccount
 metadata:
-  name: {{ include "moorage.fullname" (index . 0) }}-{{ index . 1 }}
+  name: {{ include "moorage.componentName" . }}
   namespace: {{ (index . 0).Release.Namespace }}
   labels: {{- include "moorage.componentLabels" . | nindent 4 }}
 automountServiceAccountToken: false

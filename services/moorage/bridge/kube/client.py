@@ -12,10 +12,12 @@ from typing import Any, Final, Self
 import aiohttp
 import orjson
 from kubernetes_asyncio.client import ApiClient, Configuration
-from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes_asyncio.config import ConfigException, load_incluster_config
 
-from moorage.bridge.kube.errors import ApiError
+from moorage.bridge.kube.errors import FORBIDDEN, UNAUTHORIZED, ApiError
+from moorage.bridge.kube.kubeconfig import Kubeconfig
 from moorage.bridge.kube.limiter import RequestLimiter
+from moorage.bridge.kube.permissions import ClusterPermission, MissingPermissions
 from moorage.bridge.metrics import REQUESTS
 from moorage.runtime.errors import RuntimeFailure
 
@@ -64,45 +66,59 @@ class KubeClient:
     Args:
         api: what `kubernetes_asyncio` has made of a kubeconfig: the address, TLS, and who asks.
         limiter: limits the requests.
+        kubeconfig: has the credentials, if they come from one.
+        refusals: notes what is not permitted.
     """
 
-    def __init__(self, api: ApiClient, limiter: RequestLimiter) -> None:
+    def __init__(
+        self,
+        api: ApiClient,
+        limiter: RequestLimiter,
+        kubeconfig: Kubeconfig | None = None,
+        refusals: MissingPermissions | None = None,
+    ) -> None:
         self._api = api
         self._limiter = limiter
+        self._kubeconfig = kubeconfig
+        self.refusals = MissingPermissions() if refusals is None else refusals
+        """What the server does not permit."""
+
         self._session: aiohttp.ClientSession = api.rest_client.pool_manager
         self.server: str = str(api.configuration.host).rstrip("/")
         self.heard_at = float("-inf")
         """The loop's time at which the server last answered."""
 
     @classmethod
-    async def connect(cls, access: ClusterAccess) -> Self:
+    async def connect(cls, access: ClusterAccess, refusals: MissingPermissions | None = None) -> Self:
         """Return a client. Nothing is sent yet.
+
+        Args:
+            access: which cluster, and as whom.
+            refusals: notes what is not permitted.
 
         Raises:
             RuntimeFailure: there is no such kubeconfig or context, and this is no pod.
         """
         configuration = Configuration()
+        kubeconfig: Kubeconfig | None = None
         try:
             if not access.kubeconfig and not access.context and _is_in_cluster():
                 load_incluster_config(client_configuration=configuration)
             else:
-                await load_kube_config(
-                    config_file=access.kubeconfig or None,
-                    context=access.context or None,
-                    client_configuration=configuration,
-                )
+                kubeconfig = Kubeconfig(access.kubeconfig, access.context)
+                await kubeconfig.load(configuration)
         except (ConfigException, OSError) as error:
             where = access.kubeconfig or "the kubeconfig"
             raise RuntimeFailure(f"{where}: the cluster to bridge cannot be read from it: {error}") from None
         configuration.connection_pool_maxsize = 0  # watches stay open, and requests are limited below
-        return cls(ApiClient(configuration), RequestLimiter(access.qps, access.burst))
+        return cls(ApiClient(configuration), RequestLimiter(access.qps, access.burst), kubeconfig, refusals)
 
     def beside(self, access: ClusterAccess) -> KubeClient:
         """Return a client of the same cluster over the same connections, with limits of its own.
 
         It is closed with this one.
         """
-        return KubeClient(self._api, RequestLimiter(access.qps, access.burst))
+        return KubeClient(self._api, RequestLimiter(access.qps, access.burst), self._kubeconfig, self.refusals)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -178,7 +194,9 @@ class KubeClient:
                 raw = await answer.read()
                 self._heard(method, answer.status)
                 if answer.status >= 400:  # noqa: PLR2004 - the first status of an error
-                    raise ApiError.of(answer.status, _decoded(raw), answer.headers.get("retry-after"))
+                    error = ApiError.of(answer.status, _decoded(raw), answer.headers.get("retry-after"))
+                    raise await self._refused(error, method, path, params)
+                self._permitted(method, path, params)
                 return _decoded(raw) if raw else {}
         except aiohttp.ClientError as error:
             raise OSError(f"{self.server}: {error}") from error
@@ -203,7 +221,10 @@ class KubeClient:
             ) as answer:
                 self._heard("WATCH", answer.status)
                 if answer.status >= 400:  # noqa: PLR2004 - the first status of an error
-                    raise ApiError.of(answer.status, _decoded(await answer.read()), answer.headers.get("retry-after"))
+                    said = _decoded(await answer.read())
+                    error = ApiError.of(answer.status, said, answer.headers.get("retry-after"))
+                    raise await self._refused(error, "GET", path, params)
+                self._permitted("GET", path, params)
                 rest = b""
                 async for chunk in answer.content.iter_any():
                     self.heard_at = asyncio.get_running_loop().time()
@@ -221,6 +242,18 @@ class KubeClient:
         query: list[tuple[str, str]] = []
         await self._api.update_params_for_auth(headers, query, _AUTHENTICATION)
         return {**headers, "accept": JSON, "user-agent": "moorage-bridge"}
+
+    async def _refused(self, error: ApiError, method: str, path: str, params: Mapping[str, str] | None) -> ApiError:
+        """Note what is not permitted, and look for other credentials if these do not count. Return the error."""
+        if error.status == FORBIDDEN:
+            self.refusals.note(ClusterPermission.of(method, path, params), error.message)
+        elif error.status == UNAUTHORIZED and self._kubeconfig is not None:
+            await self._kubeconfig.renew(self._api.configuration)
+        return error
+
+    def _permitted(self, method: str, path: str, params: Mapping[str, str] | None) -> None:
+        if self.refusals:
+            self.refusals.permitted(ClusterPermission.of(method, path, params))
 
     def _heard(self, verb: str, status: int) -> None:
         self.heard_at = asyncio.get_running_loop().time()

@@ -37,11 +37,14 @@ from moorage.runtime.clock import WallClock
 from moorage.runtime.settings import Settings
 from moorage_schemas.keys import ResourceKey
 
+LEASE_NAME: Final = "moorage-bridge-kubernetes"
+"""The name of the Lease that elects one of several bridges of a cluster, whatever the cluster is called in Moorage."""
+
 _PACE: Final = 0.3
 """Seconds between two batches of objects that nobody waits for, such as pods that were bound or are gone. Each batch
 costs every service a transaction that what is urgent has to wait for."""
 
-_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _KINDS: Final = frozenset(one.kind for one in MIRRORED)
 
 
@@ -90,11 +93,6 @@ class BridgeOptions:
         """The source of what this bridge says."""
         return source_of(self.cluster)
 
-    @property
-    def lease(self) -> str:
-        """The name of the Lease that elects one of several bridges of this cluster."""
-        return f"moorage-bridge-{self.cluster or HOME}"
-
 
 class KubernetesBridge(BridgeMember):
     """Bridges one cluster until it is stopped. See `Member`.
@@ -117,7 +115,7 @@ class KubernetesBridge(BridgeMember):
 
     def _follows(self, client: KubeClient) -> list[Reflector]:
         mirrored = [Reflector(client, one.path, self._state.sink(one.kind)) for one in MIRRORED]
-        return [*mirrored, Reflector(client, _LEASES, _LeaseSink(self))]
+        return [*mirrored, Reflector(client, LEASES, _LeaseSink(self))]
 
     def _begin(self, client: KubeClient, gateway: GatewayClient) -> Collection[Work]:
         running = _Running(
@@ -134,7 +132,7 @@ class KubernetesBridge(BridgeMember):
         watch = SilenceWatch(
             client,
             self._leases,
-            LeaseResource(_LEASES, {}, lambda node: f"{_LEASES}/{node}"),
+            LeaseResource(LEASES, {}, lambda node: f"{LEASES}/{node}"),
             linked=lambda: self._linked,
             renewed=self.renewed,
             changed=running.node_spoke,
@@ -250,7 +248,7 @@ class _Running:
         )
         self.events = EventSender(client.beside(options.access))
         self.leadership = BridgeLeadership(
-            client, options.link, options.lease, is_acting=bool(options.acts), begins=self._begin_leading
+            client, options.link, LEASE_NAME, is_acting=bool(options.acts), begins=self._begin_leading
         )
         self.fleet = FleetGate(lambda: self.leadership.may_send, self._unknown, self._fleet_known)
         checked = self.leadership.checked
@@ -408,7 +406,7 @@ def bridged(options: BridgeOptions) -> Bridged:
     """Return what there is to take back when a cluster is left."""
     return Bridged(
         options.link,
-        options.lease,
+        LEASE_NAME,
         options.source,
         target=NODE,
         work=frozenset({POD}),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from moorage.cli.api import credentials, endpoints
-from moorage.cli.errors import CliError, UsageError
+from moorage.cli.errors import CliError, ServerError, UsageError
 from moorage.cli.render import output
 
 if TYPE_CHECKING:
@@ -303,16 +303,23 @@ def listed(
     """List the real clusters that bridges mirror, and when each bridge was last heard.
 
     A bridge that runs is heard every half minute. `home` is the home fleet; the other names are those that
-    --fleet-cluster takes.
+    --fleet-cluster takes. With it, that cluster alone is listed.
     """
     from datetime import UTC, datetime  # noqa: PLC0415 - only this command needs it
 
+    from moorage.bridge.fleet_names import HOME  # noqa: PLC0415 - it loads slowly
     from moorage.core.apimachinery.durations import age  # noqa: PLC0415 - as above
 
     if form not in _FORMATS:
         raise UsageError(f"--output: invalid value {form!r}: must be one of {', '.join(_FORMATS)}")
     with endpoints.connect_home(ctx) as client:
         found = client.read("/v1/clusters")
+    if cluster := endpoints.chosen_cluster(ctx):
+        # The home fleet has a name in the list alone.
+        items = [one for one in found["items"] if one["name"] == cluster != HOME]
+        if not items:
+            raise ServerError(status=404, reason="NotFound", message=f'clusters.moorage.io "{cluster}" not found')
+        found = {"items": items}
     if form != _TABLE:
         output.write(output.to_json(found) if form == "json" else output.to_yaml(found))
         return
