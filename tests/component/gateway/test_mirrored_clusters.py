@@ -67,6 +67,18 @@ async def test_a_cluster_that_was_left_is_not_listed_any_more() -> None:
     assert await listed(gateway) == []
 
 
+async def test_a_second_name_of_a_cluster_is_not_listed() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", "/v1/mirror", of_cluster("c1", seen_node(), cluster="east"))
+    await gateway.ok("POST", "/v1/mirror", of_cluster("c1", cluster="west", source="bridge/west"))
+    assert [one["name"] for one in await listed(gateway)] == ["east", "west"]
+    refused = await gateway.call(
+        "POST", "/v1/mirror", of_cluster("c1", seen_node(), cluster="west", source="bridge/west")
+    )
+    assert refused.status_code == 409
+    assert [one["name"] for one in await listed(gateway)] == ["east"]
+
+
 async def test_a_gateway_that_has_just_begun_to_lead_does_not_know_when_bridges_spoke() -> None:
     before, after = Fixture(), Fixture(ready=False, namespaces=())
     await before.ok("POST", "/v1/mirror", of_cluster("c1", seen_node(), cluster="east"))

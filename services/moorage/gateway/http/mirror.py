@@ -77,7 +77,12 @@ class MirrorApi:
         writer = self._writer_of(asked.cluster)
         if not writer.fleet.ready:
             raise unavailable("the gateway is not ready: it is still reading its tables")
-        results = await Mirror(writer, self._names, self._writer_of("")).write(asked.batch, caller(request))
+        try:
+            results = await Mirror(writer, self._names, self._writer_of("")).write(asked.batch, caller(request))
+        except StatusError as error:
+            if error.reason == "AlreadyExists":  # it ends now, and may have said before that it is there
+                self._clusters.left(asked.cluster, asked.batch.source)
+            raise
         # What is no bridge that runs, such as `moorage bridge leave`, does not say which cluster it is.
         (self._clusters.heard if asked.batch.cluster_uid else self._clusters.left)(asked.cluster, asked.batch.source)
         shown = [
