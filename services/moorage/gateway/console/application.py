@@ -48,7 +48,7 @@ from moorage.gateway.http.request_attributes import LIVE_PATH
 _log = structlog.get_logger(__name__)
 
 ROOT: Final = "/console"
-_OWN: Final = re.compile(rf"(?:/clusters/[a-z0-9][-a-z0-9.]*{ROOT}(?:/|$)|{ROOT}/)")
+_OWN: Final = re.compile(rf"(?:/clusters/[a-z0-9][-a-z0-9.]*)?{ROOT}(?:/|$)")
 """How the paths of the console begin, also those of a cluster."""
 
 CLUSTERS_SHOWN: Final = 20
