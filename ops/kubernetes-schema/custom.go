@@ -35,6 +35,7 @@ var served = map[string]bool{
 	"policy.karmada.io/PropagationPolicy":                         true,
 	"policy.karmada.io/ClusterPropagationPolicy":                  true,
 	"work.karmada.io/ResourceBinding":                             true,
+	"work.karmada.io/ClusterResourceBinding":                      true,
 	"cluster.open-cluster-management.io/ManagedCluster":           true,
 	"cluster.open-cluster-management.io/ManagedClusterSet":        true,
 	"cluster.open-cluster-management.io/ManagedClusterSetBinding": true,

@@ -140,15 +140,16 @@ async def _hub_taints(cluster: Cluster, live: Live, name: str) -> None:
 
 
 async def _control_plane(cluster: Cluster, live: Live, name: str) -> None:
-    """Let the bridge place a binding and taint a cluster."""
+    """Let the bridge place a binding of each kind, and taint a cluster."""
     async with karmada_world.followed(cluster) as followers:
         world = karmada_world.World(name, cluster, followers, karmada_engines.Nobody())
         world.patience = 90.0
         await world.open()
         member = await world.member("m1")
-        await world.deploy({"clusterAffinity": {"clusterNames": [member]}})
-        await world.placed(lambda found: found == {member}, f"on {member}")
-        await world.scheduled()
+        for claim in (world.deploy, world.propagate_role):
+            await claim({"clusterAffinity": {"clusterNames": [member]}})
+            await world.placed(lambda found: found == {member}, f"on {member}")
+            await world.scheduled()
         await live.moorage("taint", "clusters.cluster.karmada.io", member, "example.com/broken=:NoSchedule")
         await world.tainted(member, ("example.com/broken", "NoSchedule"))
 

@@ -11,7 +11,7 @@ from tests.conftest import RUN
 from tests.planes import scenarios
 from tests.planes.cluster import connected
 from tests.planes.engines import Engine, name
-from tests.planes.karmada import cluster_taint_policy, failover
+from tests.planes.karmada import cluster_propagation, cluster_taint_policy, failover
 from tests.planes.karmada.engines import Moorage, Nobody, Upstream
 from tests.planes.karmada.world import World, followed
 from tests.planes.plane import Plane, started
@@ -22,6 +22,8 @@ pytestmark = pytest.mark.kafka
 
 SCENARIOS: Final[list[Scenario[World]]] = [
     *cluster_taint_policy.SUITE.scenarios,
+    *cluster_propagation.BASIC.scenarios,
+    *cluster_propagation.FAILOVER.scenarios,
     *failover.CLUSTER.scenarios,
     *failover.TOLERATION.scenarios,
 ]

@@ -1,4 +1,4 @@
-"""Karmada's `ResourceBinding` (work.karmada.io/v1alpha2), as a real control plane has it and a bridge mirrors it."""
+"""Karmada's bindings (work.karmada.io/v1alpha2), as a real control plane has them and a bridge mirrors them."""
 
 from __future__ import annotations
 
@@ -80,3 +80,7 @@ class ResourceBinding(Resource):
 
     spec: ResourceBindingSpec = Field(default_factory=ResourceBindingSpec)
     status: ResourceBindingStatus = Field(default_factory=ResourceBindingStatus)
+
+
+class ClusterResourceBinding(ResourceBinding):
+    """Where a resource without a namespace belongs that a propagation policy has claimed."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+DEFAULT_NAMESPACE: Final = "default"
+"""The namespace in which what is about an object without a namespace is shown, as Kubernetes does it with events."""
+
 SET_LABEL: Final = "cluster.open-cluster-management.io/clusterset"
 """The label by which a managed cluster names its exclusive set."""
 

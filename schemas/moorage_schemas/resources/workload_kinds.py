@@ -34,6 +34,11 @@ WORKLOAD_KINDS: Final = (
 
 POD: Final = "Pod"
 
+RESOURCE_BINDING: Final = "ResourceBinding"
+CLUSTER_RESOURCE_BINDING: Final = "ClusterResourceBinding"
+BINDING_KINDS: Final = (RESOURCE_BINDING, CLUSTER_RESOURCE_BINDING)
+"""The kinds of workloads that are placed on Karmada clusters. Those without a namespace are only mirrored."""
+
 PROPAGATED: Final = tuple(one.kind for one in WORKLOAD_KINDS)
 """The kinds that a propagation policy can claim."""
 

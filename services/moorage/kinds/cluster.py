@@ -94,7 +94,7 @@ class ClusterKind(Target["Cluster"]):
 
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
         """See `Kind`."""
-        from moorage.kinds.resource_binding import eviction_tasks, parts
+        from moorage.kinds.families.bindings import eviction_tasks, parts
 
         name = at(found, "metadata", "name")
         yield Pair("Sync mode", at(found, "spec", "syncMode") or "Push")

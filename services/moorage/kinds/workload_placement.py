@@ -43,12 +43,12 @@ class WorkloadPlacementKind(View):
 
     def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
         """See `View`."""
-        from moorage.kinds.status.names import workload_name
+        from moorage.kinds.status.names import workload_name, workload_namespace
         from moorage.kinds.status.records import ObjectId
 
         workload = ObjectId.of(key)
         if workload.kind != "PlacementDecision":  # it has a kind of its own
-            yield ObjectId(self.kind, workload.namespace, workload_name(workload))
+            yield ObjectId(self.kind, workload_namespace(workload), workload_name(workload))
 
 
 KIND = WorkloadPlacementKind()

@@ -25,7 +25,7 @@ from moorage.query.worker import Answer, NotReadyError, QueryWorker
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.settings import Settings
 from moorage.simulation.explain.explanation import NotFoundError
-from moorage.simulation.explain.question import TARGETS, Question, QuestionError
+from moorage.simulation.explain.question import WITHOUT_NAMESPACE, Question, QuestionError
 from moorage.simulation.question import SimulationError
 from moorage.simulation.question import parse as question_of_simulation
 
@@ -142,7 +142,7 @@ def question_of(given: Mapping[str, str]) -> Question:
         raise QuestionError("all", given["all"], "must be true or false")
     return Question(
         kind=given.get("kind", ""),
-        namespace=given.get("namespace", "" if given.get("kind") in TARGETS else "default"),
+        namespace=given.get("namespace", "" if given.get("kind") in WITHOUT_NAMESPACE else "default"),
         name=given.get("name", ""),
         node=given.get("node", ""),
         cluster=given.get("cluster", ""),

@@ -1,4 +1,4 @@
-"""What a bridge writes to the ResourceBindings of a Karmada control plane, and what it reports of them."""
+"""What a bridge writes to the bindings of a Karmada control plane, and what it reports of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moorage.bridge.karmada.binding_acts import BindingActs
 from moorage.bridge.karmada.bindings import APPLIED_PLACEMENT, SeenBinding
 from moorage.bridge.karmada.members import READY
 from moorage.bridge.karmada.observations import PlaneObservations
-from moorage.bridge.karmada.plane import BINDING, CLUSTER, PlaneState
+from moorage.bridge.karmada.plane import CLUSTER, PlaneState, binding_path
 from moorage.bridge.karmada.reduced import reduced
 from moorage.bridge.karmada.tables import PlaneTables
 from moorage.bridge.kube.client import KubeClient
@@ -25,6 +25,7 @@ from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import LeavingTarget, PlacedTarget, PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.resources.workload_kinds import CLUSTER_RESOURCE_BINDING, RESOURCE_BINDING
 from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, Topic
 
 _AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -58,7 +59,7 @@ def _binding(
     }
     return {
         "apiVersion": "work.karmada.io/v1alpha2",
-        "kind": BINDING,
+        "kind": RESOURCE_BINDING,
         "metadata": {
             "name": "web-deployment",
             "namespace": "shop",
@@ -106,7 +107,7 @@ class _World:
 
     def __init__(self, found: dict[str, Any], scheduler: str = "moorage") -> None:
         self.state = PlaneState(scheduler, lambda _kind, _key: None)
-        self.state.put(BINDING, found)
+        self.state.put(RESOURCE_BINDING, found)
         self.tables = PlaneTables(lambda _kind, _key: None)
         client: KubeClient = None  # type: ignore[assignment]  # only what would be sent is computed
         self.acts = BindingActs(client, self.tables, self.state.bindings.get, lambda _found: None)
@@ -166,6 +167,23 @@ def test_a_decision_becomes_clusters_and_the_placement_that_was_applied() -> Non
     assert patch is not None
     assert patch["spec"] == {"clusters": [{"name": "m2", "replicas": 2}], "gracefulEvictionTasks": None}
     assert json.loads(patch["metadata"]["annotations"][APPLIED_PLACEMENT]) == _PLACEMENT
+
+
+def test_one_without_a_namespace_is_a_cluster_resource_binding() -> None:
+    found = _binding({"m2": 2})
+    found |= {"kind": CLUSTER_RESOURCE_BINDING}
+    del found["metadata"]["namespace"]
+    world = _World(_binding())
+    world.state.put(CLUSTER_RESOURCE_BINDING, found)
+    key = "ClusterResourceBinding//web-deployment"
+    mirrored, seen = world.state.object(key), world.state.bindings[key]
+    assert mirrored is not None
+    assert (mirrored["kind"], mirrored["spec"]["clusters"]) == (CLUSTER_RESOURCE_BINDING, found["spec"]["clusters"])
+    assert seen.clusters == {"m2": 2}
+    assert binding_path(seen.namespace, seen.name).endswith("/v1alpha2/clusterresourcebindings/web-deployment")
+    assert world.tables.wants(PLACEMENTS, key)
+    world.state.drop(CLUSTER_RESOURCE_BINDING, key)
+    assert world.state.bindings.keys() == {_KEY}
 
 
 def test_what_is_there_is_not_written_again() -> None:
@@ -281,9 +299,9 @@ def test_a_binding_that_cannot_be_read_is_left_alone() -> None:
 
 def test_an_answer_that_is_older_than_the_watch_changes_nothing() -> None:
     world = _World(_binding({"m1": 2}))
-    world.state.put(BINDING, _binding({"m2": 2}, metadata={"resourceVersion": "6"}))
+    world.state.put(RESOURCE_BINDING, _binding({"m2": 2}, metadata={"resourceVersion": "6"}))
     assert world.binding.clusters == {"m1": 2}
-    world.state.put(BINDING, _binding({"m2": 2}, metadata={"resourceVersion": "6", "uid": "u2"}))
+    world.state.put(RESOURCE_BINDING, _binding({"m2": 2}, metadata={"resourceVersion": "6", "uid": "u2"}))
     assert world.binding.clusters == {"m2": 2}
 
 

@@ -444,7 +444,8 @@ async def test_discovery_lists_subresources_and_views() -> None:
     assert [item["storageVersionHash"] for item in newer] == [core["events"]["storageVersionHash"]] == ["r2yiGXH7wu8="]
     work = (await gateway.ok("GET", "/apis/work.karmada.io/v1alpha2"))["resources"]
     assert [(item["name"], item["shortNames"], item["verbs"]) for item in work] == [
-        ("resourcebindings", ["rb"], ["get", "list", "watch"])
+        ("clusterresourcebindings", ["crb"], ["get", "list", "watch"]),
+        ("resourcebindings", ["rb"], ["get", "list", "watch"]),
     ]
 
 

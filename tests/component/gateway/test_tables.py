@@ -54,6 +54,7 @@ COLUMNS = {
     "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies": "Name CONFLICT-RESOLUTION PRIORITY AGE",
     "/apis/policy.karmada.io/v1alpha1/clustertaintpolicies": "Name Age",
     "/apis/work.karmada.io/v1alpha2/resourcebindings": "Name SCHEDULED FULLYAPPLIED AGE",
+    "/apis/work.karmada.io/v1alpha2/clusterresourcebindings": "Name SCHEDULED FULLYAPPLIED AGE",
     "/apis/machine.openshift.io/v1beta1/machinesets": "Name Desired Current Ready Available Age",
 }
 

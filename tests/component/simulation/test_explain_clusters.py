@@ -32,7 +32,7 @@ def grounds(world: KarmadaWorld) -> SnapshotGrounds:
 
 
 def explained(world: KarmadaWorld, wanted: Wanted | None = None, name: str = "web-deployment") -> Explanation:
-    return explain_binding(grounds(world), "default", name, wanted)
+    return explain_binding(grounds(world), f"ResourceBinding/default/{name}", wanted)
 
 
 def patient(seconds: int = 60) -> dict[str, Any]:

@@ -248,6 +248,16 @@ def test_a_placement(against: Callable[[Any], Explain]) -> None:
             1,
             'Error from server (NotFound): resourcebindings.work.karmada.io "gone" not found\n',
         ),
+        (
+            ("crb", "gone"),
+            1,
+            'Error from server (NotFound): clusterresourcebindings.work.karmada.io "gone" not found\n',
+        ),
+        (
+            ("crb", "shop/web"),
+            2,
+            "error: name: invalid value 'shop/web': must be NAME, because a ClusterResourceBinding",
+        ),
         (("pod", "p", "q"), 2, "error: explain needs one object"),
         (("pod", "a/b/c"), 2, "error: name: invalid value 'a/b/c': must be NAME or NAMESPACE/NAME"),
         (

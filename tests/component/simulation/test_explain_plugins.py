@@ -108,7 +108,9 @@ def test_clusters(add: Add) -> None:
     assert [one.target.name for one in written.targets] == ["fair"]
     assert [(one.filter, one.targets) for one in written.filters] == [("Audited", ("cheap",))]
     assert [(one.target, one.scores["Price"]) for one in written.scores] == [("fair", 160), ("dear", 0)]
-    told = explain_binding(SnapshotGrounds(copy(world.flow), world.settings), "default", "web-deployment", ALL)
+    told = explain_binding(
+        SnapshotGrounds(copy(world.flow), world.settings), "ResourceBinding/default/web-deployment", ALL
+    )
     assert told.agrees
     assert of(told, "cheap").outcome == "ruled out: Audited: cluster(s) were not audited"
     assert "Audited RULED OUT cluster(s) were not audited" in lines(told)

@@ -1,4 +1,4 @@
-"""The part of Karmada's control plane that one scenario has for itself: clusters, and a namespace with a deployment."""
+"""The part of Karmada's control plane that one scenario has for itself: clusters, and what is to run on them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ from tests.planes.engines import Engine
 CLUSTERS: Final = "/apis/cluster.karmada.io/v1alpha1/clusters"
 TAINT_POLICIES: Final = "/apis/policy.karmada.io/v1alpha1/clustertaintpolicies"
 BINDINGS: Final = "/apis/work.karmada.io/v1alpha2/resourcebindings"
+CLUSTER_BINDINGS: Final = "/apis/work.karmada.io/v1alpha2/clusterresourcebindings"
 WORKS: Final = "/apis/work.karmada.io/v1alpha1/works"
 _NAMESPACES: Final = "/api/v1/namespaces"
+_POLICIES: Final = "/apis/policy.karmada.io/v1alpha1"
+_RBAC: Final = "rbac.authorization.k8s.io/v1"
 
 _DEPLOYMENT: Final = "nginx"
 _REPLICAS: Final = 3
-_ENABLED: Final = [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]
+_ENABLED: Final = [
+    {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]},
+    {"groupVersion": _RBAC, "resources": [{"name": "clusterroles", "kind": "ClusterRole"}]},
+]
 
 Taint = dict[str, str]
 
@@ -30,13 +36,14 @@ class Followers:
 
     clusters: Follower
     bindings: Follower
+    cluster_bindings: Follower
     works: Follower
 
 
 @asynccontextmanager
 async def followed(cluster: Cluster) -> AsyncIterator[Followers]:
-    """Followers of Clusters, ResourceBindings and Works."""
-    async with following(cluster, CLUSTERS, BINDINGS, WORKS) as followers:
+    """Followers of Clusters, bindings with and without a namespace, and Works."""
+    async with following(cluster, CLUSTERS, BINDINGS, CLUSTER_BINDINGS, WORKS) as followers:
         yield Followers(*followers)
 
 
@@ -60,7 +67,12 @@ class World:
         self.patience = engine.patience
         self._followers = followers
         self._clusters: list[str] = []
-        self._policies: list[str] = []
+        self._cluster_wide: list[str] = []
+        """The paths of all else that is in no namespace."""
+
+        self._bindings, self._binding = followers.bindings, (f"{_DEPLOYMENT}-deployment", name)
+        self._claimed = (name, _DEPLOYMENT)
+        """The namespace and the name of what the policy of the scenario has claimed."""
 
     async def open(self) -> None:
         """Create the namespace."""
@@ -68,8 +80,8 @@ class World:
 
     async def close(self) -> None:
         """Delete everything."""
-        for one in self._policies:
-            await self.cluster.delete(f"{TAINT_POLICIES}/{one}")
+        for path in self._cluster_wide:
+            await self.cluster.delete(path)
         await self.cluster.delete(f"{_NAMESPACES}/{self.name}")
         for one in self._clusters:
             await self.cluster.delete(f"{CLUSTERS}/{one}")
@@ -102,9 +114,8 @@ class World:
     async def taint_policy(self, name: str, **spec: Any) -> None:
         """Create a ClusterTaintPolicy."""
         full = f"{self.name}-{name}"
-        self._policies.append(full)
         kind = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterTaintPolicy"}
-        await self.cluster.create(TAINT_POLICIES, {**kind, "metadata": {"name": full}, "spec": spec})
+        await self._create(TAINT_POLICIES, {**kind, "metadata": {"name": full}, "spec": spec})
 
     async def taint(self, cluster: str, taint: Taint) -> dt.datetime:
         """Add a taint to a cluster as of now, and return when tolerated times begin."""
@@ -132,7 +143,7 @@ class World:
         resource = {"apiVersion": "apps/v1", "kind": "Deployment", "name": _DEPLOYMENT}
         spec = {"resourceSelectors": [resource], "placement": placement} | ({"failover": failover} if failover else {})
         kind = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy"}
-        policies = f"/apis/policy.karmada.io/v1alpha1/namespaces/{self.name}/propagationpolicies"
+        policies = f"{_POLICIES}/namespaces/{self.name}/propagationpolicies"
         await self.cluster.create(policies, {**kind, "metadata": {"name": _DEPLOYMENT}, "spec": spec})
         labels = {"app": _DEPLOYMENT}
         containers = [{"name": "nginx", "image": "nginx:1.19.0"}]
@@ -147,6 +158,28 @@ class World:
                 },
             },
         )
+
+    async def propagate_role(self, placement: Document, failover: Document | None = None) -> None:
+        """Create a ClusterRole, and a ClusterPropagationPolicy that selects it. The scenario is about it."""
+        kind = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy"}
+        resource = {"apiVersion": _RBAC, "kind": "ClusterRole", "name": self.name}
+        spec = {"resourceSelectors": [resource], "placement": placement} | ({"failover": failover} if failover else {})
+        metadata = {"metadata": {"name": self.name}}
+        self._bindings, self._binding = self._followers.cluster_bindings, (f"{self.name}-clusterrole", "")
+        self._claimed = ("", self.name)
+        await self._create(f"{_POLICIES}/clusterpropagationpolicies", {**kind, **metadata, "spec": spec})
+        rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+        role = {"apiVersion": _RBAC, "kind": "ClusterRole", **metadata, "rules": rules}
+        await self._create(f"/apis/{_RBAC}/clusterroles", role)
+
+    async def delete_role(self) -> None:
+        """Delete the ClusterRole."""
+        await self.cluster.delete(f"/apis/{_RBAC}/clusterroles/{self.name}")
+
+    async def _create(self, path: str, document: Document) -> None:
+        """Create something in no namespace, which goes with the scenario."""
+        self._cluster_wide.insert(0, f"{path}/{document['metadata']['name']}")
+        await self.cluster.create(path, document)
 
     async def healthy(self, cluster: str) -> None:
         """Report that the deployment is healthy on a cluster, as its agent would, when it is to run there."""
@@ -183,11 +216,11 @@ class World:
         )
 
     def binding(self) -> Document:
-        """The deployment's binding as it is now."""
-        return self._followers.bindings.get(f"{_DEPLOYMENT}-deployment", self.name) or {"spec": {}}
+        """The binding of what was claimed, as it is now."""
+        return self._bindings.get(*self._binding) or {"spec": {}}
 
     def targets(self) -> set[str]:
-        """The clusters of the deployment's binding as it is now."""
+        """The clusters of the binding as it is now."""
         return {one["name"] for one in self.binding()["spec"].get("clusters") or ()}
 
     async def placed(self, wanted: Callable[[set[str]], bool], expected: str) -> set[str]:
@@ -197,7 +230,7 @@ class World:
             found = self.targets()
             return found if wanted(found) else None
 
-        return await self._followers.bindings.until(f"{self.name} is placed {expected}", find, self.patience)
+        return await self._bindings.until(f"{self.name} is placed {expected}", find, self.patience)
 
     async def scheduled(self) -> None:
         """Return when the binding says that it is placed."""
@@ -206,28 +239,37 @@ class World:
             conditions = self.binding().get("status", {}).get("conditions") or ()
             return True if any((one["type"], one["status"]) == ("Scheduled", "True") for one in conditions) else None
 
-        await self._followers.bindings.until(f"{self.name} is scheduled", find, self.patience)
+        await self._bindings.until(f"{self.name} is scheduled", find, self.patience)
 
     def work(self, cluster: str) -> Document | None:
-        """What a cluster is to run of the deployment. None if it is nothing."""
+        """What a cluster is to have of what was claimed. None if it is nothing."""
         for one in self._followers.works.all(f"karmada-es-{cluster}"):
             manifests = one["spec"]["workload"]["manifests"]
             if any(self._is_ours(manifest) for manifest in manifests) and not _is_leaving(one):
                 return one
         return None
 
+    async def presented(self, clusters: Iterable[str]) -> None:
+        """Return when each of these clusters is to have what was claimed."""
+        wanted = list(clusters)
+        await self._followers.works.until(
+            f"{self.name} is on {wanted}",
+            lambda: True if all(self.work(one) for one in wanted) else None,
+            self.patience,
+        )
+
     async def disappears(self, clusters: Iterable[str]) -> None:
-        """Return when the deployment is to run on none of these clusters."""
+        """Return when none of these clusters is to have what was claimed."""
         gone = list(clusters)
         await self._followers.works.until(
-            f"the deployment is on none of {gone}",
+            f"{self.name} is on none of {gone}",
             lambda: True if not any(self.work(one) for one in gone) else None,
             self.patience,
         )
 
     def _is_ours(self, manifest: Document) -> bool:
         metadata = manifest["metadata"]
-        return (metadata.get("namespace"), metadata["name"]) == (self.name, _DEPLOYMENT)
+        return (metadata.get("namespace", ""), metadata["name"]) == self._claimed
 
 
 def _is_leaving(document: Document) -> bool:

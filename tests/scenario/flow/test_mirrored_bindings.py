@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.support.worlds.flow import Record
 from tests.support.worlds.karmada import DIRECT, ONE, KarmadaWorld
 
 from moorage_schemas.condition import EVICTED, HEALTHY
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import PlacementState
 from moorage_schemas.resource import Mirrored
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS, CLUSTER_RESOURCE_BINDING, RESOURCE_BINDING
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import BINDINGS, PLACEMENTS
 
@@ -21,6 +23,8 @@ DEFAULT = "default-scheduler"
 
 class BridgedWorld(KarmadaWorld):
     """All services, clusters, and bindings that a bridge mirrors."""
+
+    of_kind: ClassVar[str] = RESOURCE_BINDING
 
     def mirror(
         self,
@@ -42,7 +46,7 @@ class BridgedWorld(KarmadaWorld):
             "placement": ONE if placement is None else placement,
             **spec,
         }
-        return self.declare("ResourceBinding", name, body, uid=uid)
+        return self.declare(self.of_kind, name, body, uid=uid)
 
     def gone(self, cluster: str, name: str = "web-deployment") -> None:
         """The bridge reports that the work has left a cluster."""
@@ -52,7 +56,7 @@ class BridgedWorld(KarmadaWorld):
         self.run()
 
     def _write_with(self, key: str, **fields: Any) -> Record:
-        if key.startswith("ResourceBinding/"):
+        if ResourceKey.parse(key).kind in BINDING_KINDS:
             fields["mirrored"] = Mirrored(source=BRIDGE, resource_version="1")
         return super()._write_with(key, **fields)
 
@@ -305,3 +309,30 @@ def test_what_is_written_there_changes_nothing_here(seed: int) -> None:
     assert world.placed() == placed
     assert format_time(placed.decided_time) <= format_time(world.flow.now)
     world.check()
+
+
+class ClusterWideWorld(BridgedWorld):
+    """The same with bindings that have no namespace."""
+
+    of_kind = CLUSTER_RESOURCE_BINDING
+
+    def workload(self, name: str) -> str:
+        return f"{self.of_kind}//{name}"
+
+
+def test_one_without_a_namespace_is_placed_and_leaves_as_any_other() -> None:
+    world = ClusterWideWorld("c1", "c2")
+    world.mirror("web-clusterrole", at={"c1": 0}, replicas=0, failover=DIRECT)
+    world.run()
+    assert (world.where("web-clusterrole"), world.bound()) == ({"c1": 0}, ["c1"])
+    world.taint("c1")
+    world.run()
+    assert (world.where("web-clusterrole"), world.leaving("web-clusterrole")) == ({"c2": 0}, ["c1"])
+    assert world.states() == ["Requested"]
+    world.gone("c1", "web-clusterrole")
+    assert (world.bound(), world.states()[-1]) == (["c2"], "Completed")
+    world.check()
+    world.delete(CLUSTER_RESOURCE_BINDING, "web-clusterrole")
+    world.run()
+    assert not world.flow.table(BINDINGS)
+    assert not world.flow.table(PLACEMENTS)

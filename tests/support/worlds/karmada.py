@@ -12,6 +12,7 @@ from moorage.runtime.settings import Settings
 from moorage_schemas.condition import HEALTHY
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS, RESOURCE_BINDING
 from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS
 
 GATES = {
@@ -80,7 +81,7 @@ class KarmadaWorld(World):
         """Check that every target, including one that is being left, has its binding, and that there are no others."""
         wanted = set()
         for event in self.flow.table(PLACEMENTS).values():
-            if event.workload.kind == "ResourceBinding":
+            if event.workload.kind in BINDING_KINDS:
                 wanted |= {
                     (f"{event.workload}|{one.target}", one.binding_generation)
                     for one in (*event.targets, *event.leaving)
@@ -89,8 +90,12 @@ class KarmadaWorld(World):
                 wanted.add((f"{event.workload}|{event.target}", event.binding_generation))
         assert {(key, event.generation) for key, event in self.flow.table(BINDINGS).items()} == wanted
 
+    def workload(self, name: str) -> str:
+        """The key of what is placed on clusters."""
+        return f"{RESOURCE_BINDING}/default/{name}"
+
     def placed(self, name: str = "web-deployment") -> WorkloadPlaced:
-        found: WorkloadPlaced = self.flow.table(PLACEMENTS)[f"ResourceBinding/default/{name}"]
+        found: WorkloadPlaced = self.flow.table(PLACEMENTS)[self.workload(name)]
         return found
 
     def where(self, name: str = "web-deployment") -> dict[str, int]:
@@ -100,7 +105,7 @@ class KarmadaWorld(World):
         return [one.target.name for one in self.placed(name).leaving]
 
     def binding(self, cluster: str, name: str = "web-deployment") -> WorkloadBound:
-        found: WorkloadBound = self.flow.table(BINDINGS)[f"ResourceBinding/default/{name}|Cluster/{cluster}"]
+        found: WorkloadBound = self.flow.table(BINDINGS)[f"{self.workload(name)}|Cluster/{cluster}"]
         return found
 
     def bound(self) -> list[str]:

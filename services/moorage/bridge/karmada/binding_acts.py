@@ -1,4 +1,4 @@
-"""Writes to the ResourceBindings of a control plane: where they belong, and which clusters they leave.
+"""Writes to the bindings of a control plane: where they belong, and which clusters they leave.
 
 Sources: github.com/karmada-io/karmada/pkg/scheduler (`patchScheduleResultForResourceBinding`,
 `patchBindingStatusCondition`), pkg/controllers/cluster/taint_manager.go and pkg/controllers/gracefuleviction.
@@ -14,7 +14,7 @@ import orjson
 import structlog
 
 from moorage.bridge.karmada.bindings import APPLIED_PLACEMENT, SeenBinding
-from moorage.bridge.karmada.plane import BINDINGS
+from moorage.bridge.karmada.plane import binding_path
 from moorage.bridge.karmada.tables import PlaneTables
 from moorage.bridge.kube.client import MERGE_PATCH, KubeClient
 from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
@@ -66,14 +66,14 @@ class BindingActs:
         binding = self._binding(key)
         if binding is None or binding.leaving:
             return
-        patch = self.patch(key, binding)
-        if patch is not None and not await self._write(_path(binding), patch, "bind"):
+        path, patch = binding_path(binding.namespace, binding.name), self.patch(key, binding)
+        if patch is not None and not await self._write(path, patch, "bind"):
             return
         if patch is not None:
             _log.info("bridge.placed", binding=key, **patch["spec"])
             binding = self._binding(key)
         if binding is not None and (status := self.status_patch(key, binding)) is not None:
-            await self._write(f"{_path(binding)}/status", status, "status")
+            await self._write(f"{path}/status", status, "status")
 
     def patch(self, key: str, binding: SeenBinding) -> JsonObject | None:
         """Return the merge patch that a binding needs. None if it is as it should be."""
@@ -170,10 +170,6 @@ class BindingActs:
         ACTS.labels(act, "done").inc()
         self._seen(found)
         return True
-
-
-def _path(binding: SeenBinding) -> str:
-    return f"{BINDINGS}/namespaces/{binding.namespace}/resourcebindings/{binding.name}"
 
 
 def _target(name: str, replicas: int) -> JsonObject:

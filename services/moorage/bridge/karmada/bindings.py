@@ -1,4 +1,4 @@
-"""What a bridge knows of a ResourceBinding on the control plane."""
+"""What a bridge knows of a binding on the control plane."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SeenBinding:
-    """A ResourceBinding as it was last seen.
+    """A ResourceBinding or ClusterResourceBinding as it was last seen.
 
     Attributes:
-        namespace: its namespace.
+        namespace: its namespace. Empty for a ClusterResourceBinding.
         name: its name.
         uid: its uid.
         version: its resource version.

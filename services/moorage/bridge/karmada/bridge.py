@@ -20,7 +20,6 @@ from moorage.bridge.karmada.binding_acts import BindingActs
 from moorage.bridge.karmada.member_acts import MemberActs
 from moorage.bridge.karmada.observations import PlaneObservations
 from moorage.bridge.karmada.plane import (
-    BINDING,
     CLUSTER,
     FOLLOWED,
     LEASE,
@@ -28,6 +27,7 @@ from moorage.bridge.karmada.plane import (
     MIRRORED,
     PlaneSink,
     PlaneState,
+    is_binding,
 )
 from moorage.bridge.karmada.tables import TOPICS, PlaneTables
 from moorage.bridge.kube.client import KubeClient
@@ -41,6 +41,7 @@ from moorage.core.scheduling.karmada.mirrored import SCHEDULER
 from moorage.runtime.clock import WallClock
 from moorage.runtime.settings import Settings
 from moorage_schemas.keys import ResourceKey
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS
 
 SOURCE: Final = "bridge/karmada"
 """The source of what this bridge says."""
@@ -53,8 +54,8 @@ class PlaneAct(StrEnum):
     """What a bridge writes to its control plane."""
 
     TAINTS = "taints"
-    BINDINGS = "bindings"
-    """The clusters, the eviction tasks and the scheduler's status of ResourceBindings."""
+    BINDING_KINDS = "bindings"
+    """The clusters, the eviction tasks and the scheduler's status of ResourceBindings and ClusterResourceBindings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +192,11 @@ class _Running:
             seen=lambda found: state.put(CLUSTER, found),
             is_settled=self.observations.is_settled,
         )
-        bindings = BindingActs(client, tables, state.bindings.get, lambda found: state.put(BINDING, found))
+        bindings = BindingActs(client, tables, state.bindings.get, lambda found: state.put(str(found["kind"]), found))
         checked = self.leadership.checked
         self._queues = {
             PlaneAct.TAINTS: ActQueue("taints", checked(clusters.taint)),
-            PlaneAct.BINDINGS: ActQueue("bindings", checked(bindings.place)),
+            PlaneAct.BINDING_KINDS: ActQueue("bindings", checked(bindings.place)),
         }
         self._queues = {act: queue for act, queue in self._queues.items() if act in options.acts}
 
@@ -220,7 +221,7 @@ class _Running:
             self.mirror.mark(key)
         if kind == CLUSTER:
             self.cluster_changed(ResourceKey.parse(key).name)
-        elif kind == BINDING:
+        elif kind in BINDING_KINDS:
             self._binding(key)
 
     def touched(self, kind: str, key: str) -> None:
@@ -248,10 +249,10 @@ class _Running:
         if key not in self._state.bindings:
             return
         self.reports.mark(*self.observations.of_binding(key))
-        self._act(key, PlaneAct.BINDINGS)
+        self._act(key, PlaneAct.BINDING_KINDS)
 
     def _act(self, key: str, act: PlaneAct) -> None:
-        if not self.leadership.may_send or (act is PlaneAct.BINDINGS and not self.fleet.is_open):
+        if not self.leadership.may_send or (act is PlaneAct.BINDING_KINDS and not self.fleet.is_open):
             return
         if (queue := self._queues.get(act)) is not None:
             queue.add(key)
@@ -266,17 +267,17 @@ class _Running:
 
     def _is_due(self, key: str) -> bool:
         """Whether an object is to be mirrored now. Bindings come after everything that decisions rest on."""
-        return self.fleet.is_open or ResourceKey.parse(key).kind != BINDING
+        return self.fleet.is_open or not is_binding(key)
 
     def _fleet_known(self) -> None:
         """Mirror and act on bindings."""
-        self.mirror.mark(*(key for key in self._state.keys if ResourceKey.parse(key).kind == BINDING))
+        self.mirror.mark(*filter(is_binding, self._state.keys))
         for key in self._state.bindings:
             self._binding(key)
 
     def _unknown(self) -> Callable[[], list[str]]:
         """Return what names the clusters of now of which the topics do not say what the control plane says."""
-        first = [key for key in self._state.keys if ResourceKey.parse(key).kind != BINDING]
+        first = [key for key in self._state.keys if not is_binding(key)]
         names = list(self._state.clusters)
 
         def unknown() -> list[str]:

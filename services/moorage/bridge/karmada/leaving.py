@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from moorage.bridge.karmada.bridge import LEASE_NAME, SOURCE
 from moorage.bridge.karmada.members import SeenMember
-from moorage.bridge.karmada.plane import BINDING, CLUSTER, CLUSTERS
+from moorage.bridge.karmada.plane import CLUSTER, CLUSTERS
 from moorage.bridge.kube.client import KubeClient
 from moorage.bridge.leaving import Bridged, remove_taints
 from moorage.bridge.member import Link
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS
 
 
 def bridged_plane(link: Link) -> Bridged:
     """Return what there is to take back when a control plane is left."""
-    return Bridged(link, LEASE_NAME, SOURCE, target=CLUSTER, work=frozenset({BINDING}), clean=clean_clusters)
+    return Bridged(link, LEASE_NAME, SOURCE, target=CLUSTER, work=frozenset(BINDING_KINDS), clean=clean_clusters)
 
 
 async def clean_clusters(client: KubeClient) -> int:

@@ -11,17 +11,17 @@ from moorage.bridge.karmada.bindings import SeenBinding
 from moorage.bridge.karmada.members import SeenMember
 from moorage.bridge.karmada.reduced import reduced
 from moorage_schemas.keys import ResourceKey
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS, CLUSTER_RESOURCE_BINDING, RESOURCE_BINDING
 
 JsonObject = dict[str, Any]
 
 CLUSTER: Final = "Cluster"
-BINDING: Final = "ResourceBinding"
 LEASE: Final = "Lease"
 
 _POLICIES: Final = "/apis/policy.karmada.io/v1alpha1"
 
 CLUSTERS: Final = "/apis/cluster.karmada.io/v1alpha1/clusters"
-BINDINGS: Final = "/apis/work.karmada.io/v1alpha2"
+_WORK: Final = "/apis/work.karmada.io/v1alpha2"
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/karmada-cluster/leases"
 """The Leases that the agents in clusters renew, by the clusters' names."""
 
@@ -43,7 +43,8 @@ FOLLOWED: Final = (
     PlaneKind("PropagationPolicy", f"{_POLICIES}/propagationpolicies"),
     PlaneKind("ClusterPropagationPolicy", f"{_POLICIES}/clusterpropagationpolicies"),
     PlaneKind(LEASE, LEASES),
-    PlaneKind(BINDING, f"{BINDINGS}/resourcebindings"),
+    PlaneKind(RESOURCE_BINDING, f"{_WORK}/resourcebindings"),
+    PlaneKind(CLUSTER_RESOURCE_BINDING, f"{_WORK}/clusterresourcebindings"),
 )
 MIRRORED: Final = frozenset(one.kind for one in FOLLOWED) - {LEASE}
 
@@ -90,7 +91,7 @@ class PlaneState:
         mirrored = self._objects[key] = reduced({**found, "kind": kind}, self._scheduler)
         if kind == CLUSTER:
             self.clusters[metadata["name"]] = SeenMember.of({**found, "kind": kind})
-        elif kind == BINDING:
+        elif kind in BINDING_KINDS:
             try:
                 self.bindings[key] = SeenBinding.of(found, mirrored)
             except ValidationError:  # the gateway refuses it, too, and says why
@@ -103,7 +104,7 @@ class PlaneState:
             return
         if kind == CLUSTER:
             self.clusters.pop(ResourceKey.parse(key).name, None)
-        elif kind == BINDING:
+        elif kind in BINDING_KINDS:
             self.bindings.pop(key, None)
         self._seen(kind, key)
 
@@ -135,6 +136,18 @@ class PlaneSink:
     def deleted(self, found: JsonObject) -> None:
         """See `Sink`."""
         self._state.drop(self._kind, key_of(self._kind, found))
+
+
+def binding_path(namespace: str, name: str) -> str:
+    """Return the path of a binding. One without a namespace is a ClusterResourceBinding."""
+    if namespace:
+        return f"{_WORK}/namespaces/{namespace}/resourcebindings/{name}"
+    return f"{_WORK}/clusterresourcebindings/{name}"
+
+
+def is_binding(key: str) -> bool:
+    """Return whether a key is that of a binding."""
+    return ResourceKey.parse(key).kind in BINDING_KINDS
 
 
 def key_of(kind: str, found: JsonObject) -> str:

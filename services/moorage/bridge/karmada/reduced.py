@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from moorage.bridge.ownership import TAINTS_ANNOTATION, foreign_taints
 from moorage.core.scheduling.karmada.mirrored import KARMADA_SCHEDULER, SCHEDULER
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS
 
 JsonObject = dict[str, Any]
 
@@ -39,7 +40,7 @@ def reduced(found: Mapping[str, Any], scheduler: str) -> JsonObject:
         scheduler: the `spec.schedulerName` of the bindings that Moorage places, beside those that name it.
     """
     kind = str(found["kind"])
-    body = _cluster(found) if kind == "Cluster" else _binding(found, scheduler) if kind == "ResourceBinding" else None
+    body = _cluster(found) if kind == "Cluster" else _binding(found, scheduler) if kind in BINDING_KINDS else None
     return {
         "apiVersion": found["apiVersion"],
         "kind": kind,

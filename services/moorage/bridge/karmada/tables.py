@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from moorage.bridge.karmada.plane import BINDING, CLUSTER
+from moorage.bridge.karmada.plane import CLUSTER
 from moorage.bridge.tables import Touched, WorkTables, drop
 from moorage.runtime.service import Input
 from moorage_schemas.condition import HEALTHY
 from moorage_schemas.eviction import EvictionDecided, EvictionState
-from moorage_schemas.keys import BindingKey, EvictionKey
+from moorage_schemas.keys import BindingKey, EvictionKey, ResourceKey
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS
 from moorage_schemas.topics import (
     BINDINGS,
     CONDITIONS,
@@ -42,13 +43,13 @@ class PlaneTables(WorkTables):
     def __init__(self, touched: Touched) -> None:
         super().__init__(CLUSTER, "", touched)
         self.placed: dict[str, WorkloadPlaced] = {}
-        """The last decision, by the key of the ResourceBinding."""
+        """The last decision, by the key of the binding."""
 
         self.bound: dict[str, dict[str, Bound]] = {}
-        """By the key of the ResourceBinding, by the name of the cluster."""
+        """By the key of the binding, by the name of the cluster."""
 
         self.evictions: dict[str, dict[str, EvictionDecided]] = {}
-        """By the key of the ResourceBinding, by that of the eviction: those that are requested."""
+        """By the key of the binding, by that of the eviction: those that are requested."""
 
         self._fold |= {
             BINDINGS.short: self._bound,
@@ -57,18 +58,18 @@ class PlaneTables(WorkTables):
         }
 
     def requested(self, binding: str, uid: str) -> list[EvictionDecided]:
-        """Return the evictions that are requested of a ResourceBinding with this uid."""
+        """Return the evictions that are requested of a binding with this uid."""
         return [one for one in self.evictions.get(binding, {}).values() if one.workload_uid in {"", uid}]
 
     def _wants(self, topic: Topic, kind: str, key: str) -> bool:
-        return kind == BINDING and (topic is not WORKLOAD_CONDITIONS or key.endswith(f"|{HEALTHY}"))
+        return kind in BINDING_KINDS and (topic is not WORKLOAD_CONDITIONS or key.endswith(f"|{HEALTHY}"))
 
     def _placed(self, record: Input) -> None:
         if isinstance(record.event, WorkloadPlaced):
             self.placed[record.key] = record.event
         else:
             self.placed.pop(record.key, None)
-        self._touched(BINDING, record.key)
+        self._touched(ResourceKey.parse(record.key).kind, record.key)
 
     def _bound(self, record: Input) -> None:
         key, event = BindingKey.parse(record.key), record.event
@@ -77,7 +78,7 @@ class PlaneTables(WorkTables):
             self.bound.setdefault(key.workload, {})[name] = Bound(event.uid, event.generation)
         else:
             drop(self.bound, key.workload, name)
-        self._touched(BINDING, key.workload)
+        self._touched(ResourceKey.parse(key.workload).kind, key.workload)
 
     def _eviction(self, record: Input) -> None:
         key, event = EvictionKey.parse(record.key), record.event
@@ -85,4 +86,4 @@ class PlaneTables(WorkTables):
             self.evictions.setdefault(key.workload, {})[record.key] = event
         else:
             drop(self.evictions, key.workload, record.key)
-        self._touched(BINDING, key.workload)
+        self._touched(ResourceKey.parse(key.workload).kind, key.workload)

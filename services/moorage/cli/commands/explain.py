@@ -18,7 +18,7 @@ from moorage.cli.render import output
 from moorage.cli.render.durations import to_the_second
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.printing.columns import taint_text
-from moorage.simulation.explain.question import EXPLAINED, TARGETS, Question, QuestionError
+from moorage.simulation.explain.question import EXPLAINED, WITHOUT_NAMESPACE, Question, QuestionError
 
 _BAD_REQUEST, _NOT_FOUND = 400, 404
 _LATER = frozenset({502, 503, 504})
@@ -39,8 +39,9 @@ def explain(
         list[str],
         typer.Argument(
             metavar="KIND [NAMESPACE/]NAME | KIND[.FIELD…]",
-            help="A pod, placement or resourcebinding; an object that makes pods or is placed by a policy, such as a "
-            "deployment; or a node or cluster. A kind alone, or a field of it, explains its structure.",
+            help="A pod, placement, resourcebinding or clusterresourcebinding; an object that makes pods or is placed "
+            "by a policy, such as a deployment; or a node or cluster. A kind alone, or a field of it, explains its "
+            "structure.",
             show_default=False,
             autocompletion=completion.explained,
         ),
@@ -142,9 +143,9 @@ def parse(
     if kind not in EXPLAINED:
         known = ", ".join(one.lower() for one in EXPLAINED)
         raise UsageError(f"kind: invalid value {kind_word!r}: must be one of {known}")
-    if kind in TARGETS and slash:
+    if kind in WITHOUT_NAMESPACE and slash:
         raise UsageError(f"name: invalid value {names[0]!r}: must be NAME, because a {kind} has no namespace")
-    where = "" if kind in TARGETS else place if slash else namespace
+    where = "" if kind in WITHOUT_NAMESPACE else place if slash else namespace
     try:
         return Question(kind, where, name, node, cluster, every, within)
     except QuestionError as error:

@@ -290,6 +290,7 @@ _OWN_ROLES: Final = (
         _rule(_READ, ("nodes", "nodes/status", "persistentvolumes", "persistentvolumes/status")),
         _rule(_READ, ("clusters", "clusters/status"), "cluster.karmada.io"),
         _rule(_READ, ("clusterpropagationpolicies", "clustertaintpolicies"), "policy.karmada.io"),
+        _rule(_READ, ("clusterresourcebindings",), "work.karmada.io"),
         _rule(
             _READ,
             ("managedclusters", "managedclusters/status", "managedclustersets", "managedclustersets/status"),
@@ -355,7 +356,7 @@ _OWN_ROLES: Final = (
         _rule(_READ, ("daemonsets", "deployments", "replicasets", "statefulsets"), "apps"),
         _rule(_READ, ("jobs",), "batch"),
         _rule(_READ, ("placementdecisions", "placements"), _OCM),
-        _rule(_READ, ("resourcebindings",), "work.karmada.io"),
+        _rule(_READ, ("clusterresourcebindings", "resourcebindings"), "work.karmada.io"),
     ),
 )
 

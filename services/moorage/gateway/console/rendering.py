@@ -24,11 +24,11 @@ from moorage.gateway.http.cluster_paths import path_of
 from moorage.gateway.http.request_attributes import LIVE_PATH
 from moorage.kinds.kind import Kind, called
 from moorage.kinds.printing.columns import NONE, until
-from moorage_schemas.resources.workload_kinds import POD
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS, POD
 from moorage_schemas.times import parse_time
 
 _PACKAGE: Final = "moorage.gateway.console"
-PLACED_KINDS: Final = frozenset({"Pod", "ResourceBinding", "Placement"})
+PLACED_KINDS: Final = frozenset({POD, *BINDING_KINDS, "Placement"})
 """The kinds of workloads that decisions are about."""
 
 HOME_ONLY: Final = ("clusters", "deadletters", "login", "logout", "pauses", "simulate", "static")

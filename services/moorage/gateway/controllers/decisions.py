@@ -14,6 +14,7 @@ from moorage.kinds.kind import named
 from moorage.kinds.status.rollouts import DESIRED, REPLICA_SET, controller_key, made_by_deployment
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.placement import PlacementState
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS
 from moorage_schemas.times import parse_time
 from moorage_schemas.topics import CONDITIONS, EVICTIONS, PLACEMENTS, RESOURCES
 
@@ -21,7 +22,6 @@ NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 
 _POD: Final = "Pod"
-_BINDING: Final = "ResourceBinding"
 _DECISION: Final = "PlacementDecision"
 _PLACEMENT: Final = "moorage-placement"
 _EVICTION: Final = "moorage-eviction"
@@ -93,7 +93,7 @@ def _placed(record: Any) -> Iterator[Occurrence]:
             yield Occurrence(about, NORMAL, "Scheduled", message, _PLACEMENT, time)
         elif record.state == PlacementState.PENDING and record.message:
             yield Occurrence(about, WARNING, "FailedScheduling", record.message, _PLACEMENT, time)
-    elif workload.kind == _BINDING:
+    elif workload.kind in BINDING_KINDS:
         if record.state == PlacementState.PLACED:
             targets = ", ".join(f"{one.target.name}:{one.replicas}" for one in record.targets)
             message = f"Scheduled to {targets or 'no cluster'}"
@@ -111,7 +111,8 @@ def _placed(record: Any) -> Iterator[Occurrence]:
 def _evicted(record: Any) -> Iterator[Occurrence]:
     workload = record.workload
     about = About(workload.kind, workload.namespace, workload.name, record.workload_uid)
-    what, time = f"{workload.kind} {workload.namespace}/{workload.name}", record.decided_time
+    name = f"{workload.namespace}/{workload.name}" if workload.namespace else workload.name
+    what, time = f"{workload.kind} {name}", record.decided_time
     state = record.state
     if state == EvictionState.REQUESTED and record.acknowledged is not None:
         message = f"{record.acknowledged.source} has acknowledged the eviction from {record.target.name}"

@@ -34,6 +34,7 @@ from moorage.runtime.clock import Clock
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.names import DEFAULT_NAMESPACE
 from moorage_schemas.times import format_time, parse_time
 from moorage_schemas.topics import PLACEMENTS, RESOURCES, Topic
 
@@ -48,8 +49,6 @@ _PAUSE: Final = 0.1  # seconds between two transactions: at most 2,000 events a 
 _AGAIN: Final = 5.0  # seconds before a write that has failed is tried again
 _LOOK: Final = 30.0  # seconds between two looks at the clock, which may be set
 _LONGEST_NAME: Final = 253
-_ELSEWHERE: Final = "default"
-"""The namespace of events about objects that have none."""
 
 
 @dataclass(slots=True)
@@ -317,7 +316,7 @@ def event_of(one: Occurrence) -> ObjectId:
     about = one.about
     cause = repr((about.kind, about.namespace, about.name, about.uid, one.reason, one.matter))
     suffix = f".{hashlib.sha256(cause.encode()).hexdigest()[:16]}"
-    return ObjectId(KIND.kind, about.namespace or _ELSEWHERE, about.name[: _LONGEST_NAME - len(suffix)] + suffix)
+    return ObjectId(KIND.kind, about.namespace or DEFAULT_NAMESPACE, about.name[: _LONGEST_NAME - len(suffix)] + suffix)
 
 
 def event(object_id: ObjectId, counted: Counted, present: Mapping[str, Any] | None, now: datetime) -> dict[str, Any]:

@@ -21,11 +21,11 @@ from moorage.gateway.store import Store
 from moorage.kinds.status.mirrored import MirroredIndex
 from moorage.runtime.clock import Clock
 from moorage_schemas.refs import TargetKind
-from moorage_schemas.resources.workload_kinds import POD
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS, POD
 from moorage_schemas.times import format_time
 
 _TARGETS: Final = tuple(kind.value for kind in TargetKind)
-_WORKLOADS: Final = (POD, "ResourceBinding", "Placement")
+_WORKLOADS: Final = (POD, *BINDING_KINDS, "Placement")
 _KEPT: Final = timedelta(minutes=10)
 """For how long a bridge is shown of which nothing is mirrored."""
 

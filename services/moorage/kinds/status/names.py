@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moorage.kinds.status.records import ObjectId
 from moorage_schemas.keys import TargetKey
+from moorage_schemas.resources.names import DEFAULT_NAMESPACE
 from moorage_schemas.resources.workload_kinds import POD
 
 
@@ -23,11 +24,17 @@ def workload_name(workload: ObjectId) -> str:
     return workload.name if workload.kind == POD else f"{workload.kind.lower()}:{workload.name}"
 
 
+def workload_namespace(workload: ObjectId) -> str:
+    """The namespace of an object about a workload. Some workloads have none."""
+    return workload.namespace or DEFAULT_NAMESPACE
+
+
 def of_pair(kind: str, key: str) -> ObjectId:
     """The object of a binding or an eviction, by its record key.
 
     `Pod/default/web-0|Node/n1|3` is `web-0:node.n1:3` in the namespace `default`.
     """
     workload, target, *rest = key.split("|")
-    pod = ObjectId.of(workload)
-    return ObjectId(kind, pod.namespace, ":".join([workload_name(pod), target_prefix(target), *rest]))
+    about = ObjectId.of(workload)
+    name = ":".join([workload_name(about), target_prefix(target), *rest])
+    return ObjectId(kind, workload_namespace(about), name)

@@ -8,12 +8,12 @@ from moorage.simulation.explain.grounds import Grounds, declared_as, evictions_o
 from moorage.simulation.explain.karmada import binding_of, explain_binding
 from moorage.simulation.explain.ocm import explain_placement
 from moorage.simulation.explain.pods import explain_pod
-from moorage.simulation.explain.question import BINDING, PLACEMENT, PLACEMENT_DECISION, Question, QuestionError
+from moorage.simulation.explain.question import PLACEMENT, PLACEMENT_DECISION, Question, QuestionError
 from moorage.simulation.explain.target_explanation import TargetExplanation
 from moorage.simulation.explain.targets import explain_target
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import resource_key
-from moorage_schemas.resources.workload_kinds import POD
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS, POD
 
 _RESOURCES = {one.kind: f"{one.plural}.{one.group}" if one.group else one.plural for one in declared()}
 
@@ -37,11 +37,11 @@ def answer(grounds: Grounds, asked: Question) -> Explanation | Summary | TargetE
         name = asked.name.rpartition("-decision-")[0] if asked.kind == PLACEMENT_DECISION else asked.name
         return explain_placement(grounds, asked.namespace, name or asked.name, wanted)
     key = resource_key(asked.kind, asked.namespace, asked.name, asked.within)
-    binding = key if asked.kind == BINDING else binding_of(grounds, key)
+    binding = key if asked.kind in BINDING_KINDS else binding_of(grounds, key)
     if binding is not None:
         if asked.node:
             raise QuestionError("node", asked.node, f"{called} is placed on clusters, not on nodes")
-        return explain_binding(grounds, asked.namespace, binding.rpartition("/")[2], wanted)
+        return explain_binding(grounds, binding, wanted)
     if asked.cluster:
         raise QuestionError("cluster", asked.cluster, f"no policy places {called} on clusters")
     if asked.kind == POD:

@@ -32,11 +32,12 @@ from moorage.workers.placement.karmada.binding_writer import BindingWriter, clus
 from moorage.workers.placement.karmada.decision import UNSCHEDULABLE
 from moorage.workers.placement.karmada.departure import decide
 from moorage.workers.placement.karmada.reconcile import draft_of, request_of
-from moorage.workers.placement.karmada.resource import RESOURCE_BINDING, ClaimedResource
+from moorage.workers.placement.karmada.resource import ClaimedResource
 from moorage.workers.placement.state import PlacementPartition
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
-from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.resources.workload_kinds import RESOURCE_BINDING
 
 
 def binding_of(grounds: Grounds, owner: str) -> str | None:
@@ -45,29 +46,28 @@ def binding_of(grounds: Grounds, owner: str) -> str | None:
     return min(mine, default=None)
 
 
-def explain_binding(grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None) -> Explanation:
+def explain_binding(grounds: Grounds, key: str, wanted: Wanted | None = None) -> Explanation:
     """Explain why a claimed resource is where it is.
 
     Args:
         grounds: the present state.
-        namespace: the namespace of the ResourceBinding.
-        name: the name of the ResourceBinding.
+        key: the key of the binding.
         wanted: the clusters to show.
 
     Raises:
         NotFoundError: there is no such binding or cluster.
     """
-    key = WorkloadRef(kind=RESOURCE_BINDING, namespace=namespace, name=name).key
     found = decision_on(grounds, key)
     if found is None:
-        raise NotFoundError("resourcebindings.work.karmada.io", name)
+        kind, _, name, _ = ResourceKey.parse(key)
+        raise NotFoundError(f"{kind.lower()}s.work.karmada.io", name)
     placed, _ = found
     with partition_with(grounds, placed.owner.key, [placed]) as state:
         return _Binding(grounds, found, wanted or Wanted(), state).tell()
 
 
 class _Binding:
-    """Explains one ResourceBinding."""
+    """Explains one binding to clusters."""
 
     def __init__(
         self,

@@ -8,20 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from moorage_schemas.resources.workload_kinds import PROPAGATED
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS, CLUSTER_RESOURCE_BINDING, PROPAGATED
 
-BINDING: Final = "ResourceBinding"
 PLACEMENT: Final = "Placement"
 PLACEMENT_DECISION: Final = "PlacementDecision"
 
 TARGETS: Final = ("Node", "Cluster", "ManagedCluster")
 """The kinds of targets: the values of `TargetKind`, which would take long to import."""
 
-EXPLAINED: Final = (PLACEMENT, PLACEMENT_DECISION, BINDING, *TARGETS, *PROPAGATED)
+WITHOUT_NAMESPACE: Final = (*TARGETS, CLUSTER_RESOURCE_BINDING)
+"""The kinds whose objects have no namespace."""
+
+EXPLAINED: Final = (PLACEMENT, PLACEMENT_DECISION, *BINDING_KINDS, *TARGETS, *PROPAGATED)
 """The kinds that can be explained. A PlacementDecision is explained as its placement."""
 
 
-_AT_HOME: Final = (PLACEMENT, PLACEMENT_DECISION, BINDING)
+_AT_HOME: Final = (PLACEMENT, PLACEMENT_DECISION, *BINDING_KINDS)
 """The kinds that are decided on only in the home fleet."""
 
 
@@ -51,7 +53,7 @@ class Question:
     """One of `EXPLAINED`."""
 
     namespace: str
-    """Empty for a target, which has none."""
+    """Empty for a kind that has none."""
 
     name: str
     node: str = ""
@@ -69,7 +71,10 @@ class Question:
     def __post_init__(self) -> None:
         if self.kind not in EXPLAINED:
             raise QuestionError("kind", self.kind, f"must be one of {', '.join(EXPLAINED)}")
-        for field in ("name",) if self.is_about_target else ("namespace", "name"):
+        has_none = self.kind in WITHOUT_NAMESPACE
+        if has_none and self.namespace:
+            raise QuestionError("namespace", self.namespace, f"must be empty, because a {self.kind} has no namespace")
+        for field in ("name",) if has_none else ("namespace", "name"):
             value = getattr(self, field)
             if not value or "/" in value:
                 raise QuestionError(field, value, "must be a name")
@@ -91,8 +96,6 @@ class Question:
         return self.kind in TARGETS
 
     def _check_target(self) -> None:
-        if self.namespace:
-            raise QuestionError("namespace", self.namespace, f"must be empty, because a {self.kind} has no namespace")
         for field in ("node", "cluster"):
             if value := getattr(self, field):
                 raise QuestionError(field, value, f"{self.kind.lower()} {self.name} is a target itself")

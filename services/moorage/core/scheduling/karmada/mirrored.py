@@ -1,4 +1,4 @@
-"""Which mirrored ResourceBindings Moorage places: those that name its scheduler, and are not held up."""
+"""Which mirrored bindings of Karmada Moorage places: those that name its scheduler, and are not held up."""
 
 from __future__ import annotations
 

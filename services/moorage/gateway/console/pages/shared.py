@@ -17,6 +17,7 @@ from moorage.kinds.event import last_seen
 from moorage.kinds.printing.columns import Object
 from moorage.kinds.status.records import ObjectId
 from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.resources.names import DEFAULT_NAMESPACE
 
 EVENT: Final = "Event"
 EVENTS_SHOWN: Final = 40
@@ -26,9 +27,6 @@ AT_ONCE: Final = 10_000
 
 _SORTED_WHOLE: Final = 20
 """All names are sorted if more than one in so many is wanted."""
-
-_ELSEWHERE: Final = "default"
-"""The namespace of events about objects that have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +141,7 @@ def documents(view: PageView, ids: Iterable[ObjectId]) -> list[dict[str, Any]]:
 
 def events_about(view: PageView, kind: str, namespace: str, name: str, uid: str) -> dict[str, Any]:
     """The Events about an object, the newest first."""
-    place = namespace or _ELSEWHERE
+    place = namespace or DEFAULT_NAMESPACE
     if not view.rights.may("list", EVENT, place):
         return {"denied": True, "rows": []}
     sought, found = orjson.dumps(name), []

@@ -14,7 +14,7 @@ from moorage.gateway.errors import StatusError
 from moorage.gateway.http.request_attributes import EXPLAIN_PATH
 from moorage.kinds.printing.sections import toleration_text
 from moorage.kinds.status.clusters import local_names
-from moorage.kinds.status.names import workload_name
+from moorage.kinds.status.names import workload_name, workload_namespace
 from moorage.kinds.status.records import ObjectId
 from moorage_schemas.placement import PlacementState
 
@@ -122,13 +122,13 @@ async def one(view: PageView) -> Content:
     """`/console/workloads/{kind}/{namespace}/{name}`: where a workload is, and what becomes of it."""
     kind, namespace, name = _named(view)
     workload = ObjectId(kind, namespace, name)
-    own = workload_name(workload)
+    place, own = workload_namespace(workload), workload_name(workload)
     shown = view.store.get(workload)
-    placed = view.store.get(ObjectId(PLACED, namespace, own))
+    placed = view.store.get(ObjectId(PLACED, place, own))
     if shown is None and placed is None:
         raise StatusError(404, f'{kind_named(kind).plural} "{name}" not found')
     found = shown.document if shown is not None else {}
-    may_read = view.rights.may("get", PLACED, namespace, own)
+    may_read = view.rights.may("get", PLACED, place, own)
     return Content(
         "workloads/one.html",
         {
@@ -143,8 +143,8 @@ async def one(view: PageView) -> Content:
             "name": name,
             "decision": _decision(placed.document["status"]) if placed is not None and may_read else None,
             "may_read": may_read,
-            "bindings": await _about(view, BINDING, namespace, own),
-            "evictions": await _about(view, EVICTION, namespace, own),
+            "bindings": await _about(view, BINDING, place, own),
+            "evictions": await _about(view, EVICTION, place, own),
             "tolerations": [toleration_text(one) for one in at(found, "spec", "tolerations") or ()],
             "events": shared.events_about(view, kind, namespace, name, str(at(found, "metadata", "uid") or "")),
         },

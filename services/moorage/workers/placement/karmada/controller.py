@@ -1,4 +1,4 @@
-"""The controller of ResourceBindings: resources that a propagation policy places on Karmada clusters."""
+"""The controller of bindings to clusters: resources that a propagation policy places on Karmada clusters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.karmada.binding_writer import BindingWriter
 from moorage.workers.placement.karmada.demand import Demand
 from moorage.workers.placement.karmada.reconcile import reconcile
-from moorage.workers.placement.karmada.resource import CLAIMABLE, PLACED, RESOURCE_BINDING, is_part
+from moorage.workers.placement.karmada.resource import CLAIMABLE, PLACED, is_part
 from moorage.workers.placement.karmada.state import BindingState
 from moorage.workers.placement.karmada.terms import Rules, rules_of
 from moorage.workers.placement.karmada.view import ClusterView
@@ -23,6 +23,7 @@ from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS
 
 
 class BindingController(Controller):
@@ -35,8 +36,8 @@ class BindingController(Controller):
             because its pods on nodes must be checked.
     """
 
-    resources: tuple[str, ...] = (*CLAIMABLE, PLACED)
-    decisions: tuple[str, ...] = (PLACED,)
+    resources: tuple[str, ...] = (*CLAIMABLE, *PLACED)
+    decisions: tuple[str, ...] = PLACED
     at_once: ClassVar[int | None] = 200
 
     def __init__(
@@ -90,7 +91,7 @@ class BindingController(Controller):
         A policy that is declared later takes effect then. What the control plane knew of its clusters when it made the
         binding must be known here, too.
         """
-        return event.mirrored is not None and event.kind == RESOURCE_BINDING and event.key not in self.state.resources
+        return event.mirrored is not None and event.kind in BINDING_KINDS and event.key not in self.state.resources
 
     def look_at(self, key: str, cause: Meta) -> None:
         """Add a resource to the queue if it is, or was until now, placed on clusters."""

@@ -1,4 +1,4 @@
-"""A ResourceBinding of a real Karmada control plane, which a bridge mirrors.
+"""A binding of a real Karmada control plane, with a namespace or without, which a bridge mirrors.
 
 It carries the placement itself, so no policy is looked for: Karmada has found it.
 """

@@ -11,13 +11,11 @@ from moorage.core.scheduling.nodes.workloads import text_labels
 from moorage.workers.placement.karmada.mirrored_binding import MirroredBinding, mirrored_binding
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.resources.workload_kinds import PROPAGATED
-
-RESOURCE_BINDING: Final = "ResourceBinding"
-"""The kind of the workload that a claimed resource becomes."""
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS, PROPAGATED
 
 CLAIMABLE: Final = tuple(f"{kind}/" for kind in PROPAGATED)
-PLACED: Final = f"{RESOURCE_BINDING}/"
+PLACED: Final = tuple(f"{kind}/" for kind in BINDING_KINDS)
+"""How the keys of the workloads begin that claimed resources become."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +43,7 @@ def resource_of(event: ResourceDeclared) -> ClaimedResource:
     Raises:
         ValidationError: it is a mirrored binding that cannot be read. The gateway refuses those.
     """
-    if event.kind == RESOURCE_BINDING and (found := mirrored_binding(event)) is not None:
+    if event.kind in BINDING_KINDS and (found := mirrored_binding(event)) is not None:
         ref = WorkloadRef(kind=event.kind, namespace=event.namespace, name=event.name)
         return ClaimedResource(ref, event.uid, event.version, found.claimable, found)
     metadata = event.object.get("metadata") or {}

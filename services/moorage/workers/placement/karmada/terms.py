@@ -11,10 +11,11 @@ from moorage.core.scheduling.karmada.policy_match import Policy
 from moorage.runtime.settings import Settings
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.karmada.demand import Demand
-from moorage.workers.placement.karmada.resource import RESOURCE_BINDING, ClaimedResource
+from moorage.workers.placement.karmada.resource import ClaimedResource
 from moorage.workers.placement.karmada.view import Terms
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.dedicated import DedicatedNodes
+from moorage_schemas.resources.workload_kinds import RESOURCE_BINDING
 from moorage_schemas.taint import Toleration
 
 DIRECTLY: Final = "Directly"
