@@ -56,6 +56,7 @@ _CLUSTERS: Final = "cluster.open-cluster-management.io"
 _LEASES: Final = ("coordination.k8s.io", "leases")
 _CONFLICT: Final = "only after somebody else has changed it at the same time"
 _SILENT: Final = "only before a cluster counts as silent"
+_AGAIN: Final = "only when the same happens again"
 
 Step = Callable[[Cluster, Live, str], Awaitable[None]]
 """Lets the bridge do something, under a name that nothing else has, and returns when it has."""
@@ -201,6 +202,7 @@ CASES: Final = {
             (_CLUSTERS, "placementdecisions", "get"): _CONFLICT,
             (_CLUSTERS, "placements/finalizers", "update"): "only asked by an admission plugin, and never requested",
             (*_LEASES, "get"): _SILENT,
+            ("", "events", "patch"): _AGAIN,
         },
     ),
     "karmada": Case(
@@ -214,7 +216,11 @@ CASES: Final = {
         _control_plane_places,
         _control_plane_taints,
         ("cluster.karmada.io", "clusters", "patch"),
-        {("cluster.karmada.io", "clusters", "get"): _CONFLICT, (*_LEASES, "get"): _SILENT},
+        {
+            ("cluster.karmada.io", "clusters", "get"): _CONFLICT,
+            (*_LEASES, "get"): _SILENT,
+            ("", "events", "patch"): _AGAIN,
+        },
     ),
 }
 

@@ -11,7 +11,7 @@ from tests.conftest import RUN
 from tests.planes import scenarios
 from tests.planes.cluster import connected
 from tests.planes.engines import Engine, name
-from tests.planes.karmada import cluster_propagation, cluster_taint_policy, failover
+from tests.planes.karmada import cluster_propagation, cluster_taint_policy, events, failover
 from tests.planes.karmada.engines import Moorage, Nobody, Upstream
 from tests.planes.karmada.world import World, followed
 from tests.planes.plane import Plane, started
@@ -26,6 +26,7 @@ SCENARIOS: Final[list[Scenario[World]]] = [
     *cluster_propagation.FAILOVER.scenarios,
     *failover.CLUSTER.scenarios,
     *failover.TOLERATION.scenarios,
+    *events.SUITE.scenarios,
 ]
 IDS: Final = [scenario.name for scenario in SCENARIOS]
 

@@ -11,7 +11,7 @@ from tests.conftest import RUN
 from tests.planes import scenarios
 from tests.planes.cluster import connected
 from tests.planes.engines import Engine, name
-from tests.planes.ocm import placement, predicates, prioritizers, tolerations
+from tests.planes.ocm import events, placement, predicates, prioritizers, tolerations
 from tests.planes.ocm.engines import Moorage, Nobody, Upstream
 from tests.planes.ocm.world import World, followed
 from tests.planes.plane import Plane, started
@@ -26,6 +26,7 @@ SCENARIOS: Final[list[Scenario[World]]] = [
     *prioritizers.BUILTIN.scenarios,
     *prioritizers.ADDON.scenarios,
     *tolerations.SUITE.scenarios,
+    *events.SUITE.scenarios,
 ]
 IDS: Final = [scenario.name for scenario in SCENARIOS]
 

@@ -55,7 +55,11 @@ RESOURCES: Final = (
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
     Resource("coordination.k8s.io", "v1", "leases", "Lease"),
     Resource("cluster.open-cluster-management.io", "v1", "managedclusters", "ManagedCluster", namespaced=False),
+    Resource("cluster.open-cluster-management.io", "v1beta1", "placements", "Placement"),
+    Resource("cluster.open-cluster-management.io", "v1beta1", "placementdecisions", "PlacementDecision"),
     Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False),
+    Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding"),
+    Resource("work.karmada.io", "v1alpha2", "clusterresourcebindings", "ClusterResourceBinding", namespaced=False),
 )
 OF_KIND: Final = {one.kind: one for one in RESOURCES}
 

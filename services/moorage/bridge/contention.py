@@ -48,11 +48,13 @@ class Contention:
     Args:
         act: what is written, for logs and metrics.
         later: called with a key, and the seconds after which it is to be looked at again.
+        noticed: called with the key of an object that somebody else contradicts, each time that it is written.
     """
 
-    def __init__(self, act: str, later: Callable[[str, float], None]) -> None:
+    def __init__(self, act: str, later: Callable[[str, float], None], noticed: Callable[[str], None]) -> None:
         self._act = act
         self._later = later
+        self._noticed = noticed
         self._written: dict[str, _Writes] = {}
 
     def holds(self, key: str, content: Hashable) -> bool:
@@ -83,6 +85,7 @@ class Contention:
         if known.times >= _FREE:
             CONTRADICTED.labels(self._act).inc()
             _log.warning("bridge.contradicted", act=self._act, key=key, times=known.times, pause=known.pause)
+            self._noticed(key)
 
     def gone(self, key: str) -> None:
         """Forget an object that is gone."""

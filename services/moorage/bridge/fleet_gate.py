@@ -14,7 +14,7 @@ from moorage.bridge.reports import Report, Reports
 _log = structlog.get_logger(__name__)
 
 _LOOK: Final = 0.2  # seconds between two questions whether the fleet is known
-_PATIENCE: Final = 30.0  # seconds after which it is said that something is not as expected
+PATIENCE: Final = 30.0  # seconds after which it is said that something is not as expected
 _NAMED: Final = 10  # how many are named then
 _RESYNC: Final = 60.0  # seconds between two comparisons of everything
 
@@ -37,7 +37,7 @@ class FleetGate:
         unknown: Callable[[], Callable[[], Sequence[str]]],
         opened: Callable[[], None],
         *,
-        patience: float | None = _PATIENCE,
+        patience: float | None = PATIENCE,
     ) -> None:
         self._may_send = may_send
         self._unknown = unknown
@@ -67,7 +67,7 @@ class FleetGate:
                 elif not (waits := unknown()):
                     self._closed.clear()
                     break
-                elif asyncio.get_running_loop().time() - began >= _PATIENCE:
+                elif asyncio.get_running_loop().time() - began >= PATIENCE:
                     if not is_told:
                         _log.warning("bridge.fleet_not_known", waits_for=list(waits[:_NAMED]))
                         is_told = True

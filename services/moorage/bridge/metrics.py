@@ -11,6 +11,7 @@ ACTS = Counter("moorage_bridge_acts_total", "Writes to the real cluster", ["act"
 CONTRADICTED = Counter(
     "moorage_bridge_contradicted_total", "Writes to the real cluster that somebody else had undone before", ["act"]
 )
+EVENTS = Counter("moorage_bridge_events_total", "Events about objects of the real cluster", ["outcome"])
 LINKED = Gauge("moorage_bridge_linked", "Whether the real cluster is seen: all lists are read, and watches are open")
 LEADING = Gauge("moorage_bridge_leading", "Whether this process may write to the real cluster")
 WAITING = Gauge("moorage_bridge_waiting", "What waits to be sent or done", ["queue"])

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from moorage.bridge.reports import Report
 from moorage.runtime.service import GlobalView, Input
 from moorage_schemas.condition import HEALTHY, ConditionChanged, WorkloadConditionChanged
 from moorage_schemas.eviction import EvictionDecided, EvictionState
@@ -169,6 +170,29 @@ class TargetTables(GlobalView):
             if any(origin is not TaintOrigin.EXPLICIT for origin in taint.origins) or taint.identity in record.wished
         )
 
+    def condition_of(self, target: str, uid: str, kind: str) -> ConditionChanged | None:
+        """Return a condition of the target with this uid. None if nothing is known of it."""
+        found = self.conditions.get(target, {}).get(kind)
+        return found if found is not None and found.target_uid in {"", uid} else None
+
+    def is_said(self, report: Report, uid: str, source: str) -> bool:
+        """Return whether a condition of the target with this uid is what a source reports of it."""
+        found = self.condition_of(report.target.name, uid, report.type)
+        if found is None:
+            return False
+        said = (found.status.value, found.reason, found.message, found.source)
+        return said == (report.status, report.reason, report.message, source)
+
+    def is_taken_over(self, target: str, kind: str, source: str) -> bool:
+        """Return whether somebody else than a source has reported a condition of a target last."""
+        found = self.conditions.get(target, {}).get(kind)
+        return found is not None and found.source != source
+
+    def was_said_last(self, target: str, uid: str, kind: str, *, source: str, reason: str) -> bool:
+        """Return whether a source has given a condition of the target with this uid its present reason."""
+        found = self.condition_of(target, uid, kind)
+        return found is not None and (found.source, found.reason) == (source, reason)
+
     @property
     def _cluster(self) -> str:
         return self._prefix.removesuffix(":")
@@ -216,6 +240,12 @@ class WorkTables(TargetTables):
         """By the key of the workload, by the key of the target."""
 
         self._fold[WORKLOAD_CONDITIONS.short] = self._workload_condition
+
+    def is_health_said(self, report: Report) -> bool:
+        """Return whether the health of a workload is what a report says."""
+        workload = report.workload.key if report.workload is not None else ""
+        known = self.health.get(workload, {}).get(report.target.key)
+        return known == (report.workload_uid, report.binding_generation, report.status)
 
     def _workload_condition(self, record: Input) -> None:
         key, event = WorkloadConditionKey.parse(record.key), record.event

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import structlog
 
+from moorage.bridge.contention import Contention
 from moorage.bridge.kube.client import MERGE_PATCH, KubeClient
 from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridge.metrics import ACTS
@@ -57,6 +58,7 @@ async def write_taints(
     patch: Callable[[Target], JsonObject | None],
     read: Callable[[JsonObject], Target],
     written: Callable[[JsonObject], Target | None],
+    undone: Contention | None = None,
 ) -> None:
     """Write the taints of a target, and anew when somebody else was faster.
 
@@ -67,6 +69,7 @@ async def write_taints(
         patch: returns what is to be written (`taints_patch`). None for nothing.
         read: reads the target from an answer.
         written: takes the answer to a write. Returns the target if it has to be compared once more.
+        undone: says when to write again, by the name of the target, what somebody else has undone.
 
     Raises:
         ApiError: the cluster refuses.
@@ -75,30 +78,42 @@ async def write_taints(
     for _ in range(_TRIES):
         if (wanted := patch(target)) is None:
             return
+        taints = frozenset(map(identity_of, wanted["spec"]["taints"]))
+        # Times of taints, and the note, may change alone.
+        contested = undone if taints != frozenset(map(identity_of, target.taints)) else None
+        if contested is not None and contested.holds(target.name, taints):
+            return
         try:
-            found = await client.request("PATCH", path, body=wanted, content_type=MERGE_PATCH)
-        except ApiError as error:
-            if error.status == NOT_FOUND:
-                return
-            if error.status != CONFLICT:
-                ACTS.labels("taint", "failed").inc()
-                raise
-            ACTS.labels("taint", "conflict").inc()
-        else:
-            ACTS.labels("taint", "done").inc()
-            taints = [identity_of(one) for one in wanted["spec"]["taints"]]
-            _log.info("bridge.tainted", target=target.name, taints=taints)
-            if (again := written(found)) is None:
-                return
-            target = again
-            continue
-        try:
-            target = read(await client.get(path))
+            found = await _write(client, path, wanted)
+            if found is None:
+                target = read(await client.get(path))
+                continue
         except ApiError as error:
             if error.status == NOT_FOUND:
                 return
             raise
+        _log.info("bridge.tainted", target=target.name, taints=sorted(taints))
+        if contested is not None:
+            contested.written(target.name, taints)
+        if (again := written(found)) is None:
+            return
+        target = again
     raise OSError(f"{target.name}: its taints were changed by others {_TRIES} times meanwhile")
+
+
+async def _write(client: KubeClient, path: str, wanted: JsonObject) -> JsonObject | None:
+    """Send a patch, and return the answer. None if somebody else was faster."""
+    try:
+        found = await client.request("PATCH", path, body=wanted, content_type=MERGE_PATCH)
+    except ApiError as error:
+        if error.status == CONFLICT:
+            ACTS.labels("taint", "conflict").inc()
+            return None
+        if error.status != NOT_FOUND:
+            ACTS.labels("taint", "failed").inc()
+        raise
+    ACTS.labels("taint", "done").inc()
+    return found
 
 
 def with_its_time(taint: TaintRecord, _: Mapping[str, Any] | None) -> JsonObject:

@@ -10,6 +10,7 @@ from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.targets import UNREPORTED, Target, leaving, tainted, unreported
 from moorage.kinds.printing.columns import AGE, LABELS, NONE, Object, TableColumn, condition_status, of, taints, text
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section, conditions
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -106,12 +107,13 @@ class ClusterKind(Target["Cluster"]):
         yield conditions(found)
         rows = [
             [
-                str(at(one, "metadata", "namespace")),
+                str(at(one, "metadata", "namespace") or ""),
                 str(at(one, "metadata", "name")),
                 str(part.get("replicas") or ""),
                 "leaving" if any(name == task.get("fromCluster") for task in eviction_tasks(one)) else "",
             ]
-            for one in related.list("ResourceBinding")
+            for kind in BINDING_KINDS
+            for one in related.list(kind)
             for part in parts(one)
             if part.get("name") == name
         ]

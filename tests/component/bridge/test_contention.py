@@ -13,7 +13,8 @@ class Fight:
     """An object of which somebody undoes at once what is written."""
 
     def __init__(self) -> None:
-        self.contention = Contention("taints", self._later)
+        self.noticed: list[str] = []
+        self.contention = Contention("taints", self._later, self.noticed.append)
         self.looks: list[tuple[str, float]] = []
 
     def _later(self, key: str, seconds: float) -> None:
@@ -40,8 +41,10 @@ class Fight:
 
 @virtual_time
 async def test_the_same_is_written_three_times_at_once_and_then_with_longer_pauses() -> None:
-    times = [round(one) for one in await Fight().writes_within(1000)]
+    fight = Fight()
+    times = [round(one) for one in await fight.writes_within(1000)]
     assert times == [0, 0, 0, 5, 15, 35, 75, 155, 315, 615, 915]
+    assert fight.noticed == ["c1"] * 9, "each time from the third on"
 
 
 @virtual_time
@@ -57,6 +60,7 @@ async def test_something_else_is_written_at_once() -> None:
 async def test_what_changes_to_and_fro_by_itself_is_no_contradiction() -> None:
     fight = Fight()
     assert all(fight.write(content) for _ in range(20) for content in ("a", "b"))
+    assert not fight.noticed
 
 
 @virtual_time

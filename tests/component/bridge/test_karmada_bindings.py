@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from moorage.bridge.contention import Contention
 from moorage.bridge.karmada.binding_acts import BindingActs
 from moorage.bridge.karmada.bindings import APPLIED_PLACEMENT, SeenBinding
 from moorage.bridge.karmada.members import READY
@@ -110,7 +111,14 @@ class _World:
         self.state.put(RESOURCE_BINDING, found)
         self.tables = PlaneTables(lambda _kind, _key: None)
         client: KubeClient = None  # type: ignore[assignment]  # only what would be sent is computed
-        self.acts = BindingActs(client, self.tables, self.state.bindings.get, lambda _found: None)
+        self.acts = BindingActs(
+            client,
+            self.tables,
+            self.state.bindings.get,
+            seen=lambda _found: None,
+            undone=Contention("bindings", lambda _key, _seconds: None, lambda _key: None),
+            tell=lambda _event: None,
+        )
         self.leases = Leases(40.0)
         self.observations = PlaneObservations(
             "bridge/karmada", self.state, self.tables, self.leases, lambda _key, _uid: True

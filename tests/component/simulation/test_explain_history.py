@@ -17,9 +17,9 @@ from moorage.simulation.explain.explanation import Explanation
 from moorage.simulation.explain.grounds import TOPICS, SnapshotGrounds
 from moorage.simulation.explain.history import AFTER, BEFORE, Places, Window, complete
 from moorage.simulation.explain.question import EXPLAINED, Question
-from moorage.workers.placement.karmada.resource import RESOURCE_BINDING
 from moorage.workers.placement.ocm.decision import PLACEMENT_DECISION as OCM_DECISION
 from moorage.workers.placement.ocm.spec import PLACEMENT as OCM_PLACEMENT
+from moorage_schemas.resources.workload_kinds import RESOURCE_BINDING
 from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, PLACEMENTS, Topic, partition_of
 
 

@@ -42,7 +42,6 @@ async def _failing_over(world: World, purge_mode: str) -> tuple[str, str]:
     (other,) = members - {here}
     await world.taint(here, _FAIL_TEST)
     await world.placed(lambda found: found == {other}, f"on {other}")
-    await world.presented([other])
     return here, other
 
 
@@ -56,5 +55,6 @@ async def directly(world: World) -> None:
     "Cluster failover testing with purgeMode gracefully: taint Cluster with NoExecute taint (ClusterRole)"
 )
 async def gracefully(world: World) -> None:
-    here, _ = await _failing_over(world, "Gracefully")
+    here, other = await _failing_over(world, "Gracefully")
+    await world.presented([other])
     assert world.work(here), "nobody says that it is healthy elsewhere, so it stays until its grace period is over"

@@ -16,6 +16,7 @@ TAINT_POLICIES: Final = "/apis/policy.karmada.io/v1alpha1/clustertaintpolicies"
 BINDINGS: Final = "/apis/work.karmada.io/v1alpha2/resourcebindings"
 CLUSTER_BINDINGS: Final = "/apis/work.karmada.io/v1alpha2/clusterresourcebindings"
 WORKS: Final = "/apis/work.karmada.io/v1alpha1/works"
+EVENTS: Final = "/api/v1/events"
 _NAMESPACES: Final = "/api/v1/namespaces"
 _POLICIES: Final = "/apis/policy.karmada.io/v1alpha1"
 _RBAC: Final = "rbac.authorization.k8s.io/v1"
@@ -38,12 +39,13 @@ class Followers:
     bindings: Follower
     cluster_bindings: Follower
     works: Follower
+    events: Follower
 
 
 @asynccontextmanager
 async def followed(cluster: Cluster) -> AsyncIterator[Followers]:
-    """Followers of Clusters, bindings with and without a namespace, and Works."""
-    async with following(cluster, CLUSTERS, BINDINGS, CLUSTER_BINDINGS, WORKS) as followers:
+    """Followers of Clusters, bindings with and without a namespace, Works and events."""
+    async with following(cluster, CLUSTERS, BINDINGS, CLUSTER_BINDINGS, WORKS, EVENTS) as followers:
         yield Followers(*followers)
 
 
@@ -71,8 +73,8 @@ class World:
         """The paths of all else that is in no namespace."""
 
         self._bindings, self._binding = followers.bindings, (f"{_DEPLOYMENT}-deployment", name)
-        self._claimed = (name, _DEPLOYMENT)
-        """The namespace and the name of what the policy of the scenario has claimed."""
+        self._claimed = ("Deployment", name, _DEPLOYMENT)
+        """The kind, the namespace and the name of what the policy of the scenario has claimed."""
 
     async def open(self) -> None:
         """Create the namespace."""
@@ -166,7 +168,7 @@ class World:
         spec = {"resourceSelectors": [resource], "placement": placement} | ({"failover": failover} if failover else {})
         metadata = {"metadata": {"name": self.name}}
         self._bindings, self._binding = self._followers.cluster_bindings, (f"{self.name}-clusterrole", "")
-        self._claimed = ("", self.name)
+        self._claimed = ("ClusterRole", "", self.name)
         await self._create(f"{_POLICIES}/clusterpropagationpolicies", {**kind, **metadata, "spec": spec})
         rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
         role = {"apiVersion": _RBAC, "kind": "ClusterRole", **metadata, "rules": rules}
@@ -267,10 +269,27 @@ class World:
             self.patience,
         )
 
+    async def told(self, kind: str, name: str, type_: str, reason: str, *, namespace: str = "") -> None:
+        """Return when there is an event about an object."""
+        place = namespace or "default"
+
+        def find() -> bool | None:
+            wanted = (kind, name, type_, reason)
+            found = self._followers.events.all(place)
+            return True if any(_said(one) == wanted for one in found) else None
+
+        await self._followers.events.until(f"{reason} of {kind} {name}", find, self.patience)
+
     def _is_ours(self, manifest: Document) -> bool:
         metadata = manifest["metadata"]
-        return (metadata.get("namespace", ""), metadata["name"]) == self._claimed
+        return (manifest["kind"], metadata.get("namespace", ""), metadata["name"]) == self._claimed
 
 
 def _is_leaving(document: Document) -> bool:
     return "deletionTimestamp" in document["metadata"]
+
+
+def _said(event: Document) -> tuple[str, ...]:
+    """What an event is about, its type and its reason."""
+    about = event["involvedObject"]
+    return about["kind"], about["name"], event["type"], event["reason"]

@@ -17,6 +17,7 @@ CLUSTERS: Final = f"{_API}/v1/managedclusters"
 SETS: Final = f"{_API}/v1beta2/managedclustersets"
 PLACEMENTS: Final = f"{_API}/v1beta1/placements"
 DECISIONS: Final = f"{_API}/v1beta1/placementdecisions"
+EVENTS: Final = "/api/v1/events"
 _NAMESPACES: Final = "/api/v1/namespaces"
 
 _GROUP: Final = "cluster.open-cluster-management.io"
@@ -33,12 +34,13 @@ class Followers:
     placements: Follower
     decisions: Follower
     clusters: Follower
+    events: Follower
 
 
 @asynccontextmanager
 async def followed(cluster: Cluster) -> AsyncIterator[Followers]:
-    """Followers of Placements, PlacementDecisions and ManagedClusters."""
-    async with following(cluster, PLACEMENTS, DECISIONS, CLUSTERS) as followers:
+    """Followers of Placements, PlacementDecisions, ManagedClusters and events."""
+    async with following(cluster, PLACEMENTS, DECISIONS, CLUSTERS, EVENTS) as followers:
         yield Followers(*followers)
 
 
@@ -328,6 +330,17 @@ class World:
 
         await self._followers.placements.until(f"{self.name} has the decision groups {wanted}", find, self.patience)
 
+    async def told(self, kind: str, name: str, type_: str, reason: str, *, namespace: str = "") -> None:
+        """Return when there is an event about an object."""
+        place = namespace or "default"
+
+        def find() -> bool | None:
+            wanted = (kind, name, type_, reason)
+            found = self._followers.events.all(place)
+            return True if any(_said(one) == wanted for one in found) else None
+
+        await self._followers.events.until(f"{reason} of {kind} {name}", find, self.patience)
+
     def _status(self) -> Document:
         found = self._followers.placements.get(self.name, self.name)
         return dict((found or {}).get("status", {}))
@@ -357,3 +370,9 @@ class World:
     def _object(kind: str, version: str, name: str, **spec: Any) -> Document:
         found: Document = {"apiVersion": f"{_GROUP}/{version}", "kind": kind, "metadata": {"name": name}}
         return found | ({"spec": spec} if spec or kind == "Placement" else {})
+
+
+def _said(event: Document) -> tuple[str, ...]:
+    """What an event is about, its type and its reason."""
+    about = event["involvedObject"]
+    return about["kind"], about["name"], event["type"], event["reason"]

@@ -6,13 +6,15 @@ Sources: github.com/karmada-io/karmada/pkg/scheduler (`patchScheduleResultForRes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
 import structlog
 
+from moorage.bridge.contention import Contention
+from moorage.bridge.events import NORMAL, WARNING, event
 from moorage.bridge.karmada.bindings import APPLIED_PLACEMENT, SeenBinding
 from moorage.bridge.karmada.plane import binding_path
 from moorage.bridge.karmada.tables import PlaneTables
@@ -28,6 +30,12 @@ _UNTOLERATED: Final = "TaintUntolerated"
 _GRACEFULLY: Final = "Gracefully"
 _SCHEDULED: Final = "Scheduled"
 _NO_CLUSTER_FITS: Final = "NoClusterFit"
+_PLACED: Final = "ScheduleBindingSucceed"
+_NOT_PLACED: Final = "ScheduleBindingFailed"
+_EVICTED: Final = "EvictWorkloadFromClusterSucceed"
+_NOT_EVICTED: Final = "EvictWorkloadFromClusterFailed"
+"""The reasons of events, as Karmada's own scheduler and taint manager have them."""
+
 _GONE: Final = frozenset({NOT_FOUND, CONFLICT})
 """What is answered about a binding that is gone, or has changed meanwhile. The change is seen, and compared again."""
 
@@ -42,6 +50,8 @@ class BindingActs:
         tables: what the topics say.
         binding: returns a binding as it was last seen, by its key. None if it is not there.
         seen: takes a binding as the control plane has answered, which is faster than the watch.
+        undone: says when to write again what somebody else has undone.
+        tell: sends an event to the control plane.
     """
 
     def __init__(
@@ -49,12 +59,17 @@ class BindingActs:
         client: KubeClient,
         tables: PlaneTables,
         binding: Callable[[str], SeenBinding | None],
+        *,
         seen: Callable[[JsonObject], None],
+        undone: Contention,
+        tell: Callable[[JsonObject], None],
     ) -> None:
         self._client = client
         self._tables = tables
         self._binding = binding
         self._seen = seen
+        self._undone = undone
+        self._tell = tell
 
     async def place(self, key: str) -> None:
         """Give a binding its clusters and its eviction tasks, and say in its status what was decided.
@@ -64,16 +79,62 @@ class BindingActs:
             OSError: it cannot be reached.
         """
         binding = self._binding(key)
+        if binding is None:
+            self._undone.gone(key)
         if binding is None or binding.leaving:
             return
         path, patch = binding_path(binding.namespace, binding.name), self.patch(key, binding)
-        if patch is not None and not await self._write(path, patch, "bind"):
-            return
+        is_moved = patch is not None and _content(patch["spec"]) != _content(_spec(binding.clusters, binding.tasks))
         if patch is not None:
+            if is_moved and self._undone.holds(key, _content(patch["spec"])):
+                return
+            if not await self._bind(path, binding, patch):
+                return
             _log.info("bridge.placed", binding=key, **patch["spec"])
-            binding = self._binding(key)
-        if binding is not None and (status := self.status_patch(key, binding)) is not None:
-            await self._write(f"{path}/status", status, "status")
+            if is_moved:
+                self._undone.written(key, _content(patch["spec"]))
+                self._say_where(key, self._binding(key))
+        present = self._binding(key)
+        status = self.status_patch(key, present) if present is not None else None
+        if status is None or not await self._write(f"{path}/status", status, "status"):
+            return
+        if not is_moved and "conditions" in status["status"]:
+            self._say_where(key, present)
+
+    async def _bind(self, path: str, binding: SeenBinding, patch: JsonObject) -> bool:
+        """Write the clusters and tasks of a binding, and tell which clusters it has left. Return whether it is done."""
+        known = {str(one.get("fromCluster")) for one in binding.tasks}
+        tasks = {str(one.get("fromCluster")) for one in patch["spec"]["gracefulEvictionTasks"] or ()}
+        stays = {one["name"] for one in patch["spec"]["clusters"]}
+        try:
+            is_done = await self._write(path, patch, "bind")
+        except ApiError as error:
+            for name in sorted(tasks - known):
+                self._event(binding, WARNING, _NOT_EVICTED, f"Not evicted from cluster {name}: {error}")
+            if binding.is_placed:
+                self._event(binding, WARNING, _NOT_PLACED, str(error))
+            raise
+        if is_done:
+            for name in sorted(known - tasks - stays):
+                self._event(binding, NORMAL, _EVICTED, f"Evicted from cluster {name}")
+        return is_done
+
+    def _say_where(self, key: str, binding: SeenBinding | None) -> None:
+        """Tell where a binding was placed, or why it was not. Its own scheduler tells it of others."""
+        placed = self._decision(key, binding) if binding is not None else None
+        if binding is None or placed is None or not binding.is_placed:
+            return
+        if _is_done(placed):
+            parts = binding.clusters.items()
+            where = ", ".join(f"{name}:{replicas}" if replicas else name for name, replicas in parts)
+            self._event(binding, NORMAL, _PLACED, f"Scheduled to {where or 'no cluster'}")
+        else:
+            self._event(binding, WARNING, _NOT_PLACED, placed.message)
+
+    def _event(self, binding: SeenBinding, kind: str, reason: str, message: str) -> None:
+        """Send an event about a binding, and about the resource that it places, as Karmada does."""
+        for about in binding.about:
+            self._tell(event(about, kind, reason, message))
 
     def patch(self, key: str, binding: SeenBinding) -> JsonObject | None:
         """Return the merge patch that a binding needs. None if it is as it should be."""
@@ -88,10 +149,7 @@ class BindingActs:
         annotations = {} if is_noted else {"annotations": {APPLIED_PLACEMENT: noted}}
         return {
             "metadata": {"uid": binding.uid, "resourceVersion": binding.version, **annotations},
-            "spec": {
-                "clusters": [_target(name, replicas) for name, replicas in clusters.items()],
-                "gracefulEvictionTasks": tasks or None,
-            },
+            "spec": _spec(clusters, tasks),
         }
 
     def status_patch(self, key: str, binding: SeenBinding) -> JsonObject | None:
@@ -99,7 +157,7 @@ class BindingActs:
         placed = self._decision(key, binding)
         if placed is None or not binding.is_placed:
             return None
-        done = placed.state is PlacementState.PLACED and placed.reason in {"", _SCHEDULED}
+        done = _is_done(placed)
         listed = list(binding.status.get("conditions") or ())
         known: Mapping[str, Any] = next((one for one in listed if one.get("type") == _SCHEDULED), {})
         condition = {
@@ -170,6 +228,21 @@ class BindingActs:
         ACTS.labels(act, "done").inc()
         self._seen(found)
         return True
+
+
+def _is_done(placed: WorkloadPlaced) -> bool:
+    return placed.state is PlacementState.PLACED and placed.reason in {"", _SCHEDULED}
+
+
+def _content(spec: Mapping[str, Any]) -> Hashable:
+    """What others may undo of a binding: its clusters, and which it is leaving."""
+    clusters = frozenset((one["name"], int(one.get("replicas") or 0)) for one in spec.get("clusters") or ())
+    return clusters, frozenset(one.get("fromCluster") for one in spec.get("gracefulEvictionTasks") or ())
+
+
+def _spec(clusters: Mapping[str, int], tasks: Sequence[Mapping[str, Any]]) -> JsonObject:
+    targets = [_target(name, replicas) for name, replicas in clusters.items()]
+    return {"clusters": targets, "gracefulEvictionTasks": list(tasks) or None}
 
 
 def _target(name: str, replicas: int) -> JsonObject:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from moorage.bridge.events import Regarding
 from moorage.core.scheduling.karmada.mirrored import placed_elsewhere
-from moorage_schemas.resources.bindings import ResourceBinding
+from moorage_schemas.resources.bindings import ObjectReference, ResourceBinding
 
 APPLIED_PLACEMENT: Final = "policy.karmada.io/applied-placement"
 """The annotation in which a scheduler notes the placement that it has applied. Karmada's taint manager reads it."""
@@ -34,6 +35,7 @@ class SeenBinding:
         status: its whole status.
         leaving: whether it is being deleted.
         is_placed: whether Moorage places it. Otherwise somebody else does.
+        about: what events name: itself, and the resource that it places.
     """
 
     namespace: str
@@ -48,6 +50,7 @@ class SeenBinding:
     status: Mapping[str, Any]
     leaving: bool
     is_placed: bool
+    about: tuple[Regarding, ...]
 
     @classmethod
     def of(cls, found: Mapping[str, Any], mirrored: Mapping[str, Any]) -> SeenBinding:
@@ -75,6 +78,7 @@ class SeenBinding:
             status=found.get("status") or {},
             leaving=model.metadata.deletion_timestamp is not None,
             is_placed=not placed_elsewhere(model),
+            about=(Regarding.of(found), *_resource(model.spec.resource)),
         )
 
     def health(self, cluster: str) -> str:
@@ -93,3 +97,8 @@ class SeenBinding:
         """
         task = self.task(cluster)
         return cluster not in self.clusters and (task is None or task.get("purgeMode") in _DIRECTLY)
+
+
+def _resource(found: ObjectReference) -> Iterator[Regarding]:
+    if found.kind and found.name:
+        yield Regarding(found.api_version, found.kind, found.namespace, found.name, found.uid)

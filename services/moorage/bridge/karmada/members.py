@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from moorage.bridge.events import Regarding
 from moorage.bridge.ownership import Identity, managed_taints, own_taints, taints_of
 
 READY: Final = "Ready"
@@ -72,6 +73,11 @@ class SeenMember:
             heartbeat="|".join(str(ready.get(part) or "") for part in ("status", "reason", "lastTransitionTime")),
             is_pulling=(found.get("spec") or {}).get("syncMode") == _PULL,
         )
+
+    @property
+    def about(self) -> Regarding:
+        """What names it in events."""
+        return Regarding("cluster.karmada.io/v1alpha1", "Cluster", "", self.name, self.uid)
 
     def grace(self, seconds: float) -> float:
         """Return the seconds without a sign of life after which it is silent, as Karmada's cluster controller has it.

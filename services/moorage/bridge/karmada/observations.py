@@ -105,35 +105,22 @@ class PlaneObservations:
         """Return whether the topics say what a report says."""
         about, name, kind = PlaneReportKey.parse(key)
         if about == _OF_CLUSTER:
-            cluster, record = self._state.clusters.get(name), self._tables.conditions.get(name, {}).get(kind)
-            if cluster is None or record is None or record.target_uid not in {"", cluster.uid}:
-                return False
-            said = (record.status.value, record.reason, record.message, record.source)
-            return said == (report.status, report.reason, report.message, self._source)
-        if kind == HEALTHY:
-            known = self._tables.health.get(about, {}).get(report.target.key)
-            return known == (report.workload_uid, report.binding_generation, report.status)
-        return False
+            cluster = self._state.clusters.get(name)
+            return cluster is not None and self._tables.is_said(report, cluster.uid, self._source)
+        return kind == HEALTHY and self._tables.is_health_said(report)
 
     def is_taken_over(self, key: str) -> bool:
         """Return whether somebody else has reported a condition of a cluster last."""
         about, name, kind = PlaneReportKey.parse(key)
-        record = self._tables.conditions.get(name, {}).get(kind) if about == _OF_CLUSTER else None
-        return record is not None and record.source != self._source
+        return about == _OF_CLUSTER and self._tables.is_taken_over(name, kind, self._source)
 
     def was_silent(self, cluster: SeenMember) -> bool:
         """Return whether the topics say that a cluster has fallen silent, as a bridge saw it.
 
         It stays so for a bridge that starts, until its agent says something.
         """
-        record = self._tables.conditions.get(cluster.name, {}).get(READY)
-        return (
-            record is not None
-            and record.target_uid in {"", cluster.uid}
-            and (record.source, record.reason) == (self._source, STOPPED)
-            and cluster.is_pulling
-            and cluster.conditions.get(READY) != _SILENT
-        )
+        said = self._tables.was_said_last(cluster.name, cluster.uid, READY, source=self._source, reason=STOPPED)
+        return said and cluster.is_pulling and cluster.conditions.get(READY) != _SILENT
 
     def is_settled(self, cluster: SeenMember) -> bool:
         """Return whether the topics say of a cluster what was seen of it, and what follows for its taints.
@@ -156,8 +143,8 @@ class PlaneObservations:
         return wanted is None or wanted.identity in present
 
     def _says(self, cluster: SeenMember, report: Report) -> bool:
-        record = self._tables.conditions.get(cluster.name, {}).get(report.type)
-        return record is not None and record.target_uid in {"", cluster.uid} and record.status.value == report.status
+        record = self._tables.condition_of(cluster.name, cluster.uid, report.type)
+        return record is not None and record.status.value == report.status
 
     def _has(self, cluster: SeenMember) -> bool:
         return self._is_mirrored(str(ResourceKey(CLUSTER, "", cluster.name)), cluster.uid)

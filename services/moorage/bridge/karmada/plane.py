@@ -88,9 +88,10 @@ class PlaneState:
             return
         if _is_older(found, self._objects.get(key)):
             return  # the answer to a write was faster than the watch
-        mirrored = self._objects[key] = reduced({**found, "kind": kind}, self._scheduler)
+        found = {**found, "kind": kind}
+        mirrored = self._objects[key] = reduced(found, self._scheduler)
         if kind == CLUSTER:
-            self.clusters[metadata["name"]] = SeenMember.of({**found, "kind": kind})
+            self.clusters[metadata["name"]] = SeenMember.of(found)
         elif kind in BINDING_KINDS:
             try:
                 self.bindings[key] = SeenBinding.of(found, mirrored)

@@ -14,13 +14,13 @@ from enum import StrEnum
 from typing import Any, Final
 
 from moorage.bridge.act_queue import ActQueue
+from moorage.bridge.event_sender import EventSender
 from moorage.bridge.fleet_gate import FleetGate, resync
 from moorage.bridge.fleet_names import HOME, source_of
 from moorage.bridge.gateway_client import GatewayAddress, GatewayClient
 from moorage.bridge.kube.client import ClusterAccess, KubeClient
 from moorage.bridge.kube.reflector import Reflector
 from moorage.bridge.kubernetes.cluster import MIRRORED, NODE, POD, ClusterState
-from moorage.bridge.kubernetes.event_sender import EventSender
 from moorage.bridge.kubernetes.leaving import clean_nodes
 from moorage.bridge.kubernetes.node_acts import NodeActs
 from moorage.bridge.kubernetes.observations import Observations

@@ -97,27 +97,17 @@ class Observations:
 
     def is_known(self, key: str, report: Report) -> bool:
         """Return whether the topics say what a report says."""
-        about, name, kind = ReportKey.parse(key)
+        about, name, _ = ReportKey.parse(key)
         if about == _NODE_REPORT:
-            node, record = self._state.nodes.get(name), self._tables.conditions.get(name, {}).get(kind)
-            if node is None or record is None or record.target_uid not in {"", node.uid}:
-                return False
-            said = (record.status.value, record.reason, record.message, record.source)
-            return said == (report.status, report.reason, report.message, self._source)
-        if about == _POD_REPORT:
-            known = self._tables.health.get(name, {}).get(report.target.key)
-            return known == (report.workload_uid, report.binding_generation, report.status)
-        return False
+            node = self._state.nodes.get(name)
+            return node is not None and self._tables.is_said(report, node.uid, self._source)
+        return about == _POD_REPORT and self._tables.is_health_said(report)
 
     def was_silent(self, name: str) -> bool:
         """Return whether a bridge has said last that a node is silent."""
-        node, record = self._state.nodes.get(name), self._tables.conditions.get(name, {}).get(READY)
-        return (
-            node is not None
-            and record is not None
-            and record.target_uid in {"", node.uid}
-            and record.source == self._source
-            and record.reason == STOPPED
+        node = self._state.nodes.get(name)
+        return node is not None and self._tables.was_said_last(
+            name, node.uid, READY, source=self._source, reason=STOPPED
         )
 
     def is_settled(self, name: str) -> bool:
@@ -131,8 +121,7 @@ class Observations:
     def is_taken_over(self, key: str) -> bool:
         """Return whether somebody else has reported a condition of a node last."""
         about, name, kind = ReportKey.parse(key)
-        record = self._tables.conditions.get(name, {}).get(kind) if about == _NODE_REPORT else None
-        return record is not None and record.source != self._source
+        return about == _NODE_REPORT and self._tables.is_taken_over(name, kind, self._source)
 
     def _node(self, name: str, kind: str) -> Report | None:
         node = self._state.nodes.get(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -10,6 +9,7 @@ from typing import Any, Final
 
 import structlog
 
+from moorage.bridge.events import NORMAL, WARNING, Regarding, event
 from moorage.bridge.kube.client import STRATEGIC_MERGE_PATCH, KubeClient
 from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridge.kubernetes.pods import SCHEDULER, SeenPod
@@ -19,7 +19,6 @@ from moorage_schemas.placement import PlacementState
 
 _log = structlog.get_logger(__name__)
 
-_COMPONENT: Final = "moorage-bridge"
 _UNSCHEDULABLE: Final = "Unschedulable"
 _GONE: Final = frozenset({NOT_FOUND, CONFLICT})
 """What is answered about a pod that is gone, or is another one of the same name."""
@@ -107,7 +106,7 @@ class PodActs:
         ACTS.labels("evict", "done").inc()
         _log.info("bridge.evicted", pod=key, node=eviction.node, taint=eviction.taint)
         name = f"{pod.namespace}/{pod.name}"
-        self._tell(_event(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {name}"))
+        self._tell(_event(pod, NORMAL, "TaintManagerEviction", f"Marking for deletion Pod {name}"))
 
     async def bind(self, key: str) -> None:
         """Bind a pod that Moorage places, or say why it waits.
@@ -138,7 +137,7 @@ class PodActs:
             raise
         ACTS.labels("bind", "done").inc()
         text = f"Successfully assigned {pod.namespace}/{pod.name} to {binding.node}"
-        self._tell(_event(pod, "Normal", "Scheduled", text))
+        self._tell(_event(pod, NORMAL, "Scheduled", text))
 
     async def _say_why_it_waits(self, key: str, pod: SeenPod) -> None:
         decision = self._tables.decisions.get(key)
@@ -157,7 +156,7 @@ class PodActs:
             if error.status not in _GONE:
                 raise
             return
-        self._tell(_event(pod, "Warning", "FailedScheduling", decision.message))
+        self._tell(_event(pod, WARNING, "FailedScheduling", decision.message))
 
     async def _mark(self, path: str, pod: SeenPod) -> None:
         """Say in the pod's status why it goes, as Kubernetes' taint eviction does."""
@@ -192,27 +191,4 @@ def _eviction(pod: SeenPod) -> JsonObject:
 
 
 def _event(pod: SeenPod, kind: str, reason: str, message: str) -> JsonObject:
-    """An event about a pod. The same event has the same name, so it is there once, however often it is sent."""
-    at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    suffix = hashlib.blake2b(f"{pod.uid}\0{reason}\0{message}".encode(), digest_size=8).hexdigest()
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": f"{pod.name}.{suffix}", "namespace": pod.namespace},
-        "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "namespace": pod.namespace,
-            "name": pod.name,
-            "uid": pod.uid,
-        },
-        "type": kind,
-        "reason": reason,
-        "message": message,
-        "source": {"component": _COMPONENT},
-        "reportingComponent": _COMPONENT,
-        "reportingInstance": _COMPONENT,
-        "firstTimestamp": at,
-        "lastTimestamp": at,
-        "count": 1,
-    }
+    return event(Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid), kind, reason, message)

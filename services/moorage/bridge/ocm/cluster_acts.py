@@ -12,7 +12,6 @@ from moorage.bridge.metrics import ACTS
 from moorage.bridge.ocm.clusters import SeenCluster
 from moorage.bridge.ocm.hub import CLUSTERS
 from moorage.bridge.ocm.tables import HubTables
-from moorage.bridge.ownership import Identity, identity_of
 from moorage.bridge.taint_lists import stored_time, taints_patch, with_its_time, write_taints
 from moorage.core.taints.desired.addons import LABEL_PREFIX
 from moorage_schemas.taint import TaintRecord
@@ -70,28 +69,21 @@ class ClusterActs:
             self._undone_taints.gone(name)
         if cluster is None or not self._is_settled(cluster):
             return
-        writing: list[frozenset[Identity]] = []
-
-        def patch(found: SeenCluster) -> JsonObject | None:
-            wanted = self._taints_patch(found)
-            writing.clear()
-            if wanted is None:
-                return None
-            taints = frozenset(map(identity_of, wanted["spec"]["taints"]))
-            if taints == frozenset(map(identity_of, found.taints)):
-                return wanted  # its times alone, or its note
-            writing.append(taints)
-            return None if self._undone_taints.holds(name, taints) else wanted
 
         def written(found: JsonObject) -> SeenCluster:
             """Compare a cluster once more: without OCM's webhook, what was written has no time yet."""
-            for taints in writing:
-                self._undone_taints.written(name, taints)
             self._seen(found)
             return SeenCluster.of(found)
 
-        path = cluster_path(name)
-        await write_taints(self._client, cluster, path=path, patch=patch, read=SeenCluster.of, written=written)
+        await write_taints(
+            self._client,
+            cluster,
+            path=cluster_path(name),
+            patch=self._taints_patch,
+            read=SeenCluster.of,
+            written=written,
+            undone=self._undone_taints,
+        )
 
     def _taints_patch(self, cluster: SeenCluster) -> JsonObject | None:
         """Return the patch with which a cluster gets its taints. None if it has them, or nothing is known of it."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from moorage.bridge.events import Regarding
 from moorage.bridge.ownership import Identity, follows_from_state, identity_of, own_taints, taints_of
 from moorage.core.taints.desired.addons import LABEL_PREFIX
 from moorage.core.taints.desired.leases import DEFAULT_GRACE, lease_grace
@@ -77,6 +78,11 @@ class SeenCluster:
             leaving=bool(metadata.get("deletionTimestamp")),
             grace=grace.total_seconds() if _ACCEPTED in conditions else math.inf,
         )
+
+    @property
+    def about(self) -> Regarding:
+        """What names it in events."""
+        return Regarding("cluster.open-cluster-management.io/v1", "ManagedCluster", "", self.name, self.uid)
 
     @property
     def is_judged(self) -> bool:

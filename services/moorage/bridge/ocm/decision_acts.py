@@ -1,17 +1,18 @@
 """Writes decisions on placements to a hub: PlacementDecisions, and the status of Placements.
 
-Source: open-cluster-management.io/ocm/pkg/placement/controllers/scheduling.
+Source: open-cluster-management.io/ocm/pkg/placement/controllers/scheduling, whose reasons the events have.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import structlog
 
 from moorage.bridge.contention import Contention
+from moorage.bridge.events import NORMAL, Regarding, event
 from moorage.bridge.kube.client import MERGE_PATCH, KubeClient
 from moorage.bridge.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridge.metrics import ACTS
@@ -40,13 +41,23 @@ class DecisionActs:
         tables: what the topics say.
         state: the hub as it was seen.
         contention: says when to write decisions again that somebody else has undone.
+        tell: sends an event to the hub.
     """
 
-    def __init__(self, client: KubeClient, tables: HubTables, state: HubState, contention: Contention) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        tables: HubTables,
+        state: HubState,
+        *,
+        contention: Contention,
+        tell: Callable[[JsonObject], None],
+    ) -> None:
         self._client = client
         self._tables = tables
         self._state = state
         self._contention = contention
+        self._tell = tell
 
     async def place(self, key: str) -> None:
         """Write the decision on a placement, if the hub has another one.
@@ -74,22 +85,31 @@ class DecisionActs:
         differs = content != tuple((name, _clusters(there[name])) for name in wanted if name in there)
         if differs and self._contention.holds(key, content):
             return
-        await asyncio.gather(*(self._write(page, there.get(name)) for name, page in wanted.items()))
-        await asyncio.gather(*(self._delete(one) for name, one in there.items() if name not in wanted))
+        about = Regarding.of(placement)
+        await asyncio.gather(*(self._write(about, page, there.get(name)) for name, page in wanted.items()))
+        await asyncio.gather(*(self._delete(about, one) for name, one in there.items() if name not in wanted))
+        placed = self._tables.placed[key]
         if differs:
             self._contention.written(key, content)
-        await self._write_status(placement, self._tables.placed[key])
+            if placed.scores:
+                scores = " ".join(f"{one.target}:{one.total}" for one in placed.scores)
+                self._tell(event(about, NORMAL, "ScoreUpdate", scores))
+        await self._write_status(placement, placed)
 
-    async def _write(self, page: WorkloadPlaced, there: JsonObject | None) -> None:
+    async def _write(self, about: Regarding, page: WorkloadPlaced, there: JsonObject | None) -> None:
         """Write one PlacementDecision."""
         wanted = placement_decision(page, None)
         metadata = {name: wanted["metadata"][name] for name in ("labels", "ownerReferences")}
         path = f"{_decisions(page.workload.namespace)}/{page.workload.name}"
+        is_new = there is None
         if there is None:
             there = await self._create(path, wanted, metadata)
+            self._tell(event(about, NORMAL, "DecisionCreate", f"Decision {page.workload.name} was created"))
         if (there.get("status") or {}).get("decisions", []) != wanted["status"]["decisions"]:
             body = {"metadata": {"uid": there["metadata"]["uid"]}, "status": wanted["status"]}
             there = await self._patch(f"{path}/status", body)
+            if not is_new and there is not None:
+                self._tell(event(about, NORMAL, "DecisionUpdate", f"Decision {page.workload.name} was updated"))
         if there is not None and _metadata(there) != _metadata({"metadata": metadata}):
             body = {"metadata": {"uid": there["metadata"]["uid"], **metadata}}
             await self._patch(path, body)
@@ -127,7 +147,7 @@ class DecisionActs:
         self._state.put(DECISION, found)
         return found
 
-    async def _delete(self, found: JsonObject) -> None:
+    async def _delete(self, about: Regarding, found: JsonObject) -> None:
         metadata = found["metadata"]
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": metadata["uid"]}}
         path = f"{_decisions(metadata['namespace'])}/{metadata['name']}"
@@ -139,6 +159,7 @@ class DecisionActs:
                 raise
         else:
             ACTS.labels("decision", "deleted").inc()
+            self._tell(event(about, NORMAL, "DecisionDelete", f"Decision {metadata['name']} was deleted"))
         self._state.drop(DECISION, found)
 
     async def _write_status(self, placement: JsonObject, placed: WorkloadPlaced) -> None:

@@ -85,30 +85,20 @@ class HubObservations:
 
     def is_known(self, key: str, report: Report) -> bool:
         """Return whether the topics say what a report says."""
-        name, kind = ClusterReportKey.parse(key)
-        cluster, record = self._cluster(name), self._tables.conditions.get(name, {}).get(kind)
-        if cluster is None or record is None or record.target_uid not in {"", cluster.uid}:
-            return False
-        said = (record.status.value, record.reason, record.message, record.source)
-        return said == (report.status, report.reason, report.message, self._source)
+        cluster = self._cluster(ClusterReportKey.parse(key).cluster)
+        return cluster is not None and self._tables.is_said(report, cluster.uid, self._source)
 
     def is_taken_over(self, key: str) -> bool:
         """Return whether somebody else has reported a condition of a cluster last."""
         name, kind = ClusterReportKey.parse(key)
-        record = self._tables.conditions.get(name, {}).get(kind)
-        return record is not None and record.source != self._source
+        return self._tables.is_taken_over(name, kind, self._source)
 
     def was_silent(self, cluster: SeenCluster) -> bool:
         """Return whether the topics say that a cluster has fallen silent, as a bridge saw it.
 
         It stays so for a bridge that starts, until its Lease is renewed.
         """
-        record = self._tables.conditions.get(cluster.name, {}).get(AVAILABLE)
-        return (
-            record is not None
-            and record.target_uid in {"", cluster.uid}
-            and (record.source, record.reason) == (self._source, STOPPED)
-        )
+        return self._tables.was_said_last(cluster.name, cluster.uid, AVAILABLE, source=self._source, reason=STOPPED)
 
     def is_settled(self, cluster: SeenCluster) -> bool:
         """Return whether the topics say of a cluster what was seen of it, and what follows for its taints.
@@ -121,9 +111,7 @@ class HubObservations:
         if tainted is None or tainted.target_uid not in {"", cluster.uid}:
             return False
         report = self.present(str(ClusterReportKey(cluster.name, AVAILABLE)))
-        record = self._tables.conditions.get(cluster.name, {}).get(AVAILABLE)
-        if record is not None and record.target_uid not in {"", cluster.uid}:
-            record = None
+        record = self._tables.condition_of(cluster.name, cluster.uid, AVAILABLE)
         if report is not None and not _says(record, report, self._source):
             return False
         if tainted.settles_at is not None or tainted.held:

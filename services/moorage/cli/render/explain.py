@@ -104,7 +104,7 @@ def _here(told: Document, decision: Document) -> str:
 
 def _decision(told: Document) -> Iterator[str]:
     kind, namespace, name = told["workload"].split("/", 2)
-    yield pair("Workload", f"{kind} {namespace}/{name}")
+    yield pair("Workload", f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}")
     if told["owner"]:
         yield pair("Made by", told["owner"])
     decision = told["decision"]

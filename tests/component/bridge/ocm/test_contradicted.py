@@ -33,6 +33,7 @@ async def _fight(
     monkeypatch.setattr(tables, "own_taints", lambda _name, _uid: (a_taint("broken", "NoSelect"),))
     monkeypatch.setattr(ClusterActs, "_labels", _wanted_label)
     queue: ActQueue
+    noticed: list[str] = []
 
     def later(key: str, pause: float) -> None:
         queue.add_later(key, pause)
@@ -44,8 +45,8 @@ async def _fight(
         seen=lambda _: None,
         is_settled=lambda _: True,
         add_ons=lambda _: (),
-        taints=Contention("taints", later),
-        labels=Contention("labels", later),
+        taints=Contention("taints", later, noticed.append),
+        labels=Contention("labels", later, noticed.append),
     )
     queue = ActQueue(act, {"taints": acts.taint, "labels": acts.label}[act])
 
@@ -70,6 +71,7 @@ async def _fight(
         store.told.clear()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+    assert set(noticed) == {"c1"}
     return len(api.writes)
 
 
