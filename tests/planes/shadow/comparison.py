@@ -279,12 +279,22 @@ class Comparer:
             return
         self._found.lags["placement"].append((decided.time - pod.bound).total_seconds())
         if decided.time - pod.bound > self._bound:
-            self._differs(pod, "is told late", None, f"{decided.time - pod.bound}")
+            self._late(pod, pod.bound, decided.time)
         if decided.reason != _NAMED:
             self._differs(pod, f"placed by itself: {decided.reason}", None, "")
         for result in decided.filters:
             reason, why = self._filters.reason(pod, decided, result.filter)
             self._differs(pod, f"{result.filter}: {result.reason}", reason, why)
+
+    def _late(self, pod: PodHistory, bound: dt.datetime, told: dt.datetime) -> None:
+        """A pod can be told only when its node is there."""
+        came = [one.versions[0].time for one in self._cluster.nodes_named(pod.node) if one.versions]
+        again = max((time for time in came if bound <= time <= told), default=bound)
+        is_explained = again > bound and told - again <= self._bound
+        reason = Reason.NODE_CAME_LATER if is_explained else None
+        self._differs(
+            pod, f"is told {told - bound} later", reason, f"its node came at {_time(again)}" if reason else ""
+        )
 
     def _missing(self, pod: PodHistory) -> None:
         assert pod.bound is not None

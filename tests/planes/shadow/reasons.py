@@ -34,6 +34,9 @@ class Reason(StrEnum):
     DECIDED_LATER = "decided-later"
     """The node passed when the scheduler chose it, and had changed when Moorage heard of it."""
 
+    NODE_CAME_LATER = "node-came-later"
+    """The node of the pod was gone when Moorage heard of the pod, and was made again."""
+
 
 @dataclass(frozen=True)
 class Difference:
