@@ -141,6 +141,15 @@ def test_a_pause_is_one_of_the_home_fleet_that_names_what_is_in_the_cluster(flee
     assert [one.name for one in fleet.store if one.kind == "EvictionPause"] == ["all"]
 
 
+@pytest.mark.usefixtures("fleet")
+@pytest.mark.parametrize(("kind", "is_hinted"), [("evictionpauses", True), ("jobs", False), ("budgets", False)])
+def test_that_a_kind_is_of_the_home_fleet_alone_is_said(kind: str, *, is_hinted: bool) -> None:
+    code, _, err = run(f"get {kind} -A")
+    assert code == 0
+    assert ("Those of the home fleet are shown with --fleet-cluster ''." in err) is is_hinted
+    assert said(invoke("get", kind, "-A", "--fleet-cluster", ""))[0] == 0
+
+
 PAUSES = "/apis/moorage.io/v1alpha1/evictionpauses"
 
 

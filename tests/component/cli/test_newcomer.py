@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -158,6 +159,8 @@ def test_the_audit_knows_the_command_line(gateway: FakeGateway) -> None:
 def test_the_column_of_topics_is_as_wide_as_asked() -> None:
     seen = Seen(TAINTS, 0, 0, "Node/n1", datetime(2026, 1, 1, tzinfo=UTC), None, None)
     assert line(seen, 11).plain.partition("  ")[2] == "taints       Node/n1 deleted"
+    of_east = replace(seen, key="east:Node/n1")
+    assert line(of_east, 11).plain.partition("  ")[2].startswith("taints       east: ")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import typer
 from moorage.cli import completion
 from moorage.cli.api import object_names
 from moorage.cli.api.client import CHUNK, Client, JsonObject
-from moorage.cli.api.endpoints import connect
+from moorage.cli.api.endpoints import chosen_cluster, connect
 from moorage.cli.api.resource_arguments import Named
 from moorage.cli.api.watching import Watching
 from moorage.cli.commands import options
@@ -85,7 +85,7 @@ def get(
     place = None if all_namespaces else namespace
     if place is None and any(one.names and not one.namespace for one in asked):
         raise UsageError("a resource cannot be retrieved by name across all namespaces")
-    want = _Want(place, selector, fields, chunk, sort_by, ignore_not_found)
+    want = _Want(place, selector, fields, chunk, sort_by, ignore_not_found, chosen_cluster(ctx))
     with connect(ctx) as client:
         watching = None
         if follow:
@@ -126,6 +126,8 @@ class _Want:
     chunk: int
     sort_by: str
     ignore_not_found: bool
+    cluster: str
+    """The real cluster that is chosen. Empty for the home fleet."""
 
 
 class _Columns:
@@ -206,6 +208,9 @@ class _View:
         if not (self._want.selector or self._want.fields):
             for text in filter(None, (kind.definition.when_none for kind in asked)):
                 warn(text)
+        for kind in asked if self._want.cluster else ():
+            if not (kind.definition.mirrorable or kind.read_only):
+                warn(f"A cluster has no {kind.plural}. Those of the home fleet are shown with --fleet-cluster ''.")
 
     def _write_groups(self, groups: list[tuple[ServedKind, list[JsonObject]]], *, single: bool, quiet: bool) -> None:
         if self._want.sort_by:

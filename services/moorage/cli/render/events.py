@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from moorage.cli.api.topics import Seen
+from moorage.kinds.status.clusters import cluster_of
 from moorage.simulation.explain.wording import local_clock, words
 
 STYLES = {
@@ -31,11 +32,13 @@ STYLES = {
 
 
 def line(seen: Seen, width: int) -> Text:
-    """One event as a line: time, topic (padded to `width`), what happened."""
+    """One event as a line: time, topic (padded to `width`), the cluster if it is of one, what happened."""
     style = STYLES.get(seen.topic.short, "white")
     when = seen.meta.time if seen.meta is not None and seen.meta.time is not None else seen.timestamp
     text = Text(no_wrap=True, overflow="ignore")
     text.append(local_clock(when), "dim")
     text.append(f"  {seen.topic.short:<{width}}  ", style)
+    if cluster := cluster_of(seen.topic.short, seen.key):
+        text.append(f"{cluster}: ", "dim")
     text.append(f"refused: {seen.wrong}" if seen.wrong else words(seen.key, seen.event))
     return text
