@@ -24,14 +24,12 @@ from tests.support.brokers import Broker
 from tests.support.live import Live
 from tests.support.waiting import until
 
-from moorage.bridge.kubernetes.bridge import LEASE_NAME
-
 pytestmark = pytest.mark.kafka
 
 ACCOUNT: Final = "moorage-bridge"
 USER: Final = f"system:serviceaccount:{manifests.NAMESPACE}:{ACCOUNT}"
 DOCUMENTS: Final = documents_of("kubernetes")
-NAMES: Final = {"leases": LEASE_NAME, "namespaces": "kube-system"}
+NAMES: Final = {"namespaces": "kube-system"}
 
 # What the bridge of this test has no reason to do, or only by chance.
 ELSEWHERE: Final = {

@@ -34,7 +34,7 @@ class Candidates:
         election = Election(
             client,
             namespace="kube-system",
-            name="moorage-bridge-kubernetes",
+            name="moorage-bridge-home",
             identity=name,
             duration=DURATION,
             on_change=lambda leads: self.changes.append((name, leads)),
@@ -88,7 +88,7 @@ async def test_one_of_several_leads_and_stays() -> None:
         await until(lambda: len(found.leaders) == 1)
         await asyncio.sleep(60)
         assert len(found.changes) == 1
-        spec = api.store.get("Lease", "moorage-bridge-kubernetes", "kube-system")["spec"]
+        spec = api.store.get("Lease", "moorage-bridge-home", "kube-system")["spec"]
         assert spec["holderIdentity"] == found.leaders[0]
         assert spec["leaseDurationSeconds"] == DURATION
         assert spec["leaseTransitions"] == 0
@@ -102,12 +102,12 @@ async def test_who_waits_takes_the_lease_of_one_that_is_gone_and_not_before_it_h
         found.add("b")
         await asyncio.sleep(10)
         await found.end("a")
-        renewed = api.store.get("Lease", "moorage-bridge-kubernetes", "kube-system")["spec"]["renewTime"]
+        renewed = api.store.get("Lease", "moorage-bridge-home", "kube-system")["spec"]["renewTime"]
         began = asyncio.get_running_loop().time()
         await until(lambda: found.leaders == ["b"], seconds=3 * DURATION)
         # It may have seen the last renewal an eighth of the duration late, and each request takes its time.
         assert asyncio.get_running_loop().time() - began <= 1.25 * DURATION
-        spec = api.store.get("Lease", "moorage-bridge-kubernetes", "kube-system")["spec"]
+        spec = api.store.get("Lease", "moorage-bridge-home", "kube-system")["spec"]
         assert spec["leaseTransitions"] == 1
         assert spec["renewTime"] > renewed
 
@@ -122,7 +122,7 @@ async def test_who_releases_hands_over_without_a_wait() -> None:
         await first.release()
         assert found.leaders == []
         assert found.changes[-1] == ("a", False)
-        assert api.store.get("Lease", "moorage-bridge-kubernetes", "kube-system")["spec"]["holderIdentity"] == ""
+        assert api.store.get("Lease", "moorage-bridge-home", "kube-system")["spec"]["holderIdentity"] == ""
         await until(lambda: len(found.leaders) == 1, seconds=DURATION / 2)
 
 
@@ -174,12 +174,12 @@ async def test_clocks_do_not_matter() -> None:
     """A Lease that was renewed long ago, or in the future, by the clock of its holder, is judged by its changes."""
     async with candidates() as (api, found):
         spec = {"holderIdentity": "other", "leaseDurationSeconds": 15, "leaseTransitions": 4}
-        metadata = {"name": "moorage-bridge-kubernetes", "namespace": "kube-system"}
+        metadata = {"name": "moorage-bridge-home", "namespace": "kube-system"}
         api.store.create("Lease", {"metadata": metadata, "spec": {**spec, "renewTime": "2020-01-01T00:00:00.000000Z"}})
         found.add("a")
         for number in range(10):
             await asyncio.sleep(10)
             renewed = {"spec": {"renewTime": f"2020-01-01T00:00:0{number}.500000Z"}}
-            api.store.change("Lease", "moorage-bridge-kubernetes", "kube-system", patch=renewed)
+            api.store.change("Lease", "moorage-bridge-home", "kube-system", patch=renewed)
             assert found.leaders == []
         await until(lambda: found.leaders == ["a"], seconds=20)

@@ -37,9 +37,6 @@ from moorage.runtime.clock import WallClock
 from moorage.runtime.settings import Settings
 from moorage_schemas.keys import ResourceKey
 
-LEASE_NAME: Final = "moorage-bridge-kubernetes"
-"""The name of the Lease that elects one of several bridges of a cluster, whatever the cluster is called in Moorage."""
-
 _PACE: Final = 0.3
 """Seconds between two batches of objects that nobody waits for, such as pods that were bound or are gone. Each batch
 costs every service a transaction that what is urgent has to wait for."""
@@ -92,6 +89,15 @@ class BridgeOptions:
     def source(self) -> str:
         """The source of what this bridge says."""
         return source_of(self.cluster)
+
+    @property
+    def lease(self) -> str:
+        """The name of the Lease that elects one of several bridges of this cluster.
+
+        A bridge that has another name for the cluster has another Lease. So it does not wait: the gateway refuses what
+        it sends, and it ends.
+        """
+        return f"moorage-bridge-{self.cluster or HOME}"
 
 
 class KubernetesBridge(BridgeMember):
@@ -248,7 +254,7 @@ class _Running:
         )
         self.events = EventSender(client.beside(options.access))
         self.leadership = BridgeLeadership(
-            client, options.link, LEASE_NAME, is_acting=bool(options.acts), begins=self._begin_leading
+            client, options.link, options.lease, is_acting=bool(options.acts), begins=self._begin_leading
         )
         self.fleet = FleetGate(lambda: self.leadership.may_send, self._unknown, self._fleet_known)
         checked = self.leadership.checked
@@ -406,7 +412,7 @@ def bridged(options: BridgeOptions) -> Bridged:
     """Return what there is to take back when a cluster is left."""
     return Bridged(
         options.link,
-        LEASE_NAME,
+        options.lease,
         options.source,
         target=NODE,
         work=frozenset({POD}),
