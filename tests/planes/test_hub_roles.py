@@ -270,7 +270,8 @@ async def scene(
         cluster = await stack.enter_async_context(connected(folder))
         await applied(plane, *manifests.REMOTE[case.kind])
         logs = tmp_path_factory.mktemp("moorage")
-        prefix = f"{RUN}-roles-{request.param}-"
+        # Each plane is another cluster, which needs topics of its own.
+        prefix = f"{RUN}-roles-{request.param}-{folder.name}-"
         live = await stack.enter_async_context(running(broker.bootstrap, prefix, logs, **case.settings))
         made = Scene(case, plane, cluster, live, logs, Bridge(plane, live, logs, case.words), [])
         made.bridge = Bridge(plane, live, logs, case.words, await made.access(account))
