@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.planes.cluster import MERGE, Cluster, Document, Follower, following
+from tests.planes.cluster import MERGE, Cluster, Document, Follower, NotSeenError, following
 from tests.planes.engines import Engine
 
 _API: Final = "/apis/cluster.open-cluster-management.io"
@@ -262,11 +262,14 @@ class World:
     async def selects(self, clusters: Iterable[str], seconds: float | None = None) -> None:
         """Return when exactly these clusters are selected."""
         wanted = sorted(clusters)
-        await self._followers.decisions.until(
-            f"{self.name} selects {wanted}",
-            lambda: True if self.selected() == wanted and self.decisions() else None,
-            self.patience if seconds is None else seconds,
-        )
+        try:
+            await self._followers.decisions.until(
+                f"{self.name} selects {wanted}",
+                lambda: True if self.selected() == wanted and self.decisions() else None,
+                self.patience if seconds is None else seconds,
+            )
+        except NotSeenError as error:
+            raise NotSeenError(f"{error}. It selects {self.selected()}") from None
 
     async def replaced(self, uids: set[str]) -> None:
         """Return when there are decisions, and none of these."""
