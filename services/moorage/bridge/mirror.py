@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -81,10 +81,15 @@ class MirrorSender(BatchSender):
         known = self._known(key)
         return known is not None and known.uid == uid
 
-    def is_read(self, key: str) -> bool:
-        """Whether the topics have what was last sent of an object, as far as this process has read them."""
-        state, record = self._sent.get(key), self._tables.resources.get(key)
-        return state is None or (record is not None and (record.uid, record.digest) == state)
+    def state(self, key: str) -> MirroredState | None:
+        """Return what would be sent of an object now. None if it is gone."""
+        found = self._present(key)
+        return _state_of(found) if found is not None else None
+
+    def is_read(self, key: str, state: MirroredState | None) -> bool:
+        """Return whether the topics have an object in this state, as far as this process has read them."""
+        record = self._tables.resources.get(key)
+        return state == (MirroredState(record.uid, record.digest) if record is not None else None)
 
     def forget(self) -> None:
         """Go by what the topics say of objects, since another process may have sent others meanwhile.
@@ -128,8 +133,7 @@ class MirrorSender(BatchSender):
                     deleted.append({"kind": kind, "namespace": namespace, "name": name, "uid": known.uid})
                     gone.append((key, None))
                 continue
-            taints = [Taint.model_validate(one) for one in (found.get("spec") or {}).get("taints") or ()]
-            state = MirroredState(str(found["metadata"].get("uid", "")), digest_of(found, taints))
+            state = _state_of(found)
             if self._known(key) == state:
                 continue
             size += len(orjson.dumps(found))
@@ -171,3 +175,8 @@ class MirrorSender(BatchSender):
         return (
             MirroredState(record.uid, record.digest) if record is not None and record.source == self._source else None
         )
+
+
+def _state_of(found: Mapping[str, Any]) -> MirroredState:
+    taints = [Taint.model_validate(one) for one in (found.get("spec") or {}).get("taints") or ()]
+    return MirroredState(str(found["metadata"].get("uid", "")), digest_of(found, taints))

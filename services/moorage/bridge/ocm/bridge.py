@@ -19,7 +19,7 @@ from moorage.bridge.gateway_client import GatewayClient
 from moorage.bridge.kube.client import KubeClient
 from moorage.bridge.kube.reflector import Reflector
 from moorage.bridge.leases import Leases
-from moorage.bridge.member import Link, Work
+from moorage.bridge.member import Link
 from moorage.bridge.ocm.cluster_acts import ClusterActs
 from moorage.bridge.ocm.clusters import SeenCluster
 from moorage.bridge.ocm.decision_acts import DecisionActs
@@ -32,16 +32,18 @@ from moorage.bridge.ocm.hub import (
     LEASES,
     MIRRORED,
     PLACEMENT,
+    SCORE,
     HubSink,
     HubState,
 )
-from moorage.bridge.ocm.new_placements import NewPlacements
+from moorage.bridge.ocm.new_placements import HubContent, NewPlacements
 from moorage.bridge.ocm.observations import HubObservations
 from moorage.bridge.ocm.tables import TOPICS, HubTables
 from moorage.bridge.silence import LeaseResource
 from moorage.core.taints.desired.leases import DEFAULT_GRACE
 from moorage.runtime.settings import Settings
 from moorage_schemas.keys import ResourceKey
+from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE as AVAILABLE
 
 SOURCE: Final = "bridge/ocm"
 """The source of what this bridge says."""
@@ -152,7 +154,7 @@ class HubWork(FleetWork[HubAct, SeenCluster]):
         self._state = state
         self.observations = HubObservations(SOURCE, state.clusters.get, tables, leases, self.mirror.has)
         self.reports = self._reporting(self.observations, gateway)
-        self.new_placements = NewPlacements(self._is_new_known, self.mirror.mark)
+        self.new_placements = NewPlacements(self._is_read, self.mirror.mark)
         clusters = ClusterActs(
             client,
             tables,
@@ -172,8 +174,6 @@ class HubWork(FleetWork[HubAct, SeenCluster]):
 
     def seen(self, kind: str, key: str) -> None:
         """See `FleetWork`."""
-        if kind == CLUSTER:
-            self.new_placements.cluster_changed(ResourceKey.parse(key).name)
         if kind in MIRRORED and self._is_due(key) and not self._has_to_wait(key):
             self.mirror.mark(key)
         if kind == CLUSTER:
@@ -181,24 +181,28 @@ class HubWork(FleetWork[HubAct, SeenCluster]):
         elif kind == PLACEMENT:
             self._decisions_count(key)
             self.work_changed(key)
+        elif kind == SCORE:
+            self._note(key)
         elif kind == ADD_ON:
-            self._act(ResourceKey.parse(key).namespace, HubAct.LABELS)
+            cluster = ResourceKey.parse(key).namespace
+            self._note(str(ResourceKey(CLUSTER, "", cluster)))
+            self._act(cluster, HubAct.LABELS)
 
     def touched(self, kind: str, key: str) -> None:
         """See `FleetWork`."""
         if kind == CLUSTER:
+            self.new_placements.look(str(ResourceKey(CLUSTER, "", key)))
             self._act(key, HubAct.TAINTS, HubAct.LABELS)
+        elif kind == SCORE:
+            self.new_placements.look(key)
         else:
             self._decisions_count(key)
             self.work_changed(key)
 
-    def tasks(self) -> list[Work]:
-        """See `FleetWork`."""
-        return [*super().tasks(), self.new_placements.run()]
-
     def cluster_changed(self, name: str) -> None:
         """See `FleetWork`."""
         self.reports.mark(*self.observations.of_cluster(name))
+        self._note(str(ResourceKey(CLUSTER, "", name)))
         self._act(name, HubAct.TAINTS, HubAct.LABELS)
 
     def work_changed(self, key: str) -> None:
@@ -229,10 +233,22 @@ class HubWork(FleetWork[HubAct, SeenCluster]):
             return False
         return self.new_placements.hold(key)
 
-    def _is_new_known(self, name: str) -> bool:
-        """Whether a cluster that has changed was mirrored and is known."""
-        key = str(ResourceKey(CLUSTER, "", name))
-        return not self.mirror.is_waiting([key]) and self.mirror.is_read(key) and self._is_known(name)
+    def _note(self, key: str) -> None:
+        """Note that a cluster or scores may have changed, for which new placements then wait."""
+        kind, _, name, _ = ResourceKey.parse(key)
+        state, cluster = self.mirror.state(key), self._state.clusters.get(name) if kind == CLUSTER else None
+        available = cluster.conditions.get(AVAILABLE) if cluster is not None else None
+        says = available.status if available is not None else ""
+        if cluster is not None and self._leases.is_silent(name):
+            says = "Unknown"
+        self.new_placements.changed(key, HubContent(state, says) if state is not None else None)
+        self.new_placements.look(key)
+
+    def _is_read(self, key: str, content: HubContent | None) -> bool:
+        """Whether the topics have an object as it is on the hub, and know of a cluster what follows from it."""
+        kind, _, name, _ = ResourceKey.parse(key)
+        is_read = self.mirror.is_read(key, content.state if content is not None else None)
+        return is_read and (kind != CLUSTER or self._is_known(name))
 
     def _is_known(self, name: str) -> bool:
         cluster = self._state.clusters.get(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from moorage.bridge.ocm.hub import CLUSTER, DECISION, PLACEMENT
+from moorage.bridge.ocm.hub import CLUSTER, DECISION, PLACEMENT, SCORE
 from moorage.bridge.tables import TargetTables, Touched
 from moorage.runtime.service import Input
 from moorage_schemas.placement import WorkloadPlaced
@@ -17,7 +17,7 @@ class HubTables(TargetTables):
     """The present content of the topics, as far as it is about the hub.
 
     Args:
-        touched: called for each change, with the name of a cluster or the key of a placement.
+        touched: called for each change, with the name of a cluster, or the key of a placement or of scores.
     """
 
     def __init__(self, touched: Touched) -> None:
@@ -67,6 +67,11 @@ class HubTables(TargetTables):
 
     def _wants(self, topic: Topic, kind: str, key: str) -> bool:  # noqa: ARG002 - the kind tells it
         return kind in {PLACEMENT, DECISION}
+
+    def _resource(self, record: Input) -> None:
+        super()._resource(record)
+        if record.key.startswith(f"{SCORE}/"):
+            self._touched(SCORE, record.key)
 
     def _placed(self, record: Input) -> None:
         event = record.event if isinstance(record.event, WorkloadPlaced) else None

@@ -1,14 +1,17 @@
-"""New placements wait for the clusters that were there before them, and not for ever."""
+"""New placements wait for what has changed before them and counts for them, and not for ever."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
-import pytest_asyncio
-from tests.support.waiting import until
+from tests.support.virtual_time import virtual_time
 
-from moorage.bridge.ocm.new_placements import NewPlacements
+from moorage.bridge.mirror import MirroredState
+from moorage.bridge.ocm.new_placements import HubContent, NewPlacements
+
+
+def content(digest: bytes, available: str = "True") -> HubContent:
+    return HubContent(MirroredState("u1", digest), available)
 
 
 class Hub:
@@ -17,37 +20,79 @@ class Hub:
     def __init__(self) -> None:
         self.known: set[str] = set()
         self.released: list[str] = []
-        self.placements = NewPlacements(self.known.__contains__, self.released.append)
+        self.placements = NewPlacements(lambda name, _content: name in self.known, self.released.append)
+
+    def changed(self, *names: str, digest: bytes = b"new", available: str = "True") -> None:
+        for name in names:
+            self.known.discard(name)
+            self.placements.changed(name, content(digest, available))
+
+    def know(self, *names: str) -> None:
+        """The topics know clusters, and it is told."""
+        self.known.update(names)
+        for name in names:
+            self.placements.look(name)
 
 
-@pytest_asyncio.fixture
-async def hub() -> AsyncIterator[Hub]:
+@virtual_time
+async def test_a_placement_is_held_until_it_is_told_that_the_clusters_before_it_are_known() -> None:
     hub = Hub()
-    task = asyncio.create_task(hub.placements.run())
-    yield hub
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-
-
-async def test_a_placement_is_held_until_the_clusters_before_it_are_known(hub: Hub) -> None:
-    hub.placements.cluster_changed("a")
+    hub.changed("a", "b")
     assert hub.placements.hold("p")
-    hub.placements.cluster_changed("b")
-    assert hub.placements.holds("p")
-    hub.known.add("a")
-    await until(lambda: hub.released == ["p"], 2.0, "the placement is held")
+    hub.changed("c")
+    assert hub.placements.hold("q")
+    hub.know("a")
+    assert hub.released == []
+    hub.know("b")
+    assert hub.released == ["p"], "at once"
     assert not hub.placements.holds("p")
-    assert hub.placements.hold("q")  # for b
+    assert hub.placements.holds("q"), "for c"
+    hub.know("c")
+    assert hub.released == ["p", "q"]
 
 
-async def test_nothing_is_held_where_every_cluster_is_known(hub: Hub) -> None:
-    hub.known.add("a")
-    hub.placements.cluster_changed("a")
+@virtual_time
+async def test_nothing_is_held_where_every_cluster_is_known() -> None:
+    hub = Hub()
+    hub.changed("a")
+    hub.know("a")
+    hub.changed("a")  # something of it has changed that is not mirrored
     assert not hub.placements.hold("p")
 
 
-async def test_a_cluster_that_never_becomes_known_holds_up_one_placement_for_a_while(hub: Hub) -> None:
-    hub.placements.cluster_changed("a")
+@virtual_time
+async def test_a_cluster_that_is_gone_counts_until_the_topics_know_it() -> None:
+    hub = Hub()
+    hub.changed("a")
+    hub.know("a")
+    hub.known.clear()
+    hub.placements.changed("a", None)
     assert hub.placements.hold("p")
-    await until(lambda: hub.released == ["p"], 10.0, "the placement is held")
+    hub.know("a")
+    assert hub.released == ["p"]
+    hub.placements.changed("a", None)
     assert not hub.placements.hold("q")
+
+
+@virtual_time
+async def test_whether_a_cluster_is_available_counts() -> None:
+    hub = Hub()
+    hub.changed("a")
+    hub.know("a")
+    hub.changed("a", available="Unknown")
+    assert hub.placements.hold("p")
+
+
+@virtual_time
+async def test_nobody_waits_for_long_for_a_cluster_that_never_becomes_known() -> None:
+    hub = Hub()
+    hub.changed("a")
+    await asyncio.sleep(5)
+    assert hub.placements.hold("p")
+    await asyncio.sleep(4.9)
+    assert hub.placements.hold("p"), "it is still held, and not for longer"
+    await asyncio.sleep(0.2)
+    assert hub.released == ["p"]
+    assert not hub.placements.hold("q")
+    hub.changed("a", digest=b"newer")
+    assert hub.placements.hold("q")
