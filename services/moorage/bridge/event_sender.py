@@ -147,7 +147,7 @@ class EventSender:
         """Create an event, or count it if it is there. Return what was done."""
         event = told.event
         path = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
-        count = self._counts.get(name)
+        count = self._counts.get(name) if self._is_counting else None
         if count is None:
             try:
                 await self._client.request("POST", path, body={**event, "count": told.times})
