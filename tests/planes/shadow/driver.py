@@ -191,7 +191,9 @@ class Driver:
         group = {name for name in self._names if self._group(name) == _SILENT}
         if not group <= self._free:
             return
-        hold = self._plan.grace + self._for(0.5, 4)
+        # Upstream counts from when it has looked, and looks every twelfth of the grace. A silence that is little longer
+        # than the grace may be none there, and is one here.
+        hold = self._plan.grace * 7 / 6 + self._for(0.5, 4)
         self._free -= group
         self._silenced = True
         self._plane.pause(_KUBELETS)
