@@ -216,6 +216,25 @@ async def following(cluster: Cluster, *paths: str) -> AsyncIterator[list[Followe
         yield followers
 
 
+async def event_told(events: Follower, namespace: str, wanted: tuple[str, str, str, str], seconds: float) -> None:
+    """Return when there is an event with the kind and name of its object, the type and the reason that are wanted.
+
+    Raises:
+        NotSeenError: there is none in time.
+    """
+
+    def find() -> bool | None:
+        return True if any(_said(one) == wanted for one in events.all(namespace)) else None
+
+    await events.until(f"{wanted[3]} of {wanted[0]} {wanted[1]}", find, seconds)
+
+
+def _said(event: Document) -> tuple[str, str, str, str]:
+    """What an event is about, its type and its reason."""
+    about = event["involvedObject"]
+    return about["kind"], about["name"], event["type"], event["reason"]
+
+
 async def _ended(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -8,12 +8,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from tests.component.cli.fake_gateway import invoke, said
 from tests.component.gateway.double import Fixture, node
 from tests.component.gateway.letters import START
 from tests.component.gateway.test_dead_letters import letter, reports
+from tests.support.in_memory import transport_to
 
 from moorage.cli.api.client import Client
 from moorage.cli.api.http_over_httpx import HttpxTransport
@@ -26,22 +26,8 @@ def fleet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fixture:
     """A gateway that the command line uses, with the node `n1`."""
     gateway = Fixture()
 
-    def answered(request: httpx.Request) -> httpx.Response:
-        async def ask() -> httpx.Response:
-            transport = httpx.ASGITransport(app=gateway.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
-                answer = await http.request(
-                    request.method,
-                    request.url.copy_with(host="localhost"),
-                    content=request.content,
-                    headers={name: value for name, value in request.headers.items() if name != "host"},
-                )
-                return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
-
-        return asyncio.run(ask())
-
     asyncio.run(gateway.ok("POST", "/api/v1/nodes", node("n1")))
-    transport = HttpxTransport(httpx.MockTransport(answered))
+    transport = HttpxTransport(transport_to(gateway.app))
     monkeypatch.setattr("moorage.cli.api.endpoints.Client", functools.partial(Client, transport=transport))
     monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))

@@ -6,11 +6,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from tests.component.cli.fake_gateway import invoke, said
 from tests.component.gateway.test_dead_letters import letter
 from tests.console.world import ConsoleWorld, some_cluster
+from tests.support.in_memory import transport_to
 
 from moorage.cli.api.client import Client
 from moorage.cli.api.http_over_httpx import HttpxTransport
@@ -29,22 +29,8 @@ def fleet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ConsoleWorld:
     world.letters.add(0, letter(name="n04"))
     some_cluster(world)
 
-    def answered(request: httpx.Request) -> httpx.Response:
-        async def ask() -> httpx.Response:
-            transport = httpx.ASGITransport(app=world.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
-                answer = await http.request(
-                    request.method,
-                    request.url.copy_with(host="localhost"),
-                    content=request.content,
-                    headers={name: value for name, value in request.headers.items() if name != "host"},
-                )
-                return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
-
-        return asyncio.run(ask())
-
     def client(server: str, **options: Any) -> Client:
-        return Client(server, transport=HttpxTransport(httpx.MockTransport(answered), server), **options)
+        return Client(server, transport=HttpxTransport(transport_to(world.app), server), **options)
 
     monkeypatch.setattr("moorage.cli.api.endpoints.Client", client)
     monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path / "state"))

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.planes.cluster import MERGE, Cluster, Document, Follower, following
+from tests.planes.cluster import MERGE, Cluster, Document, Follower, event_told, following
 from tests.planes.engines import Engine
 
 CLUSTERS: Final = "/apis/cluster.karmada.io/v1alpha1/clusters"
@@ -269,16 +269,9 @@ class World:
             self.patience,
         )
 
-    async def told(self, kind: str, name: str, type_: str, reason: str, *, namespace: str = "") -> None:
+    async def told(self, kind: str, name: str, type_: str, reason: str, *, namespace: str = "default") -> None:
         """Return when there is an event about an object."""
-        place = namespace or "default"
-
-        def find() -> bool | None:
-            wanted = (kind, name, type_, reason)
-            found = self._followers.events.all(place)
-            return True if any(_said(one) == wanted for one in found) else None
-
-        await self._followers.events.until(f"{reason} of {kind} {name}", find, self.patience)
+        await event_told(self._followers.events, namespace, (kind, name, type_, reason), self.patience)
 
     def _is_ours(self, manifest: Document) -> bool:
         metadata = manifest["metadata"]
@@ -287,9 +280,3 @@ class World:
 
 def _is_leaving(document: Document) -> bool:
     return "deletionTimestamp" in document["metadata"]
-
-
-def _said(event: Document) -> tuple[str, ...]:
-    """What an event is about, its type and its reason."""
-    about = event["involvedObject"]
-    return about["kind"], about["name"], event["type"], event["reason"]

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.planes.cluster import MERGE, Cluster, Document, Follower, NotSeenError, following
+from tests.planes.cluster import MERGE, Cluster, Document, Follower, NotSeenError, event_told, following
 from tests.planes.engines import Engine
 
 _API: Final = "/apis/cluster.open-cluster-management.io"
@@ -333,16 +333,9 @@ class World:
 
         await self._followers.placements.until(f"{self.name} has the decision groups {wanted}", find, self.patience)
 
-    async def told(self, kind: str, name: str, type_: str, reason: str, *, namespace: str = "") -> None:
+    async def told(self, kind: str, name: str, type_: str, reason: str, *, namespace: str = "default") -> None:
         """Return when there is an event about an object."""
-        place = namespace or "default"
-
-        def find() -> bool | None:
-            wanted = (kind, name, type_, reason)
-            found = self._followers.events.all(place)
-            return True if any(_said(one) == wanted for one in found) else None
-
-        await self._followers.events.until(f"{reason} of {kind} {name}", find, self.patience)
+        await event_told(self._followers.events, namespace, (kind, name, type_, reason), self.patience)
 
     def _status(self) -> Document:
         found = self._followers.placements.get(self.name, self.name)
@@ -373,9 +366,3 @@ class World:
     def _object(kind: str, version: str, name: str, **spec: Any) -> Document:
         found: Document = {"apiVersion": f"{_GROUP}/{version}", "kind": kind, "metadata": {"name": name}}
         return found | ({"spec": spec} if spec or kind == "Placement" else {})
-
-
-def _said(event: Document) -> tuple[str, ...]:
-    """What an event is about, its type and its reason."""
-    about = event["involvedObject"]
-    return about["kind"], about["name"], event["type"], event["reason"]

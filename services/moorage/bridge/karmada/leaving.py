@@ -27,9 +27,7 @@ async def clean_clusters(client: KubeClient) -> int:
         ApiError: the control plane refuses.
         OSError: it cannot be reached.
     """
-    return sum(
-        [await _clean(client, SeenMember.of(found)) async for page in client.pages(CLUSTERS) for found in page["items"]]
-    )
+    return sum([await _clean(client, SeenMember.of(found)) async for found in client.objects(CLUSTERS)])
 
 
 async def _clean(client: KubeClient, cluster: SeenMember) -> bool:

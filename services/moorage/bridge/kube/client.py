@@ -140,6 +140,12 @@ class KubeClient:
                 return
             wanted["continue"] = token
 
+    async def objects(self, path: str) -> AsyncIterator[JsonObject]:
+        """Yield all objects of a list, with their kind and version, as they are when their part of it is read."""
+        async for page in self.pages(path):
+            for one in page["items"]:
+                yield one
+
     async def request(
         self,
         method: str,

@@ -12,13 +12,7 @@ from moorage.bridge.leaving import remove_taints
 
 async def clean_nodes(client: KubeClient) -> int:
     """Remove the taints and conditions from all nodes that a bridge has set. Return how many nodes had any."""
-    return sum(
-        [
-            await _clean(client, SeenNode.of(found))
-            async for page in client.pages("/api/v1/nodes")
-            for found in page["items"]
-        ]
-    )
+    return sum([await _clean(client, SeenNode.of(found)) async for found in client.objects("/api/v1/nodes")])
 
 
 async def _clean(client: KubeClient, node: SeenNode) -> bool:

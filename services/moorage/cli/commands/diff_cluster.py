@@ -77,7 +77,7 @@ async def _read(access: ClusterAccess) -> tuple[list[Any], list[Any]]:
 
 
 async def _all(client: KubeClient, path: str) -> list[Any]:
-    return [one async for page in client.pages(path) for one in page["items"]]
+    return [one async for one in client.objects(path)]
 
 
 def show(found: list[ClusterDifference], style: DiffFormat) -> None:
