@@ -100,16 +100,23 @@ class Derivation:
     ) -> list[Emission]:
         """Return changes to append: those of given objects, and others for as long as there is room and time.
 
-        The store must have applied all changes that were returned before.
+        The store must have applied all changes that were returned before. Until it has applied these, another
+        comparison would find the same changes again. So each object is compared once, although at the start an object
+        may be given, due because of a record, and one of those that were there.
         """
         found: list[Emission] = []
+        compared: set[ObjectId] = set()
         for object_id in first:
             self._due.pop(object_id, None)
+            compared.add(object_id)
             found += self._compared(object_id)
         built, size, end = 0, 0, time.monotonic() + seconds
         while built < at_once and size < _BYTES and (not built or time.monotonic() < end):
             if (due := self._next()) is None:
                 break
+            if due in compared:
+                continue
+            compared.add(due)
             changes = self._compared(due)
             found += changes
             built += 1
