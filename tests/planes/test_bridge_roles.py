@@ -35,6 +35,7 @@ NAMES: Final = {"namespaces": "kube-system"}
 ELSEWHERE: Final = {
     ("", "nodes", "get"): "only after somebody else has changed the node's taints at the same time",
     ("", "pods/eviction", "create"): "only with --eviction=api",
+    ("", "events", "patch"): "only when the same happens again",
 }
 
 

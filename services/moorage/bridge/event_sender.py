@@ -77,13 +77,10 @@ class EventSender:
 
     Args:
         client: of the cluster, with limits of its own, so that events do not hold up what they tell of.
-        counts: whether an event that happens again is counted, for which a role has to permit to patch events.
-            Otherwise it is there once.
     """
 
-    def __init__(self, client: KubeClient, *, counts: bool = False) -> None:
+    def __init__(self, client: KubeClient) -> None:
         self._client = client
-        self._is_counting = counts
         self._events: dict[str, _Told] = {}
         self._counts = _Recent[int]()
         """How often the events have happened that are in the cluster, by name."""
@@ -147,7 +144,7 @@ class EventSender:
         """Create an event, or count it if it is there. Return what was done."""
         event = told.event
         path = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
-        count = self._counts.get(name) if self._is_counting else None
+        count = self._counts.get(name)
         if count is None:
             try:
                 await self._client.request("POST", path, body={**event, "count": told.times})
@@ -157,8 +154,6 @@ class EventSender:
             else:
                 self._counts.put(name, told.times)
                 return "created"
-        if not self._is_counting:
-            return "repeated"
         # How often it happened before this process has begun, the answer says.
         counted = {"count": count + told.times} if count is not None else {}
         body = {"lastTimestamp": event["lastTimestamp"], **counted}

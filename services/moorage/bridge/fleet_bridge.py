@@ -153,7 +153,7 @@ class FleetWork(ABC, Generic[Act, Cluster]):
         self.gate = FleetGate(
             lambda: self.leadership.may_send, self._unknown, self._fleet_known, patience=plan.patience
         )
-        self.events = EventSender(client.beside(plan.link.access), counts=True)
+        self.events = EventSender(client.beside(plan.link.access))
 
     # What a derived class says.
 
