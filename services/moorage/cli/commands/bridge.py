@@ -111,7 +111,6 @@ def kubernetes(
 
     options = BridgeOptions(
         access=ClusterAccess(kubeconfig, kube_context, kube_api_qps, kube_api_burst),
-        gateway=_gateway(ctx),
         cluster=_name(cluster),
         acts=_acts(act, BridgeAct),
         eviction_mode=_mode(eviction),
@@ -119,6 +118,7 @@ def kubernetes(
         grace=node_monitor_grace_period,
         lease_namespace=lease_namespace,
         lease_duration=lease_duration,
+        gateway=_gateway(ctx),  # it may be asked, so what is wrong with the options is said before
     )
     _run(_settings(http_port), lambda settings: KubernetesBridge(settings, options))
 
@@ -155,13 +155,14 @@ def ocm(
     from moorage.bridge.member import Link  # noqa: PLC0415 - as above
     from moorage.bridge.ocm.bridge import HubAct, HubBridge, HubOptions  # noqa: PLC0415 - as above
 
+    acts = _acts(act, HubAct)
     link = Link(
         access=ClusterAccess(kubeconfig, kube_context, kube_api_qps, kube_api_burst),
         gateway=_gateway(ctx),
         lease_namespace=lease_namespace,
         lease_duration=lease_duration,
     )
-    options = HubOptions(link, _acts(act, HubAct))
+    options = HubOptions(link, acts)
     _run(_settings(http_port), lambda settings: HubBridge(settings, options))
 
 
@@ -212,13 +213,14 @@ def karmada(
     from moorage.bridge.kube.client import ClusterAccess  # noqa: PLC0415 - as above
     from moorage.bridge.member import Link  # noqa: PLC0415 - as above
 
+    acts, scheduler = _acts(act, PlaneAct), _scheduler(scheduler_name)
     link = Link(
         access=ClusterAccess(kubeconfig, kube_context, kube_api_qps, kube_api_burst),
         gateway=_gateway(ctx),
         lease_namespace=lease_namespace,
         lease_duration=lease_duration,
     )
-    options = PlaneOptions(link, _acts(act, PlaneAct), scheduler_name, cluster_monitor_grace_period)
+    options = PlaneOptions(link, acts, scheduler, cluster_monitor_grace_period)
     _run(_settings(http_port), lambda settings: PlaneBridge(settings, options))
 
 
@@ -262,7 +264,7 @@ def leave(
 
     if cluster and kind is not _Kind.KUBERNETES:
         raise UsageError(f"--cluster: the objects of {kind} are always those of the home fleet")
-    bridged = _bridged(ctx, kind, ClusterAccess(kubeconfig, kube_context), cluster, lease_namespace)
+    bridged = _bridged(ctx, kind, ClusterAccess(kubeconfig, kube_context), _name(cluster), lease_namespace)
     settings = _settings(0)
     configure_logs(settings)
     try:
@@ -289,7 +291,7 @@ def _bridged(ctx: typer.Context, kind: _Kind, access: ClusterAccess, cluster: st
     from moorage.bridge.kubernetes import bridge  # noqa: PLC0415 - as above
 
     options = bridge.BridgeOptions(
-        access=access, gateway=link.gateway, cluster=_name(cluster), lease_namespace=link.lease_namespace
+        access=access, gateway=link.gateway, cluster=cluster, lease_namespace=link.lease_namespace
     )
     return bridge.bridged(options)
 

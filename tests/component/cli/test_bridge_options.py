@@ -1,4 +1,4 @@
-"""Which acts the options of `moorage bridge` choose, without a bridge that runs."""
+"""What the options of `moorage bridge` choose and refuse, without a bridge that runs."""
 
 from __future__ import annotations
 
@@ -65,3 +65,30 @@ def test_an_unknown_act_is_refused(gateway: FakeGateway, run: Run, begun: list[A
     names = error.split("some of ")[1].split(", separated")[0].split(", ")
     assert "--act: invalid value 'taint': must be all, or some of " in error
     assert sorted(names) == BRIDGES[bridge][1].split()
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("kubernetes --act fly", "--act"),
+        ("kubernetes --eviction fast", "--eviction"),
+        ("kubernetes --cluster Bad_Name", "--cluster"),
+        ("kubernetes --cluster home", "--cluster"),
+        ("kubernetes --scheduler-name=", "--scheduler-name"),
+        ("ocm --act fly", "--act"),
+        ("karmada --act fly", "--act"),
+        ("karmada --scheduler-name=", "--scheduler-name"),
+        ("leave kubernetes --cluster Bad_Name", "--cluster"),
+        ("leave ocm --cluster east", "--cluster"),
+    ],
+)
+def test_a_wrong_option_is_named_before_a_gateway_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch, run: Run, words: str, option: str
+) -> None:
+    def looked_for(_: object) -> None:
+        raise AssertionError("the gateway is looked for first")
+
+    monkeypatch.setattr("moorage.cli.commands.bridge._gateway", looked_for)
+    code, _, error = said(run("bridge", *words.split()))
+    assert code == 2, error
+    assert error.startswith(f"error: {option}: ")
