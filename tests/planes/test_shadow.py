@@ -40,6 +40,9 @@ GRACE: Final = float(os.environ.get("MOORAGE_SHADOW_GRACE", "12"))
 BOUND: Final = dt.timedelta(seconds=float(os.environ.get("MOORAGE_SHADOW_BOUND", "10")))
 """Within which both sides have to do the same. They share a machine with the cluster and with other tests."""
 
+PACE: Final = float(os.environ.get("MOORAGE_SHADOW_PACE", "1"))
+"""Seconds from one thing that happens to the next. A cluster of 500 nodes on two cores needs 2 to have any rest."""
+
 REPORT: Final = os.environ.get("MOORAGE_SHADOW_REPORT")
 """A file to which the numbers and all differences are written, as JSON lines."""
 
@@ -100,7 +103,7 @@ _ELSEWHERE: Final = "would choose another node"
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def shadowed(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Shadowed:
     """A run with upstream's controllers, and with a Moorage that only watches."""
-    plan = Plan(NODES, PODS, SECONDS, SEED, GRACE, BOUND.total_seconds())
+    plan = Plan(NODES, PODS, SECONDS, SEED, GRACE, BOUND.total_seconds(), PACE)
     record, decided = ClusterRecord(), DecidedRecord()
     async with AsyncExitStack() as stack:
         folder = tmp_path_factory.mktemp("moorage")

@@ -8,6 +8,7 @@ filters. Everything else is a difference.
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from tests.planes.shadow.history import (
     NO_EXECUTE,
     NOT_READY,
     OF_READY,
+    UNREACHABLE,
     Histories,
     Identity,
     NodeHistory,
@@ -75,6 +77,14 @@ class Comparer:
         self._found = Comparison()
         self._spans = {uid: self._node_spans(uid, node) for uid, node in self._cluster.nodes.items()}
         self._grants = self._count_grants()
+        self._unknown = sorted(
+            (one.time, node.name)
+            for node in self._cluster.nodes.values()
+            for last, one in pairwise([None, *node.versions])
+            if one is not None and one.ready == "Unknown" and (last is None or last.ready != "Unknown")
+        )
+        """When nodes became Unknown in the cluster, and which."""
+
         self._other_taints: dict[str, list[tuple[Span, Reason | None]]] = defaultdict(list)
         """By the name of a node: when it had a `NoExecute` taint on one side alone, and why."""
 
@@ -134,7 +144,17 @@ class Comparer:
                 return Reason.ZONE_ORDER, why
         elif there and taint[0] == NOT_READY and all(one.ready is None for one in node.between(span.begin, span.end)):
             return Reason.SILENT_NODE_IS_READY, "it has no condition Ready"
+        elif not there and taint[0] == UNREACHABLE and (why := self._was_still_looking(node, span)) is not None:
+            return Reason.STILL_LOOKING, why
         return None, ""
+
+    def _was_still_looking(self, node: NodeHistory, span: Span) -> str | None:
+        """Return how many nodes became Unknown in the cluster while one had not yet. None if it had its turn."""
+        within = Span(span.begin, span.end - self._bound)  # it comes at the end of the span, or was ready again then
+        if any(one.ready == "Unknown" for one in node.between(within.begin, within.end)):
+            return None
+        others = [name for time, name in self._unknown if within.end <= time <= span.end and name != node.name]
+        return f"{len(others)} other nodes became Unknown in the last {self._bound.seconds} s of it" if others else None
 
     def _count_grants(self) -> dict[tuple[str, bool], list[tuple[dt.datetime, str]]]:
         """When nodes of a zone began to have a `NoExecute` taint of Ready, by zone, and whether in the cluster."""
@@ -169,7 +189,10 @@ class Comparer:
         for begin, end in pairwise(moments):
             # The last token of an idle zone is kept until it is used.
             unused = self._clock.tokens(zone, begin, end - self._bound)
-            if unused > 1 or (not before and begin == span.begin and unused > 0):
+            # Upstream uses a token again for the node that it has just tainted, if it looks at all nodes in that moment
+            # and does not see the taint yet: it puts that node at the front of the queue (`markNodeForTainting`).
+            again = 1 if not there and (before or begin != span.begin) else 0
+            if unused > 1 + again or (not before and begin == span.begin and unused > 0):
                 return None
         return f"{zone} gave its tokens to {', '.join(sorted({name for _, name in (*before[-1:], *meanwhile)}))}"
 
@@ -192,6 +215,9 @@ class Comparer:
             lag = min((one - theirs for one in near), key=abs)
             self._found.lags["eviction"].append(lag.total_seconds())
             return
+        if theirs is not None and ours and self._is_each_in_time(pod, theirs, ours):
+            self._found.lags["eviction"].append(min(one - theirs for one in ours).total_seconds())
+            return
         reason, why = self._reason_of_eviction(uid, pod, ours)
         self._found.differences.append(
             Difference(
@@ -202,6 +228,27 @@ class Comparer:
                 reason,
                 why,
             )
+        )
+
+    def _dues(self, pod: PodHistory) -> tuple[list[Span], list[Span]]:
+        """When a pod was due in the cluster by upstream's rule, and when in Moorage by its own."""
+        there, here = evictions.steps_there(pod, self._cluster), evictions.steps_here(pod, self._cluster, self._decided)
+        end = self._heard_of_until(pod)
+        return evictions.dues(evictions.upstream, pod, there, end), evictions.dues(evictions.moorage, pod, here, end)
+
+    def _heard_of_until(self, pod: PodHistory) -> dt.datetime:
+        """Until when it may be decided on a pod: when its end is heard of."""
+        return pod.gone + self._bound if pod.gone is not None else FOREVER
+
+    def _is_each_in_time(self, pod: PodHistory, theirs: dt.datetime, ours: list[dt.datetime]) -> bool:
+        """Whether both sides had the taint within the bound, and each then did what follows within the bound."""
+        pairs = [
+            (there, here)
+            for there, here in itertools.product(*self._dues(pod))
+            if abs(there.begin - here.begin) <= self._bound
+        ]
+        return any(
+            self._near(theirs, [there]) and all(self._near(one, [here]) for one in ours) for there, here in pairs
         )
 
     def _reason_of_eviction(self, uid: str, pod: PodHistory, ours: list[dt.datetime]) -> tuple[Reason | None, str]:
@@ -217,15 +264,13 @@ class Comparer:
                 Reason.BUDGETS_HOLD_TAINT_EVICTIONS,
                 f"held by {', '.join(held[-1].held_by)} at {_time(held[-1].time)}",
             )
-        there, here = evictions.steps_there(pod, self._cluster), evictions.steps_here(pod, self._cluster, self._decided)
-        end = pod.gone + bound if pod.gone is not None else FOREVER  # it may be decided on until it is heard of
-        by_them = evictions.dues(evictions.upstream, pod, there, end)
-        by_us = evictions.dues(evictions.moorage, pod, here, end)
+        by_them, by_us = self._dues(pod)
         due = f"due there at {_times(by_them)}, here at {_times(by_us)}"
         if not self._follows(by_them, [theirs] if theirs else [], pod) or not self._follows(by_us, ours, pod):
             return None, due
         acted = [*ours, *([theirs] if theirs else [])]
-        ruled = evictions.dues(evictions.moorage, pod, there, end)
+        steps = evictions.steps_there(pod, self._cluster)
+        ruled = evictions.dues(evictions.moorage, pod, steps, self._heard_of_until(pod))
         if any(self._near(time, by_them) != self._near(time, ruled) for time in acted):
             return Reason.DEADLINE_FROM_TIME_ADDED, due
         if self._alike(by_them, by_us, pod):

@@ -57,6 +57,9 @@ class Plan:
     bound: float
     """Seconds within which both sides have to do the same. Some pods take longer to stop."""
 
+    pace: float = 1.0
+    """Seconds from one thing that happens to the next, on average."""
+
     zones: int = 3
 
 
@@ -111,7 +114,9 @@ class Driver:
                 name, _, act = self._dice.choices(acts, weights)[0]
                 self.done[name] += 1
                 group.create_task(act())
-                await asyncio.sleep(self._dice.uniform(0.3, 1.7))  # its pace, which is part of the plan
+                await asyncio.sleep(
+                    self._plan.pace * self._dice.uniform(0.3, 1.7)
+                )  # its pace, which is part of the plan
 
     def is_placed(self, history: ClusterHistory) -> bool:
         """Whether all pods of the beginning have nodes."""

@@ -13,6 +13,9 @@ class Reason(StrEnum):
     ZONE_ORDER = "zone-order"
     """Both give `NoExecute` to nodes of a zone one by one, and the token went to another node first."""
 
+    STILL_LOOKING = "still-looking"
+    """Upstream's controller looks at nodes one after another, and had not come to this one."""
+
     SILENT_NODE_IS_READY = "silent-node-is-ready"
     """A node that has never reported Ready has no taint here."""
 
