@@ -19,19 +19,30 @@ Lie = Callable[[Histories, dt.timedelta], tuple[Histories, str]]
 
 
 def an_eviction_was_forgotten(both: Histories, bound: dt.timedelta) -> tuple[Histories, str]:
-    """A pod that both evict, and that was there for long enough to be evicted later."""
+    """A pod that both evict, by either rule, and that had to leave for long enough to be evicted later."""
     told = copy.deepcopy(both)
+    long = bound + dt.timedelta(seconds=1)
     for uid, pod in told.cluster.pods.items():
         requests = [one.time for one in told.decided.evictions.get(uid, ()) if one.state == "Requested"]
         if (
             pod.evicted is not None
             and told.begin <= pod.evicted <= told.end - bound
             and any(abs(one - pod.evicted) <= bound for one in requests)
-            and (pod.gone is None or pod.gone - pod.evicted > bound + dt.timedelta(seconds=1))
+            and (pod.gone is None or pod.gone - pod.evicted > long)
+            and all(
+                any(abs(span.begin - pod.evicted) <= bound and span.length > long for span in found)
+                for found in _dues_of(pod, told)
+            )
         ):
             del told.decided.evictions[uid]
             return told, _pod(pod)
     raise AssertionError("no pod was evicted on both sides, and there for a while")
+
+
+def _dues_of(pod: PodHistory, told: Histories) -> tuple[list[Span], list[Span], list[Span]]:
+    """When a pod had to leave: in the cluster by either rule, and in Moorage."""
+    there, here = steps_there(pod, told.cluster), steps_here(pod, told.cluster, told.decided)
+    return dues(upstream, pod, there), dues(moorage, pod, there), dues(moorage, pod, here)
 
 
 def a_pod_was_evicted_without_a_taint(both: Histories, bound: dt.timedelta) -> tuple[Histories, str]:
