@@ -385,6 +385,22 @@ def test_the_end_of_the_node_ends_the_binding_and_the_pod_waits_for_a_node_of_th
     assert world.where() == ["n1"], "the kubelet is back before the pod was deleted"
 
 
+def test_a_pod_whose_node_is_gone_says_so_for_as_long_as_it_waits() -> None:
+    world = with_witness("n1")
+    world.pod("web", on="n1")
+    world.run()
+    world.delete_target("n1")
+    world.run()
+    said = world.pods()["web"].message
+    assert 'node "n1" not found' in said
+    assert 'node "n1" was deleted' in said
+    world.advance(60)
+    assert world.flow.reconcile("placement") == [], "nothing has changed"
+    world.node("n2")  # everything that waits is tried again
+    world.run()
+    assert world.pods()["web"].message == said
+
+
 def test_a_node_that_is_made_again_under_its_name_has_its_pods_again() -> None:
     world = with_witness("n1")
     world.pod("web", on="n1")

@@ -311,7 +311,9 @@ class Binder:
         grounds = tuple((result.filter, result.reason) for result in decision.filters)
         if known is not None and known.pending and known.uid == slot.uid:
             said = (known.reason, known.grounds) == (reason, grounds)
-            if said and (known.message == message or self._at(None) - known.decided_time < REFRESH):
+            # It may also say why the pod is not on its node any more, which is not known now, and is still true.
+            same = known.message == message or (not slot.why and known.message.startswith(f"{message} "))
+            if said and (same or self._at(None) - known.decided_time < REFRESH):
                 return
             slot = replace(slot, previous=slot.previous or known.previous)
         event = self._event(owner, slot, PlacementState.PENDING, reason, message, decision=decision)
