@@ -279,6 +279,8 @@ async def scene(
             await made.bridge.start()
             await case.everything(cluster, live, made.name())
             made.bridge.must_run()
+            renews = (*_LEASES, "update")
+            await until(lambda: renews in {one.permission for one in audited(audit)}, 30, "its Lease is not renewed")
             made.requests = audited(audit)
             yield made
         finally:
