@@ -211,14 +211,15 @@ class Comparer:
         if theirs is None and (pod.evicted is not None or not ours):
             return
         self._found.compared["eviction"] += 1
-        if theirs is not None and (near := [one for one in requests if abs(one - theirs) <= self._bound]):
-            lag = min((one - theirs for one in near), key=abs)
-            self._found.lags["eviction"].append(lag.total_seconds())
-            return
-        if theirs is not None and ours and self._is_each_in_time(pod, theirs, ours):
-            self._found.lags["eviction"].append(min(one - theirs for one in ours).total_seconds())
-            return
-        reason, why = self._reason_of_eviction(uid, pod, ours)
+        # It may be decided on until the pod's end is heard of.
+        end = pod.gone + self._bound if pod.gone is not None else FOREVER
+        due = evictions.dues_of(pod, self._cluster, self._decided, end)
+        if theirs is not None and requests:
+            lag = min((one - theirs for one in requests), key=abs)
+            if abs(lag) <= self._bound or (ours and self._is_each_in_time(due, theirs, ours)):
+                self._found.lags["eviction"].append(lag.total_seconds())
+                return
+        reason, why = self._reason_of_eviction(uid, pod, ours, due)
         self._found.differences.append(
             Difference(
                 "eviction",
@@ -230,28 +231,20 @@ class Comparer:
             )
         )
 
-    def _dues(self, pod: PodHistory) -> tuple[list[Span], list[Span]]:
-        """When a pod was due in the cluster by upstream's rule, and when in Moorage by its own."""
-        there, here = evictions.steps_there(pod, self._cluster), evictions.steps_here(pod, self._cluster, self._decided)
-        end = self._heard_of_until(pod)
-        return evictions.dues(evictions.upstream, pod, there, end), evictions.dues(evictions.moorage, pod, here, end)
-
-    def _heard_of_until(self, pod: PodHistory) -> dt.datetime:
-        """Until when it may be decided on a pod: when its end is heard of."""
-        return pod.gone + self._bound if pod.gone is not None else FOREVER
-
-    def _is_each_in_time(self, pod: PodHistory, theirs: dt.datetime, ours: list[dt.datetime]) -> bool:
+    def _is_each_in_time(self, due: evictions.Dues, theirs: dt.datetime, ours: list[dt.datetime]) -> bool:
         """Whether both sides had the taint within the bound, and each then did what follows within the bound."""
         pairs = [
             (there, here)
-            for there, here in itertools.product(*self._dues(pod))
+            for there, here in itertools.product(due.there, due.here)
             if abs(there.begin - here.begin) <= self._bound
         ]
         return any(
             self._near(theirs, [there]) and all(self._near(one, [here]) for one in ours) for there, here in pairs
         )
 
-    def _reason_of_eviction(self, uid: str, pod: PodHistory, ours: list[dt.datetime]) -> tuple[Reason | None, str]:
+    def _reason_of_eviction(
+        self, uid: str, pod: PodHistory, ours: list[dt.datetime], dues: evictions.Dues
+    ) -> tuple[Reason | None, str]:
         theirs, bound = pod.evicted, self._bound
         held = [
             one
@@ -264,14 +257,12 @@ class Comparer:
                 Reason.BUDGETS_HOLD_TAINT_EVICTIONS,
                 f"held by {', '.join(held[-1].held_by)} at {_time(held[-1].time)}",
             )
-        by_them, by_us = self._dues(pod)
+        by_them, by_us = dues.there, dues.here
         due = f"due there at {_times(by_them)}, here at {_times(by_us)}"
         if not self._follows(by_them, [theirs] if theirs else [], pod) or not self._follows(by_us, ours, pod):
             return None, due
         acted = [*ours, *([theirs] if theirs else [])]
-        steps = evictions.steps_there(pod, self._cluster)
-        ruled = evictions.dues(evictions.moorage, pod, steps, self._heard_of_until(pod))
-        if any(self._near(time, by_them) != self._near(time, ruled) for time in acted):
+        if any(self._near(time, by_them) != self._near(time, dues.ruled) for time in acted):
             return Reason.DEADLINE_FROM_TIME_ADDED, due
         if self._alike(by_them, by_us, pod):
             return self._no_time_to_act([*by_them, *by_us], pod, due)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from tests.planes.shadow.evictions import dues, moorage, steps_here, steps_there, upstream
+from tests.planes.shadow.evictions import dues_of
 from tests.planes.shadow.history import DecidedEviction, Histories, PodHistory, Span
 
 from moorage_schemas.placement import FilterResult
@@ -31,18 +31,12 @@ def an_eviction_was_forgotten(both: Histories, bound: dt.timedelta) -> tuple[His
             and (pod.gone is None or pod.gone - pod.evicted > long)
             and all(
                 any(abs(span.begin - pod.evicted) <= bound and span.length > long for span in found)
-                for found in _dues_of(pod, told)
+                for found in dues_of(pod, told.cluster, told.decided)
             )
         ):
             del told.decided.evictions[uid]
             return told, _pod(pod)
     raise AssertionError("no pod was evicted on both sides, and there for a while")
-
-
-def _dues_of(pod: PodHistory, told: Histories) -> tuple[list[Span], list[Span], list[Span]]:
-    """When a pod had to leave: in the cluster by either rule, and in Moorage."""
-    there, here = steps_there(pod, told.cluster), steps_here(pod, told.cluster, told.decided)
-    return dues(upstream, pod, there), dues(moorage, pod, there), dues(moorage, pod, here)
 
 
 def a_pod_was_evicted_without_a_taint(both: Histories, bound: dt.timedelta) -> tuple[Histories, str]:
@@ -51,10 +45,9 @@ def a_pod_was_evicted_without_a_taint(both: Histories, bound: dt.timedelta) -> t
     for uid, pod in told.cluster.pods.items():
         if pod.bound is None or pod.evicted is not None or pod.gone is not None or uid in told.decided.evictions:
             continue
-        there = steps_there(pod, told.cluster)
-        here = steps_here(pod, told.cluster, told.decided)
+        due = dues_of(pod, told.cluster, told.decided)
         time = max(pod.bound, told.begin) + bound
-        if time < told.end - bound and not dues(upstream, pod, there) and not dues(moorage, pod, here):
+        if time < told.end - bound and not due.there and not due.here:
             told.decided.evictions[uid] = [DecidedEviction(time, pod.node, "Requested")]
             return told, _pod(pod)
     raise AssertionError("each pod had to leave")

@@ -114,9 +114,7 @@ class Driver:
                 name, _, act = self._dice.choices(acts, weights)[0]
                 self.done[name] += 1
                 group.create_task(act())
-                await asyncio.sleep(
-                    self._plan.pace * self._dice.uniform(0.3, 1.7)
-                )  # its pace, which is part of the plan
+                await asyncio.sleep(self._plan.pace * self._dice.uniform(0.3, 1.7))  # the pace of the plan
 
     def is_placed(self, history: ClusterHistory) -> bool:
         """Whether all pods of the beginning have nodes."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from tests.planes.shadow.history import (
     FOREVER,
@@ -117,6 +118,25 @@ def steps_here(pod: PodHistory, cluster: ClusterHistory, decided: DecidedHistory
         if node.gone is not None:
             found.append((node.gone, ()))
     return found
+
+
+class Dues(NamedTuple):
+    """When a pod had to leave."""
+
+    there: list[Span]
+    """In the cluster, by upstream's rule."""
+
+    ruled: list[Span]
+    """By Moorage's rule, with the taints that the cluster had."""
+
+    here: list[Span]
+    """In Moorage."""
+
+
+def dues_of(pod: PodHistory, cluster: ClusterHistory, decided: DecidedHistory, end: dt.datetime = FOREVER) -> Dues:
+    """When a pod had to leave on both sides. The arguments are those of `dues` and of the steps."""
+    there, here = steps_there(pod, cluster), steps_here(pod, cluster, decided)
+    return Dues(dues(upstream, pod, there, end), dues(moorage, pod, there, end), dues(moorage, pod, here, end))
 
 
 def _evicting(taints: Mapping[Identity, Taint], since: Mapping[Identity, dt.datetime]) -> list[Taint]:
