@@ -18,7 +18,7 @@ from bench import harness
 from tests.planes import plane as planes
 from tests.planes.plane import Plane
 
-from moorage.cli.local.stack import Stack
+from moorage.cli.local.stack import EMBEDDED_PARTITIONS, Stack
 from moorage.cli.local.supervisor import Process, end, launch
 from moorage.runtime.settings import Settings
 
@@ -250,7 +250,7 @@ class Moorage:
 async def moorage(
     bootstrap: str, plane: Plane, folder: Path, *, together: bool = False, **given: Any
 ) -> AsyncIterator[Moorage]:
-    """A new fleet of Moorage, which ends with its bridges.
+    """A new fleet of Moorage, which ends with its bridges. It has as many partitions as `moorage up` gives a new one.
 
     Args:
         bootstrap: the address of a Kafka.
@@ -262,7 +262,9 @@ async def moorage(
     prefix = f"peers-{uuid.uuid4().hex[:8]}"
     folder = folder / prefix
     folder.mkdir(parents=True)
-    settings = Settings(bootstrap_servers=bootstrap, topic_prefix=prefix, gateway_port=0, **given)
+    settings = Settings(
+        bootstrap_servers=bootstrap, topic_prefix=prefix, gateway_port=0, partitions=EMBEDDED_PARTITIONS, **given
+    )
     async with AsyncExitStack() as life:
         stack = await life.enter_async_context(Stack(settings, folder, lambda _: None, together=together))
         found = Moorage(stack, prefix, plane, folder)

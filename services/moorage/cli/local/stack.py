@@ -31,7 +31,7 @@ _READY = "/readyz"
 _READY_SECONDS = 120.0
 _RENEW_SECONDS = 3_600.0
 _BROKER_BACKOFF_MAX = 30.0
-_PARTITIONS = 6
+EMBEDDED_PARTITIONS = 6
 """The partitions of a new fleet on the embedded Kafka. Each costs its one broker requests and markers of transactions,
 whether it is busy or not. With 24 on two cores, pods of a burst are placed three times as slowly."""
 
@@ -160,7 +160,7 @@ class Stack:
     async def _start(self) -> None:
         settings = self._settings
         if self.embedded and "partitions" not in settings.model_fields_set:
-            settings = settings.model_copy(update={"partitions": _PARTITIONS})
+            settings = settings.model_copy(update={"partitions": EMBEDDED_PARTITIONS})
         port = _gateway_port(settings)
         await self._start_broker()
         began = time.monotonic()
