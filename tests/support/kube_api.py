@@ -53,6 +53,9 @@ class Fault:
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     causes: tuple[Json, ...] = ()
+    text: str = ""
+    """The answer of something in between, with the status 200."""
+
     cut: bool = False
     """The connection is cut before anything is done."""
 
@@ -211,9 +214,8 @@ class KubeApi:
         if fault is not None:
             if fault.before is not None:
                 await fault.before.wait()
-            elif fault.status:
-                error = KubeError(fault.status, "InternalError", "a fault of the double", fault.causes)
-                return web.json_response(error.status, status=fault.status, headers=fault.headers)
+            elif (answered := _answered(fault)) is not None:
+                return answered
         try:
             if seen.is_watch:
                 return await self._watch(request, seen)
@@ -364,6 +366,14 @@ async def serve_kube_api() -> AsyncIterator[KubeApi]:
         api.heal()
         api.end_watches()
         await runner.cleanup()
+
+
+def _answered(fault: Fault) -> web.Response | None:
+    """What is answered without the request being carried out."""
+    if fault.status:
+        error = KubeError(fault.status, "InternalError", "a fault of the double", fault.causes)
+        return web.json_response(error.status, status=fault.status, headers=fault.headers)
+    return web.Response(text=fault.text, content_type="text/html") if fault.text else None
 
 
 def _cut(request: web.Request) -> web.StreamResponse:

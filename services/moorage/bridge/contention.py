@@ -23,6 +23,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0
 _QUIET: Final = 2.0
 """After so many pauses without a write nobody contradicts any more."""
 
+_TIDY: Final = 60.0  # seconds between two looks for what need not be remembered any more
+
 
 @dataclass(slots=True)
 class _Writes:
@@ -41,6 +43,10 @@ class _Writes:
             return 0.0
         return float(min(_FIRST_PAUSE * 2.0 ** min(self.times - _FREE, 16), _LONGEST_PAUSE))
 
+    def is_over(self, now: float) -> bool:
+        """Whether nobody contradicts any more."""
+        return now >= self.at + max(self.pause, _FIRST_PAUSE) * _QUIET
+
 
 class Contention:
     """Says when to write again what somebody else has undone. What is new is written at once.
@@ -56,6 +62,7 @@ class Contention:
         self._later = later
         self._noticed = noticed
         self._written: dict[str, _Writes] = {}
+        self._tidy_at = float("-inf")
 
     def holds(self, key: str, content: Hashable) -> bool:
         """Return whether a write has to wait. It is then looked at again when its time has come.
@@ -67,7 +74,7 @@ class Contention:
         known, now = self._written.get(key), asyncio.get_running_loop().time()
         if known is None or known.content != content:
             return False
-        if now >= known.at + max(known.pause, _FIRST_PAUSE) * _QUIET:
+        if known.is_over(now):
             del self._written[key]
             return False
         if (left := known.at + known.pause - now) <= 0:
@@ -77,7 +84,11 @@ class Contention:
 
     def written(self, key: str, content: Hashable) -> None:
         """Note that something was written."""
-        known, now = self._written.get(key), asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()
+        if now >= self._tidy_at:
+            self._tidy_at = now + _TIDY
+            self._written = {one: writes for one, writes in self._written.items() if not writes.is_over(now)}
+        known = self._written.get(key)
         if known is None or known.content != content:
             self._written[key] = _Writes(content, 1, now)
             return
@@ -86,6 +97,11 @@ class Contention:
             CONTRADICTED.labels(self._act).inc()
             _log.warning("bridge.contradicted", act=self._act, key=key, times=known.times, pause=known.pause)
             self._noticed(key)
+
+    @property
+    def remembered(self) -> int:
+        """The number of objects of which it is remembered what was written."""
+        return len(self._written)
 
     def gone(self, key: str) -> None:
         """Forget an object that is gone."""

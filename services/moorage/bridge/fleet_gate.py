@@ -114,5 +114,6 @@ async def resync(
             report = reports.sent(key)
             if report is not None and not seen.is_known(key, report) and not seen.is_taken_over(key):
                 reports.forget(key)
+        reports.forget_ended()
         mirror.go_by_topics()
         compare()

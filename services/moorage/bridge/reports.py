@@ -82,6 +82,11 @@ class Reports(BatchSender):
         """Go by what the topics say, since another process may have reported meanwhile."""
         self._sent.clear()
 
+    def forget_ended(self) -> None:
+        """Forget what is not to be reported any more, such as how work was on a node that it has left."""
+        for key in [one for one in self._sent if self._present(one) is None]:
+            self.forget(key)
+
     def forget(self, key: str) -> None:
         """Send the report of a key again when it is marked, whether it has changed or not."""
         self._sent.pop(key, None)

@@ -68,8 +68,7 @@ class SilenceWatch:
         while True:
             was_cut |= _now() - self._client.heard_at > _CUT
             try:
-                # `/readyz` is open to everybody, so this needs no further right.
-                await self._client.request("GET", "/readyz", tries=1)
+                await self._client.ping()
             except (ApiError, OSError) as error:
                 _log.debug("bridge.not_linked", error=str(error))
             else:

@@ -287,8 +287,12 @@ class DecidedTables(WorkTables):
         return kind == _POD
 
     def binding_of(self, pod: str, uid: str) -> PodBinding | None:
-        """Where the pod with this uid belongs. None if it has no binding."""
-        return next((one for one in self.bindings.get(pod, {}).values() if one.uid == uid), None)
+        """Where the pod with this uid belongs. None if it has no binding.
+
+        While it moves, the binding that has ended may still be there, because it is in another partition.
+        """
+        found = (one for one in self.bindings.get(pod, {}).values() if one.uid == uid)
+        return max(found, key=lambda one: one.generation, default=None)
 
     def eviction_of(self, pod: str, uid: str) -> RequestedEviction | None:
         """Why the pod with this uid has to leave now. None if it may stay."""

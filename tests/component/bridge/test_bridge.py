@@ -489,6 +489,36 @@ async def test_a_budget_of_the_cluster_holds_an_eviction_and_the_reason_is_repor
         await until(lambda: DELETED in here.store.get("Pod", "web", "default")["metadata"])
 
 
+@virtual_time
+async def test_why_a_pod_was_not_evicted_is_not_said_of_the_next_one_of_its_name(tmp_path: Path) -> None:
+    async with rig(tmp_path) as here:
+        here.store.create("Node", node("n1"))
+        here.store.create("Pod", pod("web", node="n1"))
+        here.api.held_by_budget.add("web")
+        await here.run(eviction_mode=EvictionMode.API)
+        await here.quiet()
+        old = uid(here, "Pod", "web")
+        here.topics.bind("web", old, "n1")
+        here.topics.evict("web", old, "n1")
+        await until(lambda: any(one.type == "Evicted" for one in here.gateway.reported))
+        go = asyncio.Event()
+        # The new pod is tried, and the answer is not there yet.
+        fault = here.api.fault("POST", "/pods/web/eviction", before=go)
+        here.store.delete("Pod", "web", "default")
+        here.store.create("Pod", pod("web", node="n1"))
+        new = uid(here, "Pod", "web")
+        await until(lambda: here.topics.event(RESOURCES, "Pod/default/web").uid == new)
+        here.gateway.reported.clear()
+        here.topics.bind("web", new, "n1", generation=2)
+        here.topics.evict("web", new, "n1", generation=2)
+        await fault.reached.wait()
+        await here.quiet(20)
+        assert [one for one in here.gateway.reported if one.type == "Evicted"] == []
+        here.api.held_by_budget.clear()
+        go.set()
+        await until(lambda: DELETED in here.store.get("Pod", "web", "default")["metadata"])
+
+
 # Placement.
 
 

@@ -71,3 +71,20 @@ async def test_after_a_quiet_time_the_same_is_written_at_once_again() -> None:
     assert [fight.write("a") for _ in range(4)] == [True, True, True, False]
     fight.contention.gone("c1")
     assert fight.write("a")
+
+
+@virtual_time
+async def test_what_nobody_has_undone_for_long_is_forgotten() -> None:
+    """A year of objects that come and go does not stay in memory."""
+    fight = Fight()
+    for number in range(1000):
+        fight.write("a", key=f"c{number}")
+        await asyncio.sleep(1)
+    assert 10 <= fight.contention.remembered <= 70
+    await fight.writes_within(40)
+    await asyncio.sleep(20)
+    fight.write("a", key="another")
+    assert fight.contention.remembered == 2
+    fight.noticed.clear()
+    assert fight.write("a")
+    assert fight.noticed == ["c1"], "somebody may still contradict"

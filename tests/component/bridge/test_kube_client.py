@@ -128,8 +128,26 @@ async def test_a_server_that_does_not_answer_is_left_after_a_time() -> None:
         client = client_of(api)
         api.fault("GET", "/readyz", before=asyncio.Event())
         with pytest.raises(OSError, match="no answer within 30"):
-            await client.request("GET", "/readyz", tries=1)
+            await client.ping()
         assert now() == pytest.approx(30, abs=1)
+        await client.close()
+
+
+@virtual_time
+async def test_a_page_to_log_in_is_no_answer_of_the_server() -> None:
+    async with serve_kube_api() as api:
+        client = client_of(api)
+        api.store.create("Node", node("n1"))
+        page = "<html>\nPlease log in\n</html>"
+        api.fault("GET", "/n1", text=page, times=2)
+        assert (await client.get("/api/v1/nodes/n1"))["metadata"]["name"] == "n1"
+        api.fault("GET", "/n1", text=page, times=1000)
+        with pytest.raises(OSError, match=r"GET /api/v1/nodes/n1: the answer is no JSON object: .<html>"):
+            await client.get("/api/v1/nodes/n1")
+        api.heal()
+        api.fault("GET", "/nodes", text=page)
+        with pytest.raises(OSError, match="a watch of /api/v1/nodes: the answer is no JSON object"):
+            await anext(client.watch("/api/v1/nodes", {"watch": "true"}))
         await client.close()
 
 

@@ -50,6 +50,20 @@ def knows(found: DecidedTables) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_pod_that_moves_belongs_where_it_was_bound_last(order: tuple[int, int]) -> None:
+    """The end of its first binding comes through another partition."""
+    topics = Topics()
+    topics.bind("web", POD_UID, "n1", generation=1)
+    topics.bind("web", POD_UID, "n2", generation=2)
+    records, found = list(topics.records.values()), tables()
+    for number in order:
+        found.apply(records[number])
+    binding = found.binding_of("Pod/default/web", POD_UID)
+    assert binding is not None
+    assert binding.node == "n2"
+
+
 @given(st.permutations(range(7)))
 def test_topics_may_be_read_in_any_order(order: list[int]) -> None:
     records = everything()

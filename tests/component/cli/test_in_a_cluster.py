@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.component.bridge.cluster import node, pod
 from tests.component.cli.fake_gateway import invoke, said
 from tests.component.gateway.test_dead_letters import letter
 from tests.console.world import ConsoleWorld, some_cluster
 from tests.support.in_memory import transport_to
+from tests.support.kube_api import serve_kube_api
+from tests.support.virtual_time import virtual_time
 
+from moorage.bridge.kube.client import ClusterAccess
 from moorage.cli.api.client import Client
 from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.commands import diff_cluster
+from moorage.cli.commands.diff_cluster import PresentCluster
+from moorage.cli.errors import ServerError
 from moorage.kinds.status.records import ObjectId
 from moorage.simulation.explain.question import Question
 
@@ -159,17 +166,67 @@ def test_an_explanation_without_a_query_worker_is_that_of_the_cluster(monkeypatc
 def test_a_cluster_is_compared_with_what_was_decided_on_it(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Any] = []
 
-    async def nothing(_: Any) -> tuple[list[Any], list[Any]]:
-        return [], []
-
     def compared(_nodes: Any, _pods: Any, decided: Any) -> list[Any]:
         read.append(decided)
         return []
 
-    monkeypatch.setattr(diff_cluster, "_read", nothing)
+    it_is(monkeypatch, "uid-east")
     monkeypatch.setattr("moorage.bridge.kubernetes.difference.differences", compared)
     code, _, err = run(line)
     assert code == 0, err
     (decided,) = read
     assert len(decided.nodes) == 37
     assert len(decided.evictions) == 3
+
+
+@pytest.mark.usefixtures("fleet")
+@pytest.mark.parametrize(("uid", "code"), [("uid-west", 2), ("", 1)])
+def test_another_cluster_is_not_compared(uid: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose uid may not be read is."""
+    it_is(monkeypatch, uid)
+    found, out, err = run("diff cluster")
+    assert (found, bool(out), bool(err)) == (code, code == 1, code == 2)
+    if err:
+        assert err == (
+            "error: the cluster east is mirrored from the cluster with the uid uid-east, and that of the kubeconfig "
+            "has the uid uid-west (of its namespace kube-system)\n"
+        )
+
+
+@pytest.mark.usefixtures("fleet")
+def test_who_may_not_list_clusters_compares_them_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    it_is(monkeypatch, "uid-west")
+    read = Client.read
+
+    def refused(self: Client, path: str, **options: Any) -> Any:
+        if path == "/v1/clusters":
+            raise ServerError(status=403, reason="Forbidden", message="clusters is forbidden")
+        return read(self, path, **options)
+
+    monkeypatch.setattr(Client, "read", refused)
+    code, out, err = run("diff cluster")
+    assert (code, err) == (1, "")
+    assert "is mirrored" in out
+
+
+def it_is(monkeypatch: pytest.MonkeyPatch, uid: str) -> None:
+    """Let the kubeconfig be of an empty cluster with this uid."""
+
+    async def read(_: Any) -> PresentCluster:
+        return PresentCluster(uid, [], [])
+
+    monkeypatch.setattr(diff_cluster, "read_cluster", read)
+
+
+@virtual_time
+@pytest.mark.parametrize("permitted", [True, False])
+async def test_a_cluster_is_read_with_its_uid_where_that_is_permitted(tmp_path: Path, *, permitted: bool) -> None:
+    async with serve_kube_api() as api:
+        api.store.create("Node", node("n1"))
+        api.store.create("Pod", pod("web-0", node="n1"))
+        if not permitted:
+            api.fault("GET", "/namespaces/kube-system", status=403, times=math.inf)
+        found = await diff_cluster.read_cluster(ClusterAccess(api.kubeconfig(tmp_path)))
+        assert [one["metadata"]["name"] for one in (*found.nodes, *found.pods)] == ["n1", "web-0"]
+        uid = api.store.get("Namespace", "kube-system")["metadata"]["uid"]
+        assert found.uid == (uid if permitted else "")

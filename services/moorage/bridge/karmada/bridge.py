@@ -190,10 +190,9 @@ class PlaneWork(FleetWork[PlaneAct, SeenMember]):
         self._act(name, PlaneAct.TAINTS)
 
     def work_changed(self, key: str) -> None:
-        """See `FleetWork`."""
-        if key in self._state.bindings:
-            self.reports.mark(*self.observations.of_binding(key))
-            self._act(key, PlaneAct.BINDINGS)
+        """See `FleetWork`. One that is gone is forgotten by its act."""
+        self.reports.mark(*self.observations.of_binding(key))
+        self._act(key, PlaneAct.BINDINGS)
 
     def _work(self) -> Iterable[str]:
         return self._state.bindings

@@ -37,6 +37,7 @@ _SILENCE: Final = 90.0
 not always of resources on which nothing has happened since it started."""
 
 _PAGE: Final = "500"
+_SHOWN: Final = 100  # bytes of an answer that cannot be read
 _AUTHENTICATION: Final = ["BearerToken"]
 
 JsonObject = dict[str, Any]
@@ -168,7 +169,8 @@ class KubeClient:
         pause = _FIRST_PAUSE
         for attempt in range(1, tries + 1):
             try:
-                return await self._once(method, path, params, body, content_type)
+                raw = await self._once(method, path, params, body, content_type)
+                return self._object(raw, f"{method} {path}") if raw else {}
             except ApiError as error:
                 if not error.is_overload or attempt == tries:
                     raise
@@ -182,9 +184,19 @@ class KubeClient:
             await asyncio.sleep(min(wait, _LONGEST_PAUSE) * random.uniform(1.0, 1.2))  # noqa: S311 - no secret
         raise AssertionError("unreachable")
 
+    async def ping(self) -> None:
+        """Ask the server whether it is there. Everybody may do that.
+
+        Raises:
+            ApiError: it is not ready.
+            OSError: it cannot be reached.
+        """
+        await self._once("GET", "/readyz", None, None, JSON)
+
     async def _once(
         self, method: str, path: str, params: Mapping[str, str] | None, body: Any, content_type: str
-    ) -> JsonObject:
+    ) -> bytes:
+        """Send a request, and return the answer as it is."""
         await self._limiter.take()
         headers = {"content-type": content_type} if body is not None else {}
         data = orjson.dumps(body) if body is not None else None
@@ -203,7 +215,7 @@ class KubeClient:
                     error = ApiError.of(answer.status, _decoded(raw), answer.headers.get("retry-after"))
                     raise await self._refused(error, method, path, params)
                 self._permitted(method, path, params)
-                return _decoded(raw) if raw else {}
+                return raw
         except aiohttp.ClientError as error:
             raise OSError(f"{self.server}: {error}") from error
         except TimeoutError as error:
@@ -237,11 +249,23 @@ class KubeClient:
                     *lines, rest = (rest + chunk if rest else chunk).split(b"\n")
                     for line in lines:
                         if line:
-                            yield _decoded(line)
+                            yield self._object(line, f"a watch of {path}")
         except aiohttp.SocketTimeoutError:
             return
         except (aiohttp.ClientError, TimeoutError) as error:
             raise OSError(f"{self.server}: {error}") from error
+
+    def _object(self, raw: bytes, asked: str) -> JsonObject:
+        """Decode an answer, which may come from something between here and the server, such as a page to log in.
+
+        Raises:
+            OSError: it is no JSON object.
+        """
+        found = _decoded(raw)
+        if isinstance(found, dict):
+            return found
+        said = raw[:_SHOWN].decode(errors="replace")
+        raise OSError(f"{self.server}: {asked}: the answer is no JSON object: {said!r}")
 
     async def _headers(self, headers: dict[str, str]) -> dict[str, str]:
         """The headers of a request, with who asks. Tokens that end are renewed here."""

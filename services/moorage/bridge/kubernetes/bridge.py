@@ -23,7 +23,7 @@ from moorage.bridge.kube.reflector import Reflector
 from moorage.bridge.kubernetes.cluster import MIRRORED, NODE, POD, ClusterState
 from moorage.bridge.kubernetes.leaving import clean_nodes
 from moorage.bridge.kubernetes.node_acts import NodeActs
-from moorage.bridge.kubernetes.observations import Observations
+from moorage.bridge.kubernetes.observations import FailedEviction, Observations
 from moorage.bridge.kubernetes.pod_acts import EvictionMode, PodActs
 from moorage.bridge.kubernetes.pods import SCHEDULER
 from moorage.bridge.leases import Leases
@@ -394,9 +394,9 @@ class _Running:
             if ResourceKey.parse(key).kind == NODE:
                 self.reports.mark(*self.observations.of_node(ResourceKey.parse(key).name))
 
-    def _not_evicted(self, key: str, why: str) -> None:
+    def _not_evicted(self, key: str, uid: str, why: str) -> None:
         if why:
-            self.observations.failures[key] = why
+            self.observations.failures[key] = FailedEviction(uid, why)
         elif self.observations.failures.pop(key, None) is None:
             return
         self.reports.mark(*self.observations.of_pod(key))

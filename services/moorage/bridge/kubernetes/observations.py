@@ -42,6 +42,16 @@ class ReportKey(NamedTuple):
         return cls(about, name, kind)
 
 
+class FailedEviction(NamedTuple):
+    """An attempt to evict a pod."""
+
+    uid: str
+    """Of the pod. The next one of its name has not been tried."""
+
+    why: str
+    """Why it failed."""
+
+
 class Observations:
     """Computes reports from what was seen.
 
@@ -70,7 +80,7 @@ class Observations:
         self._tables = tables
         self._leases = leases
         self._is_mirrored = is_mirrored
-        self.failures: dict[str, str] = {}
+        self.failures: dict[str, FailedEviction] = {}
         """Why pods could not be evicted, by their keys."""
 
     def of_node(self, name: str) -> list[str]:
@@ -164,16 +174,16 @@ class Observations:
 
     def _failure(self, key: str) -> Report | None:
         """Why a pod was not evicted, while it has to leave."""
-        pod, why = self._state.pods.get(key), self.failures.get(key)
+        pod, failed = self._state.pods.get(key), self.failures.get(key)
         eviction = self._tables.eviction_of(key, pod.uid) if pod is not None else None
-        if pod is None or eviction is None or not why:
+        if pod is None or eviction is None or failed is None or failed.uid != pod.uid:
             return None
         return Report(
             self._target(eviction.node),
             EVICTED,
             "False",
             FAILED,
-            why,
+            failed.why,
             workload=self._workload(key),
             workload_uid=pod.uid,
             binding_generation=eviction.generation,

@@ -44,7 +44,8 @@ class PodActs:
         tables: what the topics say.
         pod: returns a pod as it was last seen, by its key. None if it is not there.
         tell: sends an event to the cluster.
-        failed: called with the key of a pod that could not be evicted, and why; with an empty text when that is over.
+        failed: called with the key and the uid of a pod that could not be evicted, and why. The text is empty when that
+            is over.
         mode: how pods are removed.
     """
 
@@ -55,7 +56,7 @@ class PodActs:
         pod: Callable[[str], SeenPod | None],
         *,
         tell: Callable[[JsonObject], None],
-        failed: Callable[[str, str], None],
+        failed: Callable[[str, str, str], None],
         mode: EvictionMode,
     ) -> None:
         self._client = client
@@ -72,6 +73,7 @@ class PodActs:
         pod = self._pod(key)
         if pod is None or pod.leaving:
             self._removed.pop(key, None)
+            self._failed(key, "", "")
             return None
         if self._removed.get(key) == pod.uid:  # the mark on it was seen, and its deletion not yet
             return None
@@ -99,10 +101,10 @@ class PodActs:
             if error.status in _GONE:
                 return
             ACTS.labels("evict", "failed").inc()
-            self._failed(key, str(error))
+            self._failed(key, pod.uid, str(error))
             raise
         self._removed[key] = pod.uid
-        self._failed(key, "")
+        self._failed(key, pod.uid, "")
         ACTS.labels("evict", "done").inc()
         _log.info("bridge.evicted", pod=key, node=eviction.node, taint=eviction.taint)
         name = f"{pod.namespace}/{pod.name}"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect_home
-from moorage.cli.errors import CliError
+from moorage.cli.errors import CliError, ServerError
 from moorage.cli.render import output
 
 if TYPE_CHECKING:
@@ -27,6 +28,16 @@ class DiffFormat(StrEnum):
     JSON = "json"
 
 
+class PresentCluster(NamedTuple):
+    """What a cluster says of itself."""
+
+    uid: str
+    """Empty if it may not be read."""
+
+    nodes: list[Any]
+    pods: list[Any]
+
+
 def differences(ctx: typer.Context, cluster: str, access: ClusterAccess) -> list[ClusterDifference]:
     """Return where a real cluster and Moorage differ now.
 
@@ -36,15 +47,35 @@ def differences(ctx: typer.Context, cluster: str, access: ClusterAccess) -> list
         access: to the cluster itself.
 
     Raises:
-        CliError: one of them does not answer.
+        CliError: one of them does not answer, or the cluster is not the one that is mirrored under this name.
     """
     from moorage.bridge.kubernetes.difference import differences as compared  # noqa: PLC0415 - it loads slowly
 
     with connect_home(ctx) as client:
         # Moorage is read first: what it has decided by then can have happened in the cluster.
-        decided = _decided(client, cluster)
-    nodes, pods = asyncio.run(_read(access))
-    return compared(nodes, pods, decided)
+        decided, uid = _decided(client, cluster), _mirrored_uid(client, cluster)
+    found = asyncio.run(read_cluster(access))
+    if uid and found.uid and uid != found.uid:
+        fleet = f"the cluster {cluster}" if cluster else "the home fleet"
+        raise CliError(
+            f"{fleet} is mirrored from the cluster with the uid {uid}, and that of the kubeconfig has the uid "
+            f"{found.uid} (of its namespace kube-system)"
+        )
+    return compared(found.nodes, found.pods, decided)
+
+
+def _mirrored_uid(client: Client, cluster: str) -> str:
+    """Return the uid of the cluster that is mirrored under a name. Empty if none is, or this may not be read."""
+    from moorage.bridge.fleet_names import HOME, source_of  # noqa: PLC0415 - it loads slowly
+
+    try:
+        found = client.read("/v1/clusters")["items"]
+    except ServerError as error:
+        if error.status == HTTPStatus.FORBIDDEN:
+            return ""
+        raise
+    place = (cluster or HOME, source_of(cluster))
+    return next((str(one["clusterUID"]) for one in found if (one["name"], one["source"]) == place), "")
 
 
 def _decided(client: Client, cluster: str) -> DecidedState:
@@ -58,10 +89,15 @@ def _decided(client: Client, cluster: str) -> DecidedState:
     return DecidedState(items("/api/v1/nodes"), items(f"{_OWN}/evictions"), items(f"{_OWN}/workloadplacements"))
 
 
-async def _read(access: ClusterAccess) -> tuple[list[Any], list[Any]]:
-    """Read the nodes and pods of a cluster."""
+async def read_cluster(access: ClusterAccess) -> PresentCluster:
+    """Read the nodes and pods of a cluster, and its uid.
+
+    Raises:
+        CliError: the kubeconfig does not do, or the cluster does not answer.
+    """
+    from moorage.bridge.identity import read_uid  # noqa: PLC0415 - it loads slowly
     from moorage.bridge.kube.client import KubeClient  # noqa: PLC0415 - it loads slowly
-    from moorage.bridge.kube.errors import ApiError  # noqa: PLC0415 - as above
+    from moorage.bridge.kube.errors import FORBIDDEN, ApiError  # noqa: PLC0415 - as above
     from moorage.runtime.errors import RuntimeFailure  # noqa: PLC0415 - as above
 
     try:
@@ -69,7 +105,13 @@ async def _read(access: ClusterAccess) -> tuple[list[Any], list[Any]]:
     except RuntimeFailure as error:
         raise CliError(str(error)) from None
     try:
-        return await _all(client, "/api/v1/nodes"), await _all(client, "/api/v1/pods")
+        try:
+            uid = await read_uid(client)
+        except ApiError as error:
+            if error.status != FORBIDDEN:
+                raise
+            uid = ""
+        return PresentCluster(uid, await _all(client, "/api/v1/nodes"), await _all(client, "/api/v1/pods"))
     except (ApiError, OSError) as error:
         raise CliError(f"the cluster cannot be read: {error}") from None
     finally:
