@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 from bench import peers_sides as sides
 from bench import peers_table as table
 from bench.peers_table import MOORAGE, TUNED, UPSTREAM, Document, Sample
+from tests.planes.cluster import connected
 from tests.planes.plane import Plane
 
 Found = TypeVar("Found")
@@ -201,5 +202,13 @@ async def _disturb(side: Side, done: Disturbance, nodes: int) -> None:
 
 
 async def _clear(side: Side) -> None:
+    """Remove the pods, and wait until the side has taken its taints back. Otherwise the next one would find them."""
     await sides.generate(side.plane, "clear", seconds=_MANY)
     await side.knows(BINDINGS, 0)
+    async with connected(side.plane.folder) as cluster:
+
+        async def untainted() -> bool:
+            nodes = (await cluster.get("/api/v1/nodes"))["items"]
+            return not any(one["spec"].get("taints") for one in nodes)
+
+        await sides.until(untainted, _MANY, "some nodes are still tainted")
