@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import Field
 
@@ -22,6 +22,14 @@ Cluster = Annotated[
     str, Field(max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$", exclude_if=lambda cluster: not cluster)
 ]
 """The cluster that contains the object. Empty for the home fleet; then the field is left out on the wire."""
+
+HOME: Final = "home"
+"""What the home fleet is called where a name is needed, such as in roles and lists of clusters."""
+
+
+def fleet_called(cluster: str) -> str:
+    """Return what a message calls a fleet, by the name of its cluster."""
+    return f"the cluster {cluster}" if cluster else "the home fleet"
 
 
 class TargetRef(Model):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-HOME: Final = "home"
-"""What the home fleet is called where a name is needed."""
+from moorage_schemas.refs import HOME
 
 
 def advice(source: str, fleet: str) -> str:

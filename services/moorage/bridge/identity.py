@@ -17,6 +17,7 @@ from moorage.bridge.kube.client import KubeClient
 from moorage.bridge.kube.errors import ApiError
 from moorage.bridge.tables import TargetTables
 from moorage.runtime.errors import RuntimeFailure
+from moorage_schemas.refs import fleet_called
 
 _log = structlog.get_logger(__name__)
 
@@ -79,8 +80,8 @@ def check_uid(tables: TargetTables, source: str, uid: str, fleet: str) -> None:
     """
     mirrored = {one.cluster_uid for one in tables.resources.values() if one.source == source} - {"", uid}
     if mirrored:
-        where = f"the cluster {fleet} has" if fleet else "the home fleet has"
         raise RuntimeFailure(
-            f"{where} objects that {source} has mirrored from the cluster with the uid {min(mirrored)}, and this "
-            f"cluster has the uid {uid} (of its namespace kube-system). {advice(source, fleet)}"
+            f"{fleet_called(fleet)} has objects that {source} has mirrored from the cluster with the uid "
+            f"{min(mirrored)}, and this cluster has the uid {uid} (of its namespace kube-system). "
+            f"{advice(source, fleet)}"
         )

@@ -12,14 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
 
 from moorage.gateway.store import Store
 from moorage.gateway.tables import Tables
 from moorage.kinds.status.mirrored import MirroredIndex
-
-HOME: Final = "home"
-"""What roles, and lists of clusters, call the home fleet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +59,3 @@ class ClusterNames:
                 source = next(one for one in index.sources if uid in index.cluster_uids(one))
                 return OtherName(found, source, tuple(sorted(same)))
         return None
-
-
-def fleet_called(name: str) -> str:
-    """Return what a message calls a fleet."""
-    return f"the cluster {name}" if name else "the home fleet"

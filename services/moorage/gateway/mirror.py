@@ -20,7 +20,7 @@ from moorage.core.apimachinery.quantities import QuantityError, whole_amounts
 from moorage.core.apimachinery.unstructured import at, part
 from moorage.core.authorization.attributes import CLUSTERS, MIRRORS, OWN_GROUP
 from moorage.gateway.admission import made_pods, taint_edits, validation
-from moorage.gateway.cluster_names import HOME, ClusterNames, fleet_called
+from moorage.gateway.cluster_names import ClusterNames
 from moorage.gateway.durable_log import Write, check_sizes
 from moorage.gateway.errors import StatusError, shorten
 from moorage.gateway.tables import Tables
@@ -29,7 +29,7 @@ from moorage.kinds.families.targets import Target
 from moorage.kinds.kind import Kind, ServedKind, named
 from moorage.kinds.status.mirrored import MirroredIndex
 from moorage.kinds.status.records import ObjectId
-from moorage_schemas.refs import TargetKind
+from moorage_schemas.refs import HOME, TargetKind, fleet_called
 from moorage_schemas.resource import Mirrored, ResourceDeclared, TaintWish
 from moorage_schemas.resources.meta import Resource
 from moorage_schemas.resources.workload_kinds import POD

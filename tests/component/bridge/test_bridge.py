@@ -469,17 +469,22 @@ async def test_a_pod_of_the_same_name_that_is_another_one_stays(tmp_path: Path) 
         assert "DisruptionTarget" not in conditions(here, "Pod", "web", "default")
 
 
+async def held_by_a_budget(here: Rig) -> None:
+    """Let the pod `web` have to leave, and return when it is reported that a budget of the cluster holds it."""
+    here.store.create("Node", node("n1"))
+    here.store.create("Pod", pod("web", node="n1"))
+    here.api.held_by_budget.add("web")
+    await here.run(eviction_mode=EvictionMode.API)
+    await here.quiet()
+    here.topics.bind("web", uid(here, "Pod", "web"), "n1")
+    here.topics.evict("web", uid(here, "Pod", "web"), "n1")
+    await until(lambda: any(one.type == "Evicted" for one in here.gateway.reported))
+
+
 @virtual_time
 async def test_a_budget_of_the_cluster_holds_an_eviction_and_the_reason_is_reported(tmp_path: Path) -> None:
     async with rig(tmp_path) as here:
-        here.store.create("Node", node("n1"))
-        here.store.create("Pod", pod("web", node="n1"))
-        here.api.held_by_budget.add("web")
-        await here.run(eviction_mode=EvictionMode.API)
-        await here.quiet()
-        here.topics.bind("web", uid(here, "Pod", "web"), "n1")
-        here.topics.evict("web", uid(here, "Pod", "web"), "n1")
-        await until(lambda: any(one.type == "Evicted" for one in here.gateway.reported))
+        await held_by_a_budget(here)
         report = here.gateway.reported[-1]
         assert (report.status.value, report.reason, report.binding_generation) == ("False", "Failed", 1)
         assert "disruption budget" in report.message
@@ -492,15 +497,7 @@ async def test_a_budget_of_the_cluster_holds_an_eviction_and_the_reason_is_repor
 @virtual_time
 async def test_why_a_pod_was_not_evicted_is_not_said_of_the_next_one_of_its_name(tmp_path: Path) -> None:
     async with rig(tmp_path) as here:
-        here.store.create("Node", node("n1"))
-        here.store.create("Pod", pod("web", node="n1"))
-        here.api.held_by_budget.add("web")
-        await here.run(eviction_mode=EvictionMode.API)
-        await here.quiet()
-        old = uid(here, "Pod", "web")
-        here.topics.bind("web", old, "n1")
-        here.topics.evict("web", old, "n1")
-        await until(lambda: any(one.type == "Evicted" for one in here.gateway.reported))
+        await held_by_a_budget(here)
         go = asyncio.Event()
         # The new pod is tried, and the answer is not there yet.
         fault = here.api.fault("POST", "/pods/web/eviction", before=go)

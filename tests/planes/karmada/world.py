@@ -205,8 +205,13 @@ class World:
 
     def taints(self, cluster: str) -> set[tuple[str, str]]:
         """Keys and effects of the taints that a cluster has now."""
-        found = self._followers.clusters.get(cluster) or {"spec": {}}
-        return {(one["key"], one["effect"]) for one in found["spec"].get("taints") or ()}
+        return _taints_of(self._followers.clusters.get(cluster) or {"spec": {}})
+
+    def ever_tainted(self, cluster: str) -> set[tuple[str, str]]:
+        """Keys and effects of all taints that a cluster has had."""
+        return set[tuple[str, str]]().union(
+            *(_taints_of(one.object) for one in self._followers.clusters.versions(cluster))
+        )
 
     async def tainted(self, cluster: str, *taints: tuple[str, str]) -> None:
         """Return when a cluster has these taints, and no others."""
@@ -280,3 +285,7 @@ class World:
 
 def _is_leaving(document: Document) -> bool:
     return "deletionTimestamp" in document["metadata"]
+
+
+def _taints_of(cluster: Document) -> set[tuple[str, str]]:
+    return {(one["key"], one["effect"]) for one in cluster["spec"].get("taints") or ()}

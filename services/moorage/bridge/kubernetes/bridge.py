@@ -16,7 +16,7 @@ from typing import Any, Final
 from moorage.bridge.act_queue import ActQueue
 from moorage.bridge.event_sender import EventSender
 from moorage.bridge.fleet_gate import FleetGate, resync
-from moorage.bridge.fleet_names import HOME, source_of
+from moorage.bridge.fleet_names import source_of
 from moorage.bridge.gateway_client import GatewayAddress, GatewayClient
 from moorage.bridge.kube.client import ClusterAccess, KubeClient
 from moorage.bridge.kube.reflector import Reflector
@@ -36,6 +36,7 @@ from moorage.bridge.tables import TOPICS, DecidedTables
 from moorage.runtime.clock import WallClock
 from moorage.runtime.settings import Settings
 from moorage_schemas.keys import ResourceKey
+from moorage_schemas.refs import HOME
 
 _PACE: Final = 0.3
 """Seconds between two batches of objects that nobody waits for, such as pods that were bound or are gone. Each batch

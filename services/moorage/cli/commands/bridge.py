@@ -309,8 +309,8 @@ def listed(
     """
     from datetime import UTC, datetime  # noqa: PLC0415 - only this command needs it
 
-    from moorage.bridge.fleet_names import HOME  # noqa: PLC0415 - it loads slowly
     from moorage.core.apimachinery.durations import age  # noqa: PLC0415 - as above
+    from moorage_schemas.refs import HOME  # noqa: PLC0415 - it loads slowly
 
     if form not in _FORMATS:
         raise UsageError(f"--output: invalid value {form!r}: must be one of {', '.join(_FORMATS)}")
@@ -386,8 +386,7 @@ def _gateway(ctx: typer.Context) -> GatewayAddress:
 def _name(cluster: str) -> str:
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - only this command needs it
 
-    from moorage.bridge.fleet_names import HOME  # noqa: PLC0415 - it loads slowly
-    from moorage_schemas.refs import Cluster  # noqa: PLC0415 - as above
+    from moorage_schemas.refs import HOME, Cluster  # noqa: PLC0415 - it loads slowly
 
     if cluster == HOME:
         raise UsageError(

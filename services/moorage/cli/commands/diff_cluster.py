@@ -50,23 +50,24 @@ def differences(ctx: typer.Context, cluster: str, access: ClusterAccess) -> list
         CliError: one of them does not answer, or the cluster is not the one that is mirrored under this name.
     """
     from moorage.bridge.kubernetes.difference import differences as compared  # noqa: PLC0415 - it loads slowly
+    from moorage_schemas.refs import fleet_called  # noqa: PLC0415 - as above
 
     with connect_home(ctx) as client:
         # Moorage is read first: what it has decided by then can have happened in the cluster.
         decided, uid = _decided(client, cluster), _mirrored_uid(client, cluster)
     found = asyncio.run(read_cluster(access))
     if uid and found.uid and uid != found.uid:
-        fleet = f"the cluster {cluster}" if cluster else "the home fleet"
         raise CliError(
-            f"{fleet} is mirrored from the cluster with the uid {uid}, and that of the kubeconfig has the uid "
-            f"{found.uid} (of its namespace kube-system)"
+            f"{fleet_called(cluster)} is mirrored from the cluster with the uid {uid}, and that of the kubeconfig "
+            f"has the uid {found.uid} (of its namespace kube-system)"
         )
     return compared(found.nodes, found.pods, decided)
 
 
 def _mirrored_uid(client: Client, cluster: str) -> str:
     """Return the uid of the cluster that is mirrored under a name. Empty if none is, or this may not be read."""
-    from moorage.bridge.fleet_names import HOME, source_of  # noqa: PLC0415 - it loads slowly
+    from moorage.bridge.fleet_names import source_of  # noqa: PLC0415 - it loads slowly
+    from moorage_schemas.refs import HOME  # noqa: PLC0415 - as above
 
     try:
         found = client.read("/v1/clusters")["items"]

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.core.authorization.attributes import MIRRORS, OWN_GROUP, Attributes
-from moorage.gateway.cluster_names import HOME, ClusterNames
+from moorage.gateway.cluster_names import ClusterNames
 from moorage.gateway.errors import StatusError, bad_request, shorten, unavailable
 from moorage.gateway.http import paths
 from moorage.gateway.http.access import Access, user_of
@@ -26,6 +26,7 @@ from moorage.gateway.http.mirrored_clusters import MirroredClusters
 from moorage.gateway.http.verbs.writing import caller
 from moorage.gateway.mirror import Mirror, MirrorBatch
 from moorage.gateway.writer import Writer
+from moorage_schemas.refs import HOME
 
 MOST: Final = 1000
 """How many objects may be in a batch, those that are gone among them."""

@@ -13,14 +13,14 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moorage.gateway.cluster_names import HOME, ClusterNames
+from moorage.gateway.cluster_names import ClusterNames
 from moorage.gateway.errors import unavailable
 from moorage.gateway.http import paths
 from moorage.gateway.http.messages.negotiation import JSON
 from moorage.gateway.store import Store
 from moorage.kinds.status.mirrored import MirroredIndex
 from moorage.runtime.clock import Clock
-from moorage_schemas.refs import TargetKind
+from moorage_schemas.refs import HOME, TargetKind
 from moorage_schemas.resources.workload_kinds import BINDING_KINDS, POD
 from moorage_schemas.times import format_time
 

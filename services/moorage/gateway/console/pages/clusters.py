@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from moorage.gateway.cluster_names import HOME
 from moorage.gateway.console.views import ConsolePage, Content, PageView
 from moorage.gateway.http.cluster_paths import path_of
 from moorage.gateway.http.request_attributes import CLUSTERS_PATH
+from moorage_schemas.refs import HOME
 
 _FORBIDDEN: Final = 403
 
