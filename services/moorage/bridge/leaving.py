@@ -16,7 +16,8 @@ from aiokafka.errors import KafkaError
 from moorage.bridge.gateway_client import GatewayClient, GatewayError
 from moorage.bridge.identity import check_uid, read_uid
 from moorage.bridge.kube.client import KubeClient
-from moorage.bridge.kube.errors import NOT_FOUND, ApiError
+from moorage.bridge.kube.election import renewing_holder
+from moorage.bridge.kube.errors import ApiError
 from moorage.bridge.member import NAME, Link
 from moorage.bridge.tables import TargetTables
 from moorage.bridge.taint_lists import Target, taints_patch, write_taints
@@ -28,7 +29,6 @@ from moorage_schemas.keys import ResourceKey
 from moorage_schemas.topics import RESOURCES
 
 _AT_ONCE: Final = 500
-_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces"
 
 JsonObject = dict[str, Any]
 
@@ -116,21 +116,13 @@ async def _clean(bridged: Bridged, tables: TargetTables) -> int:
 async def check_nobody_acts(client: KubeClient, namespace: str, lease: str) -> None:
     """Check that no bridge is acting, which would write again what is taken back.
 
+    That of one that was killed is known when its Lease has ended.
+
     Raises:
         RuntimeFailure: one is.
     """
-    path = f"{_LEASES}/{namespace}/leases/{lease}"
-    try:
-        holder = ((await client.get(path)).get("spec") or {}).get("holderIdentity")
-    except ApiError as error:
-        if error.status == NOT_FOUND:
-            return
-        raise
-    if holder:
-        raise RuntimeFailure(
-            f"the bridge {holder} acts on this cluster: stop it first. If it was killed, delete the Lease {lease} in "
-            f"{namespace}"
-        )
+    if holder := await renewing_holder(client, namespace=namespace, name=lease):
+        raise RuntimeFailure(f"the bridge {holder} acts on this cluster: stop it first")
 
 
 async def remove_taints(client: KubeClient, target: Target, *, path: str, read: Callable[[JsonObject], Target]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,15 +10,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.component.bridge.cluster import lease
+from tests.component.bridge.cluster import client_of
 from tests.component.bridge.gateway import GatewayDouble, serve_gateway
 from tests.component.bridge.topics import Topics, TopicsReader
 from tests.support.kube_api import KubeApi, serve_kube_api
+from tests.support.virtual_time import virtual_time
+from tests.support.waiting import until
 
 from moorage.bridge import leaving
 from moorage.bridge.gateway_client import GatewayAddress
 from moorage.bridge.karmada.leaving import bridged_plane
 from moorage.bridge.kube.client import FIELD_MANAGER, ClusterAccess
+from moorage.bridge.kube.election import Election
 from moorage.bridge.kubernetes import bridge as kubernetes
 from moorage.bridge.leaving import Bridged, Left, leave
 from moorage.bridge.member import Link
@@ -40,6 +44,10 @@ def _kubernetes(link: Link) -> Bridged:
 
 
 KINDS: Final = [_kubernetes, bridged_hub, bridged_plane]
+
+
+LASTS: Final = 4.0
+"""Seconds that the Lease of a bridge lasts."""
 
 
 class Ends:
@@ -126,18 +134,54 @@ async def test_what_was_mirrored_is_forgotten_with_the_targets_last(
         assert ends.gateway.objects == [f"-{work}/x", "-Between/x", f"-{bridged.target}/x"]
 
 
+@asynccontextmanager
+async def _acting(ends: Ends, bridged: Bridged) -> AsyncIterator[None]:
+    """A bridge that holds the Lease, and in the end is killed."""
+    client = client_of(ends.api)
+    election = Election(
+        client,
+        namespace="kube-system",
+        name=bridged.lease,
+        identity="a-bridge",
+        duration=LASTS,
+        on_change=lambda _: None,
+    )
+    task = asyncio.create_task(election.run())
+    try:
+        await until(lambda: election.leading)
+        yield
+    finally:
+        task.cancel()
+        await client.close()
+
+
 @pytest.mark.parametrize("kind", KINDS)
+@virtual_time
 async def test_while_a_bridge_acts_nothing_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any
 ) -> None:
     async with _ends(tmp_path, monkeypatch) as ends:
         bridged = ends.of(kind)
-        held = lease(bridged.lease, "2026-01-01T00:00:00.000000Z")
-        ends.store.create("Lease", {**held, "metadata": {"name": bridged.lease, "namespace": "kube-system"}})
         ends.target(bridged.target, "a", annotations=NOTED)
-        with pytest.raises(RuntimeFailure, match=f"the bridge {bridged.lease} acts on this cluster"):
-            await leave(Settings(), bridged)
-        assert ends.api.writes == []
+        async with _acting(ends, bridged):
+            with pytest.raises(RuntimeFailure, match="the bridge a-bridge acts on this cluster"):
+                await leave(Settings(), bridged)
+        assert ends.api.seen("PATCH") == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@virtual_time
+async def test_a_bridge_that_was_killed_is_over_when_its_lease_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any
+) -> None:
+    async with _ends(tmp_path, monkeypatch) as ends:
+        bridged = ends.of(kind)
+        ends.target(bridged.target, "a", annotations=NOTED)
+        async with _acting(ends, bridged):
+            pass
+        began = asyncio.get_running_loop().time()
+        assert (await leave(Settings(), bridged)).targets == 1
+        assert asyncio.get_running_loop().time() - began == pytest.approx(LASTS, abs=LASTS / 8)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -20,7 +20,47 @@ from moorage.bridge.metrics import LEADING
 
 _log = structlog.get_logger(__name__)
 
-_GROUP: Final = "/apis/coordination.k8s.io/v1/namespaces"
+_LONGEST: Final = 15.0
+"""Seconds that a Lease lasts which does not say how long, as client-go's does."""
+
+_LOOKS: Final = 8
+"""How often somebody looks in the time that a Lease lasts. Who holds it renews it four times in that time."""
+
+
+def _path(namespace: str, name: str = "") -> str:
+    """The path of a Lease, or of all in a namespace."""
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    return f"{leases}/{name}" if name else leases
+
+
+async def renewing_holder(client: KubeClient, *, namespace: str, name: str) -> str:
+    """Return who holds a Lease and renews it; empty if nobody does.
+
+    A Lease that is not renewed during all the time that it lasts has ended, because its holder was killed. So this may
+    take that long.
+
+    Raises:
+        ApiError: the cluster refuses.
+        OSError: it cannot be reached.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    seen: tuple[str, str] | None = None
+    while True:
+        try:
+            spec = (await client.get(_path(namespace, name))).get("spec") or {}
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return ""
+            raise
+        holder, lasts = str(spec.get("holderIdentity") or ""), float(spec.get("leaseDurationSeconds") or _LONGEST)
+        state = (holder, str(spec.get("renewTime") or ""))
+        seen = seen or state
+        if state != seen:
+            return holder
+        if not holder or loop.time() >= began + lasts:
+            return ""
+        await asyncio.sleep(lasts / _LOOKS)
 
 
 class Election:
@@ -46,9 +86,9 @@ class Election:
         on_change: Callable[[bool], None],
     ) -> None:
         self._client = client
-        self._leases = f"{_GROUP}/{namespace}/leases"
         self._name = name
         self._namespace = namespace
+        self._path = _path(namespace, name)
         self._identity = identity
         self._duration = duration
         self._on_change = on_change
@@ -101,11 +141,11 @@ class Election:
             return
         try:
             async with asyncio.timeout(self._duration / 2):
-                lease = await self._client.request("GET", f"{self._leases}/{self._name}", tries=1)
+                lease = await self._client.request("GET", self._path, tries=1)
                 spec = lease.get("spec") or {}
                 if spec.get("holderIdentity") == self._identity:
                     lease["spec"] = {**spec, "holderIdentity": "", "leaseDurationSeconds": 1}
-                    await self._client.request("PUT", f"{self._leases}/{self._name}", body=lease, tries=1)
+                    await self._client.request("PUT", self._path, body=lease, tries=1)
         except (ApiError, OSError, TimeoutError) as error:
             _log.warning("election.not_released", lease=self._name, error=str(error))
         self._renewed_at = float("-inf")
@@ -113,13 +153,12 @@ class Election:
 
     async def _attempt(self) -> bool:
         """Take or renew the Lease. Return whether this process holds it."""
-        path = f"{self._leases}/{self._name}"
         try:
-            lease = await self._client.request("GET", path, tries=1)
+            lease = await self._client.request("GET", self._path, tries=1)
         except ApiError as error:
             if error.status != NOT_FOUND:
                 raise
-            await self._client.request("POST", self._leases, body=self._document(None), tries=1)
+            await self._client.request("POST", _path(self._namespace), body=self._document(None), tries=1)
             return True
         spec = lease.get("spec") or {}
         holder = str(spec.get("holderIdentity") or "")
@@ -130,7 +169,7 @@ class Election:
         self._ends_at = self._seen_at + lasts
         if holder not in {"", self._identity} and self._now() < self._ends_at:
             return False
-        await self._client.request("PUT", path, body=self._document(lease), tries=1)
+        await self._client.request("PUT", self._path, body=self._document(lease), tries=1)
         return True
 
     def _document(self, present: dict[str, Any] | None) -> dict[str, Any]:
