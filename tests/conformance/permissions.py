@@ -38,8 +38,9 @@ from moorage.gateway.authorization.authorizer import Authorizer
 from moorage.gateway.authorization.default_roles import BINDINGS, ROLES
 from moorage.gateway.authorization.guards import WriteGuards
 from moorage.gateway.errors import StatusError
+from moorage.gateway.object_records import Caller
 from moorage.gateway.served_kinds import served_at
-from moorage.gateway.writer import Caller, Writer
+from moorage.gateway.writer import Writer
 from moorage.kinds.status.records import ObjectId
 
 RECORDED = Path(__file__).parent / "vectors" / "apiserver" / "permissions.jsonl.gz"

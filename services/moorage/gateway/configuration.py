@@ -14,8 +14,9 @@ from moorage.gateway.admission.feature_gates import feature_gates
 from moorage.gateway.authorization.report_guard import GRANT
 from moorage.gateway.errors import StatusError
 from moorage.gateway.http.reports import Limits
+from moorage.gateway.object_records import Caller
 from moorage.gateway.store import Store
-from moorage.gateway.writer import Caller, Writer
+from moorage.gateway.writer import Writer
 from moorage.kinds import moorage_configuration
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.status.records import ObjectId

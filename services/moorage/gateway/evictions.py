@@ -14,8 +14,9 @@ from moorage.gateway import errors
 from moorage.gateway.admission.deletion import DeleteOptions, is_marked
 from moorage.gateway.errors import Cause, StatusError
 from moorage.gateway.locks import ObjectLocks
+from moorage.gateway.object_records import Caller
 from moorage.gateway.store import FleetObjects
-from moorage.gateway.writer import Caller, Preconditions, Writer
+from moorage.gateway.writer import Preconditions, Writer
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.pod import KIND
 from moorage.kinds.status.disruption import allowed_now, is_unhealthy, selecting

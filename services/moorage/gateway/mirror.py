@@ -23,8 +23,9 @@ from moorage.gateway.admission import made_pods, taint_edits, validation
 from moorage.gateway.cluster_names import ClusterNames
 from moorage.gateway.durable_log import Write, check_sizes
 from moorage.gateway.errors import StatusError, shorten
+from moorage.gateway.object_records import Caller
 from moorage.gateway.tables import Tables
-from moorage.gateway.writer import Caller, Writer
+from moorage.gateway.writer import Writer
 from moorage.kinds.families.targets import Target
 from moorage.kinds.kind import Kind, ServedKind, named
 from moorage.kinds.status.mirrored import MirroredIndex
@@ -158,7 +159,7 @@ class Mirror:
                 for one in seen
             ]
             if writing.writes:
-                await self._writer.write_all(writing.writes, "what was mirrored")
+                await self._writer.records.write_all(writing.writes, "what was mirrored")
         return results
 
     def _cluster_uids(self, batch: MirrorBatch) -> set[str]:
@@ -216,7 +217,7 @@ class Mirror:
     ) -> MirrorResult:
         """Decide on one object, and add its record to those that are written if there is one."""
         source = batch.source
-        key = self._writer.whole(seen.object_id).key
+        key = self._writer.records.whole(seen.object_id).key
         own_key = seen.object_id.key
         stored = writing.records[key] if key in writing.records else tables.resources.get(own_key)
         is_own = stored.mirrored is None if stored is not None else made_pods.is_made(seen.object_id, tables)
@@ -247,7 +248,7 @@ class Mirror:
                 taints=seen.taints,
             ),
         )
-        write = self._writer.record(seen.object_id, declared, caller)
+        write = self._writer.records.record(seen.object_id, declared, caller)
         try:
             check_sizes([write])
         except StatusError as error:
@@ -257,14 +258,14 @@ class Mirror:
         return MirrorResult(key, MirrorOutcome.WRITTEN)
 
     def _delete(self, seen: _Seen, stored: ResourceDeclared | None, writing: _Writing, caller: Caller) -> MirrorResult:
-        key = self._writer.whole(seen.object_id).key
+        key = self._writer.records.whole(seen.object_id).key
         if stored is None:
             return MirrorResult(key, MirrorOutcome.UNCHANGED)
         if seen.uid not in {"", stored.uid}:
             why = f"the object with the uid {stored.uid} is recorded, and {seen.uid} is another one"
             return MirrorResult(key, MirrorOutcome.IGNORED, why)
         writing.records[key] = None
-        writing.writes += self._writer.removal(seen.object_id, stored, caller)
+        writing.writes += self._writer.records.removal(seen.object_id, stored, caller)
         return MirrorResult(key, MirrorOutcome.WRITTEN)
 
     def _wishes(self, seen: _Seen, stored: ResourceDeclared | None, source: str) -> tuple[TaintWish, ...]:
@@ -330,7 +331,7 @@ class Mirror:
     def _key_in(self, kind: Any, names: Mapping[str, Any]) -> str:
         """The key of what is refused, as far as it can be read."""
         parts = (str(shorten(one or "")) for one in (kind, names.get("namespace"), names.get("name")))
-        return self._writer.whole(ObjectId(*parts)).key
+        return self._writer.records.whole(ObjectId(*parts)).key
 
     @staticmethod
     def _refused(key: str, why: str) -> MirrorResult:

@@ -17,7 +17,6 @@ from moorage.core.admission.field_defaults import in_stored_form, with_field_def
 from moorage.core.apimachinery.field_errors import FieldError
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.core.apimachinery.unstructured import at
-from moorage.core.authorization.attributes import User
 from moorage.gateway import errors
 from moorage.gateway.admission import defaults, deletion, made_pods, mirrored, taint_edits, validation
 from moorage.gateway.admission.deletion import Deleted, DeleteOptions
@@ -25,12 +24,12 @@ from moorage.gateway.admission.namespaces import check_namespace
 from moorage.gateway.admission.priorities import check_default_class, with_priority
 from moorage.gateway.authorization.guarded_write import GuardedWrite
 from moorage.gateway.authorization.guards import WriteGuards
-from moorage.gateway.durable_log import Log, Write
+from moorage.gateway.durable_log import Log
 from moorage.gateway.locks import ObjectLocks
-from moorage.gateway.logged_objects import logged_write
+from moorage.gateway.object_records import Caller, ObjectRecords
 from moorage.gateway.shown_objects import ShownObject, unkept
-from moorage.gateway.store import FleetObjects, within
-from moorage.kinds.kind import ServedKind, logged_kinds, named
+from moorage.gateway.store import FleetObjects
+from moorage.kinds.kind import ServedKind, named
 from moorage.kinds.namespace import KIND as NAMESPACE_KIND
 from moorage.kinds.pod import KIND as POD_KIND
 from moorage.kinds.status.dedicated import DedicatedIndex
@@ -39,44 +38,17 @@ from moorage.kinds.status.pods import evicted_uid, is_stopping
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.clock import Clock
 from moorage_schemas.condition import ConditionReported
-from moorage_schemas.configuration import ConfigurationChanged
-from moorage_schemas.dead_letter import Audited
-from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.placement import WorkloadPlaced
-from moorage_schemas.probe_grant import ProbeGrantChanged
-from moorage_schemas.resource import PodOrder, ResourceDeclared, TaintWish, resource_partition_key
-from moorage_schemas.resources.configuration import CONFIGURATION_KIND, MoorageConfiguration
+from moorage_schemas.resource import PodOrder, ResourceDeclared, TaintWish
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.meta import Resource
-from moorage_schemas.resources.probe_grants import ProbeGrant
-from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, CONFIGURATION, FLEET, PROBE_GRANTS, RESOURCES, Topic
-
-SOURCE = "moorage/gateway"
-READ_BACK_WITHIN = 15.0
-"""Seconds within which a committed record must be read back."""
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no similar characters, so that no words result
 _SUFFIX_LENGTH = 5
-_PROBE_GRANT = "ProbeGrant"
 _PATCHES = frozenset({"patch", "apply"})
 
 Document = dict[str, Any]
 Change = Callable[[Document], Document]
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who writes."""
-
-    actor: str = "anonymous"
-    """The program, as it names itself."""
-
-    traceparent: str = ""
-    user: User | None = None
-    """As whom it writes. None if the gateway writes by itself, which may write everything."""
-
-    sender: str = ""
-    """Who has sent the request, if on behalf of that user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,36 +89,6 @@ def _check_not_refused(kind: ServedKind, object_id: ObjectId, change: str) -> No
         raise errors.StatusError(403, f'{kind.resource} "{object_id.name}" is forbidden: {why}')
 
 
-def _for_services(name: str, declared: ResourceDeclared, cause: Meta) -> Write:
-    """The record of a configuration that the services follow. They do not read all of `resources` for it."""
-    found = MoorageConfiguration.model_validate(declared.object)
-    event = ConfigurationChanged(uid=declared.uid, generation=found.metadata.generation, spec=found.spec)
-    return Write(CONFIGURATION, name, FLEET, event, _beside(cause, CONFIGURATION, name))
-
-
-def _beside(cause: Meta, topic: Topic, subject: str) -> Meta:
-    """The attributes of a record that is written together with the one that causes it."""
-    return Meta(
-        id=event_id(cause.id, topic.short),
-        source=SOURCE,
-        type=topic.event_type,
-        time=cause.time,
-        subject=subject,
-        correlation_id=cause.correlation,
-        causation_id=cause.id,
-        traceparent=cause.traceparent,
-    )
-
-
-def _grant_for_services(name: str, declared: ResourceDeclared | None, cause: Meta) -> Write:
-    """The record of a ProbeGrant that condition-ingest follows; a tombstone if it is deleted."""
-    event = None
-    if declared is not None:
-        found = ProbeGrant.model_validate(declared.object)
-        event = ProbeGrantChanged(uid=declared.uid, generation=found.metadata.generation, spec=found.spec)
-    return Write(PROBE_GRANTS, name, FLEET, event, _beside(cause, PROBE_GRANTS, name))
-
-
 class Writer:
     """Checks and writes objects. Each write of an object sees the result of the write before it.
 
@@ -175,6 +117,9 @@ class Writer:
         self._log = log
         self._clock = clock
         self._locks = locks or ObjectLocks()
+        self.records = ObjectRecords(store, log, clock)
+        """Writes what is decided to be written."""
+
         self._creating: Counter[str] = Counter()
         """The number of objects that are being created in each namespace."""
 
@@ -251,7 +196,7 @@ class Writer:
             declared = ResourceDeclared(object=new, version=version, wishes=tuple(wished))
             if dry_run:
                 return self._as_if(kind, object_id, declared, None)
-            return await self._write(kind, object_id, declared, "create", caller)
+            return await self.records.write(kind, object_id, declared, "create", caller)
 
     async def change(
         self,
@@ -298,10 +243,10 @@ class Writer:
                 last = self._as_if(kind, object_id, declared, shown)
                 if dry_run:
                     return _still_decided(kind, last, shown.document, stored.object)
-                await self._remove(object_id, declared, verb, caller)
+                await self.records.remove(object_id, declared, verb, caller)
                 return last
             is_audited = not kind.definition.is_heartbeat(stored.object, declared.object)
-            return await self._write(kind, object_id, declared, verb, caller, is_audited=is_audited)
+            return await self.records.write(kind, object_id, declared, verb, caller, is_audited=is_audited)
 
     async def _taint(
         self,
@@ -333,7 +278,7 @@ class Writer:
         declared = stored.model_copy(update={"wishes": wishes, "version": stored.version + 1})
         if dry_run:
             return self._as_if(kind, object_id, declared, shown)
-        return await self._write(kind, object_id, declared, verb, caller)
+        return await self.records.write(kind, object_id, declared, verb, caller)
 
     def _mirrored(self, object_id: ObjectId) -> ResourceDeclared | None:
         """The record of an object that nobody may change here. None for any other."""
@@ -446,7 +391,7 @@ class Writer:
         if not deletion.is_held(marked, kind.definition):
             if dry_run:
                 return Deleted(shown.document, gone=True)
-            version = await self._remove(object_id, stored, "delete", caller)
+            version = await self.records.remove(object_id, stored, "delete", caller)
             metadata = {**shown.document["metadata"], "resourceVersion": str(version)}
             return Deleted({**shown.document, "metadata": metadata}, gone=True)
         if marked != stored.object:
@@ -454,7 +399,7 @@ class Writer:
             if dry_run:
                 shown = self._as_if(kind, object_id, declared, shown)
             else:
-                shown = await self._write(kind, object_id, declared, "delete", caller)
+                shown = await self.records.write(kind, object_id, declared, "delete", caller)
         return Deleted(shown.document, gone=False)
 
     async def bind(self, object_id: ObjectId, node: str, uid: str, caller: Caller, *, dry_run: bool = False) -> None:
@@ -485,7 +430,7 @@ class Writer:
             if not dry_run:
                 bound = {**stored.object, "spec": {**(stored.object.get("spec") or {}), "nodeName": node}}
                 declared = stored.model_copy(update={"object": bound, "version": stored.version + 1})
-                await self._write(kind, object_id, declared, "bind", caller)
+                await self.records.write(kind, object_id, declared, "bind", caller)
 
     async def _end(self, object_id: ObjectId, shown: ShownObject, caller: Caller, *, dry_run: bool) -> Deleted:
         """Have a pod ended that a controller makes. The controller makes another one."""
@@ -519,7 +464,7 @@ class Writer:
             declared = stored.model_copy(update={"pod_metadata": metadata, "version": stored.version + 1})
             if dry_run:
                 return self._as_if(kind, object_id, declared, shown)
-            await self._write_controller(object_id, placed, declared, verb, caller)
+            await self.records.write_controller(object_id, placed.uid, declared, verb, caller)
         return self._shown(kind, object_id)
 
     async def _order(
@@ -531,7 +476,7 @@ class Writer:
             others = (one for one in made_pods.standing(stored.pods, self._store.tables) if one.uid != placed.uid)
             declared = stored.model_copy(update={"pods": (*others, order), "version": stored.version + 1})
             if not dry_run:
-                await self._write_controller(object_id, placed, declared, verb, caller)
+                await self.records.write_controller(object_id, placed.uid, declared, verb, caller)
 
     @asynccontextmanager
     async def _controller_of(self, object_id: ObjectId) -> AsyncIterator[tuple[WorkloadPlaced, ResourceDeclared]]:
@@ -549,15 +494,6 @@ class Writer:
                 raise errors.not_found("", POD_KIND.plural, object_id.name)
             yield placed, stored
 
-    async def _write_controller(
-        self, object_id: ObjectId, placed: WorkloadPlaced, declared: ResourceDeclared, verb: str, caller: Caller
-    ) -> None:
-        """Write the record of a controller because of one of its pods."""
-        owner_id = ObjectId.of(declared.key)
-        meta = self._meta(owner_id, event_id(owner_id.key, declared.uid, declared.version), caller)
-        audited = self._audit(object_id, declared, verb, caller).model_copy(update={"uid": placed.uid})
-        await self._commit(owner_id, declared, meta, audited)
-
     async def report(self, reports: Iterable[ConditionReported], caller: Caller) -> None:
         """Write condition reports. They count when condition-ingest has accepted them.
 
@@ -565,26 +501,7 @@ class Writer:
             StatusError: nothing can be written now.
         """
         self.ensure_writable()
-        now = self._clock.now()
-        await self._log.report(
-            [
-                Write(
-                    CONDITION_REPORTS,
-                    one.target.key,
-                    one.target.key,
-                    one,
-                    Meta(
-                        id=str(uuid.uuid4()),
-                        source=SOURCE,
-                        type=CONDITION_REPORTS.event_type,
-                        time=now,
-                        subject=one.target.key,
-                        traceparent=caller.traceparent,
-                    ),
-                )
-                for one in reports
-            ]
-        )
+        await self.records.report(reports, caller)
 
     async def note(self, object_id: ObjectId, uid: str, verb: str, caller: Caller) -> None:
         """Write to the audit what changes no object. Returns when it is durable.
@@ -593,9 +510,7 @@ class Writer:
             StatusError: nothing can be written now.
         """
         self.ensure_writable()
-        meta, key = self._meta(object_id, str(uuid.uuid4()), caller), object_id.key
-        audited = self._audited(key, uid, 0, verb, caller)
-        await self._log.report([Write(AUDIT, key, key, audited, _beside(meta, AUDIT, key))])
+        await self.records.note(object_id, uid, verb, caller)
 
     async def finish(self, object_id: ObjectId, uid: str, caller: Caller) -> bool:
         """Let a namespace go that is being deleted and has no content, as far as its other finalizers allow.
@@ -617,11 +532,11 @@ class Writer:
             self.ensure_writable()
             empty = {**stored.object, "spec": {**(stored.object.get("spec") or {}), "finalizers": []}}
             if not deletion.finalizers_of(empty):
-                await self._remove(object_id, stored, "finalize", caller)
+                await self.records.remove(object_id, stored, "finalize", caller)
             elif empty != stored.object:
                 definition = NAMESPACE_KIND
                 declared = stored.model_copy(update={"object": empty, "version": stored.version + 1})
-                await self._write(
+                await self.records.write(
                     ServedKind(definition, definition.versions[0]), object_id, declared, "finalize", caller
                 )
             return True
@@ -654,10 +569,10 @@ class Writer:
                 kind = ServedKind(POD_KIND, POD_KIND.versions[0])
                 marked = deletion.marked(stored.object, DeleteOptions(), self._clock.now())
                 if not deletion.is_held(marked, POD_KIND):
-                    await self._remove(object_id, stored, "evict", _EVICTION)
+                    await self.records.remove(object_id, stored, "evict", _EVICTION)
                 elif marked != stored.object:
                     declared = stored.model_copy(update={"object": marked, "version": stored.version + 1})
-                    await self._write(kind, object_id, declared, "evict", _EVICTION)
+                    await self.records.write(kind, object_id, declared, "evict", _EVICTION)
 
     def _guard(self, caller: Caller, write: GuardedWrite) -> None:
         if self._guards is not None:
@@ -772,122 +687,11 @@ class Writer:
 
     def lock(self, object_id: ObjectId) -> AbstractAsyncContextManager[None]:
         """What holds the lock of an object within a context."""
-        return self._locks.held(self.whole(object_id))
+        return self._locks.held(self.records.whole(object_id))
 
     def now(self) -> datetime:
         """The present time."""
         return self._clock.now()
-
-    def record(self, object_id: ObjectId, declared: ResourceDeclared, caller: Caller) -> Write:
-        """The record that declares an object."""
-        meta = self._meta(object_id, event_id(object_id.key, declared.uid, declared.version), caller)
-        key = self.whole(object_id).key
-        return Write(RESOURCES, key, resource_partition_key(key), declared, meta)
-
-    def removal(self, object_id: ObjectId, stored: ResourceDeclared, caller: Caller) -> list[Write]:
-        """The records that remove an object, and note in the audit who has done that."""
-        meta = self._meta(object_id, event_id(object_id.key, stored.uid, "deleted"), caller)
-        key, audited = self.whole(object_id).key, self._audit(object_id, stored, "delete", caller)
-        return [
-            Write(RESOURCES, key, resource_partition_key(key), None, meta),
-            Write(AUDIT, key, key, audited, _beside(meta, AUDIT, key)),
-        ]
-
-    async def write_all(self, writes: Sequence[Write], what: str) -> None:
-        """Write records in one transaction, and wait until the store shows them.
-
-        Raises:
-            StatusError: 503 if nothing was written, 504 if that is not known or takes too long.
-        """
-        await self._read_back(what, await self._log.commit(writes))
-
-    async def _remove(self, object_id: ObjectId, stored: ResourceDeclared, verb: str, caller: Caller) -> int:
-        """Remove an object, and return the version of the log then."""
-        meta = self._meta(object_id, event_id(object_id.key, stored.uid, "deleted"), caller)
-        return await self._commit(object_id, None, meta, self._audit(object_id, stored, verb, caller))
-
-    async def _write(
-        self,
-        kind: ServedKind,
-        object_id: ObjectId,
-        declared: ResourceDeclared,
-        verb: str,
-        caller: Caller,
-        *,
-        is_audited: bool = True,
-    ) -> ShownObject:
-        meta = self._meta(object_id, event_id(object_id.key, declared.uid, declared.version), caller)
-        audited = self._audit(object_id, declared, verb, caller) if is_audited else None
-        await self._commit(object_id, declared, meta, audited)
-        shown = self._store.get(object_id)
-        if shown is None:
-            raise errors.not_found(kind.group, kind.plural, object_id.name)
-        return shown
-
-    async def _commit(
-        self, object_id: ObjectId, event: ResourceDeclared | None, meta: Meta, audited: Audited | None
-    ) -> int:
-        """Write a record of an object, and wait until the store shows it. Returns the version of the log then."""
-        key = self.whole(object_id).key
-        if event is not None and self._store.cluster:
-            event = event.model_copy(update={"cluster": self._store.cluster})
-        if object_id.kind in logged_kinds():  # nobody but the gateways reads it, and it is not audited: it is a note
-            shown = defaults.without_generation(event.object) if event is not None else None
-            return await self._read_back(key, await self._log.commit([logged_write(object_id, shown, meta)]))
-        writes = [Write(RESOURCES, key, resource_partition_key(key), event, meta)]
-        if audited is not None:
-            writes.append(Write(AUDIT, key, key, audited, _beside(meta, AUDIT, key)))
-        if object_id.kind == CONFIGURATION_KIND and event is not None:
-            writes.append(_for_services(object_id.name, event, meta))
-        if object_id.kind == _PROBE_GRANT:
-            writes.append(_grant_for_services(object_id.name, event, meta))
-        return await self._read_back(key, await self._log.commit(writes))
-
-    def whole(self, object_id: ObjectId) -> ObjectId:
-        """An object as records name it: with its cluster."""
-        return object_id._replace(cluster=self._store.cluster) if self._store.cluster else object_id
-
-    async def _read_back(self, key: str, version: int) -> int:
-        """Wait until the store shows what was written, and return the version.
-
-        Raises:
-            StatusError: 504 if that takes too long.
-        """
-        try:
-            await within(READ_BACK_WITHIN, self._store, version)
-        except TimeoutError:
-            raise errors.StatusError(
-                504,
-                f"{key} was written, but the gateway has not read it back within {READ_BACK_WITHIN:g} s",
-            ) from None
-        return version
-
-    def _meta(self, object_id: ObjectId, identity: str, caller: Caller) -> Meta:
-        return Meta(
-            id=identity,
-            source=SOURCE,
-            type=RESOURCES.event_type,
-            time=self._clock.now(),
-            subject=self.whole(object_id).key,
-            traceparent=caller.traceparent,
-        )
-
-    def _audit(self, object_id: ObjectId, declared: ResourceDeclared, verb: str, caller: Caller) -> Audited:
-        return self._audited(self.whole(object_id).key, declared.uid, declared.version, verb, caller)
-
-    def _audited(self, key: str, uid: str, version: int, verb: str, caller: Caller) -> Audited:
-        return Audited(
-            actor=caller.actor,
-            verb=verb,
-            resource=key,
-            uid=uid,
-            version=version,
-            outcome="committed",
-            user=caller.user.name if caller.user is not None else "",
-            groups=list(caller.user.groups) if caller.user is not None else [],
-            sender=caller.sender,
-            time=self._clock.now(),
-        )
 
 
 def _still_decided(

@@ -8,7 +8,7 @@ import pytest
 from tests.component.gateway.double import Fixture, node
 
 from moorage.gateway.errors import unavailable
-from moorage.gateway.writer import SOURCE
+from moorage.gateway.object_records import SOURCE
 from moorage.runtime.settings import Settings
 from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.dead_letter import Audited

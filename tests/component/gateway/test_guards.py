@@ -12,8 +12,9 @@ from moorage.core.authorization.attributes import User
 from moorage.gateway.authorization.authorizer import Authorizer
 from moorage.gateway.authorization.guards import WriteGuards
 from moorage.gateway.errors import StatusError
+from moorage.gateway.object_records import Caller
 from moorage.gateway.served_kinds import served_at
-from moorage.gateway.writer import Caller, Writer
+from moorage.gateway.writer import Writer
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.status.records import ObjectId
 

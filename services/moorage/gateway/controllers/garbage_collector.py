@@ -22,8 +22,9 @@ from moorage.gateway.admission.deletion import (
 )
 from moorage.gateway.controllers.keeper import Keeper
 from moorage.gateway.errors import StatusError
+from moorage.gateway.object_records import Caller
 from moorage.gateway.store import Store
-from moorage.gateway.writer import Caller, Writer
+from moorage.gateway.writer import Writer
 from moorage.kinds.kind import ServedKind, named
 from moorage.kinds.status.controllers import OwnerIndex
 from moorage.kinds.status.dependents import DependentIndex

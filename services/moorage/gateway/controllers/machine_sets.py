@@ -13,9 +13,10 @@ from moorage.core.admission.machine_sets import Machine, marked
 from moorage.gateway.admission.deletion import is_marked
 from moorage.gateway.controllers.keeper import Keeper
 from moorage.gateway.errors import StatusError
+from moorage.gateway.object_records import Caller
 from moorage.gateway.store import Store
 from moorage.gateway.tables import Tables
-from moorage.gateway.writer import Caller, Preconditions, Writer
+from moorage.gateway.writer import Preconditions, Writer
 from moorage.kinds import node
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.status.machines import MachineIndex, node_ready

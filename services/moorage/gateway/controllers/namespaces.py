@@ -7,8 +7,9 @@ from typing import Final
 
 from moorage.gateway.admission.deletion import BACKGROUND_POLICY, DeleteOptions, is_marked
 from moorage.gateway.controllers.keeper import Keeper
+from moorage.gateway.object_records import Caller
 from moorage.gateway.store import Store
-from moorage.gateway.writer import Caller, Writer
+from moorage.gateway.writer import Writer
 from moorage.kinds.status.namespaces import NAMESPACE, NamespaceIndex
 from moorage.kinds.status.records import ObjectId
 

@@ -8,8 +8,9 @@ from moorage.core.authorization.aggregation import aggregated_rules, is_aggregat
 from moorage.core.authorization.rules import rules_of
 from moorage.gateway.admission import field_owners
 from moorage.gateway.controllers.keeper import Keeper
+from moorage.gateway.object_records import Caller
 from moorage.gateway.store import Store
-from moorage.gateway.writer import Caller, Writer
+from moorage.gateway.writer import Writer
 from moorage.kinds import cluster_role
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.status.aggregation import AggregationIndex

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from moorage.core.authorization.reconciliation import is_left_alone, reconciled_binding, reconciled_role
 from moorage.gateway.authorization.default_roles import BINDINGS, ROLES
+from moorage.gateway.object_records import Caller
 from moorage.gateway.store import Store
-from moorage.gateway.writer import Caller, Preconditions, Writer
+from moorage.gateway.writer import Preconditions, Writer
 from moorage.kinds import cluster_role, cluster_role_binding
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.status.records import ObjectId

@@ -13,8 +13,9 @@ from moorage.core.apimachinery.unstructured import at
 from moorage.core.scheduling.nodes.workloads import TEMPLATE_HASH_LABEL, template_hash
 from moorage.gateway.admission.deletion import BACKGROUND_POLICY, DeleteOptions, is_marked
 from moorage.gateway.controllers.keeper import Keeper
+from moorage.gateway.object_records import Caller
 from moorage.gateway.store import Store
-from moorage.gateway.writer import Caller, Writer
+from moorage.gateway.writer import Writer
 from moorage.kinds import controller_revision, replica_set
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.status.controllers import OwnerIndex

@@ -8,8 +8,9 @@ from moorage.core.apimachinery.unstructured import part
 from moorage.core.authorization.cluster_sets import set_roles
 from moorage.gateway.admission.deletion import is_marked
 from moorage.gateway.controllers.keeper import Keeper
+from moorage.gateway.object_records import Caller
 from moorage.gateway.store import Store
-from moorage.gateway.writer import Caller, Writer
+from moorage.gateway.writer import Writer
 from moorage.kinds import cluster_role
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.status.records import ObjectId

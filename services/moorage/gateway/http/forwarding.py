@@ -26,8 +26,8 @@ from moorage.gateway.http.hosts import check_host
 from moorage.gateway.http.messages import answers, bodies
 from moorage.gateway.http.request_attributes import CLUSTERS_PATH, CONDITIONS_PATH, MIRROR_PATH, SIMULATE_PATH
 from moorage.gateway.metrics import Metrics
+from moorage.gateway.object_records import READ_BACK_WITHIN
 from moorage.gateway.store import Store, within
-from moorage.gateway.writer import READ_BACK_WITHIN
 from moorage_schemas.shown import GatewayLeader
 
 FORWARDED: Final = "x-moorage-forwarded-by"

@@ -21,7 +21,7 @@ from moorage.core.authorization.attributes import Attributes, User
 from moorage.gateway.durable_log import Log, Write
 from moorage.gateway.errors import StatusError
 from moorage.gateway.metrics import Metrics
-from moorage.gateway.writer import SOURCE
+from moorage.gateway.object_records import SOURCE
 from moorage.runtime.clock import Clock
 from moorage.runtime.tasks import restarted
 from moorage_schemas.dead_letter import Audited

@@ -11,8 +11,8 @@ from moorage.gateway import errors
 from moorage.gateway.admission.status_reports import conditions_of, reports_in
 from moorage.gateway.http.backend import Backend
 from moorage.gateway.http.paths import ResourcePath
+from moorage.gateway.object_records import Caller
 from moorage.gateway.shown_objects import ShownObject
-from moorage.gateway.writer import Caller
 
 _SHOWN_WITHIN: Final = 1.0  # seconds for which the answer waits for the report to be accepted
 

@@ -22,8 +22,8 @@ from moorage.gateway.http.messages.options import write_options
 from moorage.gateway.http.messages.representations import Representation
 from moorage.gateway.http.messages.warnings import told, warn
 from moorage.gateway.http.paths import ResourcePath
+from moorage.gateway.object_records import Caller
 from moorage.gateway.shown_objects import ShownObject
-from moorage.gateway.writer import Caller
 from moorage.kinds.kind import ServedKind
 from moorage.kinds.openapi.registry import Origin, origin_of
 
