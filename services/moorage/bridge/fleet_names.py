@@ -36,3 +36,12 @@ def advice_on_names(fleet: str, other: str) -> str:
 def source_of(fleet: str) -> str:
     """Return the source of what the bridge to a Kubernetes cluster says."""
     return f"bridge/{fleet or HOME}"
+
+
+def lease_of(fleet: str) -> str:
+    """Return the name of the Lease that elects one of several bridges of a cluster.
+
+    A bridge that has another name for the cluster has another Lease. So it does not wait: the gateway refuses what it
+    sends, and it ends.
+    """
+    return f"moorage-bridge-{fleet or HOME}"

@@ -19,6 +19,7 @@ from moorage.bridge.gateway_client import GatewayAddress
 from moorage.bridge.kube.client import ClusterAccess
 from moorage.bridge.kube.election import Election
 from moorage.bridge.kubernetes.bridge import BridgeAct, BridgeOptions, KubernetesBridge
+from moorage.bridge.member import Link
 from moorage.runtime.settings import Settings
 
 ALL: Final = frozenset(BridgeAct)
@@ -38,8 +39,7 @@ class Rig:
     async def start(self, *, acts: Iterable[BridgeAct] = ALL, **options: Any) -> KubernetesBridge:
         """Start a bridge. It may not be ready yet. Nodes need no Lease, unless a grace period is given."""
         found = BridgeOptions(
-            access=ClusterAccess(self._kubeconfig, qps=0),
-            gateway=GatewayAddress(self.gateway.server),
+            Link(ClusterAccess(self._kubeconfig, qps=0), GatewayAddress(self.gateway.server), "kube-system"),
             acts=frozenset(acts),
             **{"grace": 1e9, **options},
         )

@@ -22,7 +22,7 @@ from moorage.bridge.gateway_client import GatewayAddress
 from moorage.bridge.karmada.leaving import bridged_plane
 from moorage.bridge.kube.client import FIELD_MANAGER, ClusterAccess
 from moorage.bridge.kube.election import Election
-from moorage.bridge.kubernetes import bridge as kubernetes
+from moorage.bridge.kubernetes.leaving import bridged_cluster
 from moorage.bridge.leaving import Bridged, Left, leave
 from moorage.bridge.member import Link
 from moorage.bridge.ocm.leaving import bridged_hub
@@ -38,12 +38,7 @@ THEIRS: Final = {"key": "dedicated", "effect": "NoSchedule", "timeAdded": "2026-
 NOTED: Final = {TAINTS_ANNOTATION: '[{"effect":"NoSchedule","key":"broken"}]', "other": "x"}
 
 
-def _kubernetes(link: Link) -> Bridged:
-    options = kubernetes.BridgeOptions(link.access, link.gateway, lease_namespace=link.lease_namespace)
-    return kubernetes.bridged(options)
-
-
-KINDS: Final = [_kubernetes, bridged_hub, bridged_plane]
+KINDS: Final = [bridged_cluster, bridged_hub, bridged_plane]
 
 
 LASTS: Final = 4.0

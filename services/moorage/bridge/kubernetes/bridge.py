@@ -16,18 +16,16 @@ from typing import Any, Final
 from moorage.bridge.act_queue import ActQueue
 from moorage.bridge.event_sender import EventSender
 from moorage.bridge.fleet_gate import FleetGate, resync
-from moorage.bridge.fleet_names import source_of
-from moorage.bridge.gateway_client import GatewayAddress, GatewayClient
-from moorage.bridge.kube.client import ClusterAccess, KubeClient
+from moorage.bridge.fleet_names import lease_of, source_of
+from moorage.bridge.gateway_client import GatewayClient
+from moorage.bridge.kube.client import KubeClient
 from moorage.bridge.kube.reflector import Reflector
 from moorage.bridge.kubernetes.cluster import MIRRORED, NODE, POD, ClusterState
-from moorage.bridge.kubernetes.leaving import clean_nodes
 from moorage.bridge.kubernetes.node_acts import NodeActs
 from moorage.bridge.kubernetes.observations import FailedEviction, Observations
 from moorage.bridge.kubernetes.pod_acts import EvictionMode, PodActs
 from moorage.bridge.kubernetes.pods import SCHEDULER
 from moorage.bridge.leases import Leases
-from moorage.bridge.leaving import Bridged
 from moorage.bridge.member import BridgeLeadership, BridgeMember, Link, Work
 from moorage.bridge.mirror import MirrorSender, is_target
 from moorage.bridge.reports import Reports
@@ -60,31 +58,20 @@ class BridgeOptions:
     """How a cluster is bridged.
 
     Attributes:
-        access: which cluster, and as whom.
-        gateway: where objects and reports are sent.
+        link: how it is reached.
         cluster: the name of the cluster in references. Empty for the home fleet.
         acts: what is written to it.
         eviction_mode: how pods are removed.
         scheduler: the `spec.schedulerName` of the pods that Moorage places, beside those that name it.
         grace: seconds without a renewal of its Lease after which a node is silent.
-        lease_namespace: where the Lease is that elects one of several bridges.
-        lease_duration: seconds without a renewal after which another bridge takes it.
     """
 
-    access: ClusterAccess
-    gateway: GatewayAddress
+    link: Link
     cluster: str = ""
     acts: frozenset[BridgeAct] = field(default_factory=frozenset)
     eviction_mode: EvictionMode = EvictionMode.DELETE
     scheduler: str = SCHEDULER
     grace: float = 50.0
-    lease_namespace: str = "kube-system"
-    lease_duration: float = 3.0
-
-    @property
-    def link(self) -> Link:
-        """How the cluster and the gateway are reached."""
-        return Link(self.access, self.gateway, self.lease_namespace, self.lease_duration)
 
     @property
     def source(self) -> str:
@@ -93,12 +80,8 @@ class BridgeOptions:
 
     @property
     def lease(self) -> str:
-        """The name of the Lease that elects one of several bridges of this cluster.
-
-        A bridge that has another name for the cluster has another Lease. So it does not wait: the gateway refuses what
-        it sends, and it ends.
-        """
-        return f"moorage-bridge-{self.cluster or HOME}"
+        """The name of the Lease that elects one of several bridges of this cluster."""
+        return lease_of(self.cluster)
 
 
 class KubernetesBridge(BridgeMember):
@@ -253,7 +236,7 @@ class _Running:
         self.reports = Reports(
             source, gateway, WallClock(), seen.present, seen.is_known, is_urgent=seen.is_about_target
         )
-        self.events = EventSender(client.beside(options.access))
+        self.events = EventSender(client.beside(options.link.access))
         self.leadership = BridgeLeadership(
             client, options.link, options.lease, is_acting=bool(options.acts), begins=self._begin_leading
         )
@@ -407,16 +390,3 @@ def _order(key: str) -> int:
     """The order in which objects are mirrored: nodes, then what owns pods, then pods."""
     kind = ResourceKey.parse(key).kind
     return 0 if kind == NODE else 2 if kind == POD else 1
-
-
-def bridged(options: BridgeOptions) -> Bridged:
-    """Return what there is to take back when a cluster is left."""
-    return Bridged(
-        options.link,
-        options.lease,
-        options.source,
-        target=NODE,
-        work=frozenset({POD}),
-        clean=clean_nodes,
-        cluster=options.cluster,
-    )

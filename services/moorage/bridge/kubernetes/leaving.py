@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from moorage.bridge.fleet_names import lease_of, source_of
 from moorage.bridge.kube.client import APPLY_PATCH, FIELD_MANAGER, KubeClient
 from moorage.bridge.kube.errors import NOT_FOUND, ApiError
-from moorage.bridge.kubernetes.cluster import NODE
+from moorage.bridge.kubernetes.cluster import NODE, POD
 from moorage.bridge.kubernetes.node_acts import node_path
 from moorage.bridge.kubernetes.nodes import SeenNode
-from moorage.bridge.leaving import remove_taints
+from moorage.bridge.leaving import Bridged, remove_taints
+from moorage.bridge.member import Link
+
+
+def bridged_cluster(link: Link, cluster: str = "") -> Bridged:
+    """Return what there is to take back when a cluster is left. `cluster` is its name in Moorage."""
+    return Bridged(
+        link,
+        lease_of(cluster),
+        source_of(cluster),
+        target=NODE,
+        work=frozenset({POD}),
+        clean=clean_nodes,
+        cluster=cluster,
+    )
 
 
 async def clean_nodes(client: KubeClient) -> int:

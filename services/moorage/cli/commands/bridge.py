@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
@@ -15,9 +16,9 @@ from moorage.cli.render import output
 
 if TYPE_CHECKING:
     from moorage.bridge.gateway_client import GatewayAddress
-    from moorage.bridge.kube.client import ClusterAccess
     from moorage.bridge.kubernetes.pod_acts import EvictionMode
     from moorage.bridge.leaving import Bridged
+    from moorage.bridge.member import Link
     from moorage.runtime.member import MemberMaker
     from moorage.runtime.settings import Settings
 
@@ -106,20 +107,11 @@ def kubernetes(
 
     The cluster is that of --kubeconfig. The gateway is found as by every command, and Kafka as by `moorage run`.
     """
-    from moorage.bridge.kube.client import ClusterAccess  # noqa: PLC0415 - it loads slowly
-    from moorage.bridge.kubernetes.bridge import BridgeAct, BridgeOptions, KubernetesBridge  # noqa: PLC0415 - as above
+    from moorage.bridge.kubernetes.bridge import BridgeAct, BridgeOptions, KubernetesBridge  # noqa: PLC0415 - it loads slowly
 
-    options = BridgeOptions(
-        access=ClusterAccess(kubeconfig, kube_context, kube_api_qps, kube_api_burst),
-        cluster=_name(cluster),
-        acts=_acts(act, BridgeAct),
-        eviction_mode=_mode(eviction),
-        scheduler=_scheduler(scheduler_name),
-        grace=node_monitor_grace_period,
-        lease_namespace=lease_namespace,
-        lease_duration=lease_duration,
-        gateway=_gateway(ctx),  # it may be asked, so what is wrong with the options is said before
-    )
+    name, acts, mode, scheduler = _name(cluster), _acts(act, BridgeAct), _mode(eviction), _scheduler(scheduler_name)
+    reached = _Reached(kubeconfig, kube_context, lease_namespace, lease_duration, kube_api_qps, kube_api_burst)
+    options = BridgeOptions(_link(ctx, reached), name, acts, mode, scheduler, node_monitor_grace_period)
     _run(_settings(http_port), lambda settings: KubernetesBridge(settings, options))
 
 
@@ -151,18 +143,11 @@ def ocm(
 
     The hub is that of --kubeconfig. The gateway is found as by every command, and Kafka as by `moorage run`.
     """
-    from moorage.bridge.kube.client import ClusterAccess  # noqa: PLC0415 - it loads slowly
-    from moorage.bridge.member import Link  # noqa: PLC0415 - as above
-    from moorage.bridge.ocm.bridge import HubAct, HubBridge, HubOptions  # noqa: PLC0415 - as above
+    from moorage.bridge.ocm.bridge import HubAct, HubBridge, HubOptions  # noqa: PLC0415 - it loads slowly
 
     acts = _acts(act, HubAct)
-    link = Link(
-        access=ClusterAccess(kubeconfig, kube_context, kube_api_qps, kube_api_burst),
-        gateway=_gateway(ctx),
-        lease_namespace=lease_namespace,
-        lease_duration=lease_duration,
-    )
-    options = HubOptions(link, acts)
+    reached = _Reached(kubeconfig, kube_context, lease_namespace, lease_duration, kube_api_qps, kube_api_burst)
+    options = HubOptions(_link(ctx, reached), acts)
     _run(_settings(http_port), lambda settings: HubBridge(settings, options))
 
 
@@ -210,17 +195,10 @@ def karmada(
     The control plane is that of --kubeconfig. The gateway is found as by every command, and Kafka as by `moorage run`.
     """
     from moorage.bridge.karmada.bridge import PlaneAct, PlaneBridge, PlaneOptions  # noqa: PLC0415 - it loads slowly
-    from moorage.bridge.kube.client import ClusterAccess  # noqa: PLC0415 - as above
-    from moorage.bridge.member import Link  # noqa: PLC0415 - as above
 
     acts, scheduler = _acts(act, PlaneAct), _scheduler(scheduler_name)
-    link = Link(
-        access=ClusterAccess(kubeconfig, kube_context, kube_api_qps, kube_api_burst),
-        gateway=_gateway(ctx),
-        lease_namespace=lease_namespace,
-        lease_duration=lease_duration,
-    )
-    options = PlaneOptions(link, acts, scheduler, cluster_monitor_grace_period)
+    reached = _Reached(kubeconfig, kube_context, lease_namespace, lease_duration, kube_api_qps, kube_api_burst)
+    options = PlaneOptions(_link(ctx, reached), acts, scheduler, cluster_monitor_grace_period)
     _run(_settings(http_port), lambda settings: PlaneBridge(settings, options))
 
 
@@ -256,15 +234,16 @@ def leave(
     Taints, conditions and labels of others stay, and so does what was decided: pods on their nodes, PlacementDecisions,
     and the clusters of ResourceBindings. Stop the bridges first.
     """
-    from moorage.bridge.kube.client import ClusterAccess  # noqa: PLC0415 - it loads slowly
-    from moorage.bridge.leaving import leave as left_by  # noqa: PLC0415 - as above
+    from moorage.bridge.leaving import leave as left_by  # noqa: PLC0415 - it loads slowly
     from moorage.runtime.app import run_async  # noqa: PLC0415 - as above
     from moorage.runtime.errors import RuntimeFailure  # noqa: PLC0415 - as above
     from moorage.runtime.logs import configure_logs  # noqa: PLC0415 - as above
 
     if cluster and kind is not _Kind.KUBERNETES:
         raise UsageError(f"--cluster: the objects of {kind} are always those of the home fleet")
-    bridged = _bridged(ctx, kind, ClusterAccess(kubeconfig, kube_context), _name(cluster), lease_namespace)
+    name = _name(cluster)
+    space = lease_namespace or ("karmada-system" if kind is _Kind.KARMADA else "kube-system")
+    bridged = _bridged(kind, _link(ctx, _Reached(kubeconfig, kube_context, space)), name)
     settings = _settings(0)
     configure_logs(settings)
     try:
@@ -275,25 +254,18 @@ def leave(
     output.line(f"cleaned {left.targets} {what}, and {left.objects} objects are not mirrored any more")
 
 
-def _bridged(ctx: typer.Context, kind: _Kind, access: ClusterAccess, cluster: str, lease_namespace: str) -> Bridged:
-    from moorage.bridge.member import Link  # noqa: PLC0415 - it loads slowly
-
-    space = lease_namespace or ("karmada-system" if kind is _Kind.KARMADA else "kube-system")
-    link = Link(access, _gateway(ctx), space)
+def _bridged(kind: _Kind, link: Link, cluster: str) -> Bridged:
     if kind is _Kind.OCM:
-        from moorage.bridge.ocm.leaving import bridged_hub  # noqa: PLC0415 - as above
+        from moorage.bridge.ocm.leaving import bridged_hub  # noqa: PLC0415 - it loads slowly
 
         return bridged_hub(link)
     if kind is _Kind.KARMADA:
         from moorage.bridge.karmada.leaving import bridged_plane  # noqa: PLC0415 - as above
 
         return bridged_plane(link)
-    from moorage.bridge.kubernetes import bridge  # noqa: PLC0415 - as above
+    from moorage.bridge.kubernetes.leaving import bridged_cluster  # noqa: PLC0415 - as above
 
-    options = bridge.BridgeOptions(
-        access=access, gateway=link.gateway, cluster=cluster, lease_namespace=link.lease_namespace
-    )
-    return bridge.bridged(options)
+    return bridged_cluster(link, cluster)
 
 
 @app.command("list")
@@ -363,6 +335,30 @@ def _run(settings: Settings, make: MemberMaker) -> None:
         code = 0
     if code:
         raise typer.Exit(code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """The options of how a cluster is reached, and how one of several bridges is elected."""
+
+    kubeconfig: str
+    context: str
+    lease_namespace: str
+    lease_duration: float = 3.0
+    qps: float = 100
+    burst: int = 200
+
+
+def _link(ctx: typer.Context, reached: _Reached) -> Link:
+    """Return how a bridge reaches its cluster and the gateway.
+
+    The gateway may be asked, so what is wrong with other options is said before.
+    """
+    from moorage.bridge.kube.client import ClusterAccess  # noqa: PLC0415 - it loads slowly
+    from moorage.bridge.member import Link  # noqa: PLC0415 - as above
+
+    access = ClusterAccess(reached.kubeconfig, reached.context, reached.qps, reached.burst)
+    return Link(access, _gateway(ctx), reached.lease_namespace, reached.lease_duration)
 
 
 def _gateway(ctx: typer.Context) -> GatewayAddress:
