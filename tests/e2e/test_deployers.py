@@ -95,7 +95,8 @@ async def test_a_deployer_keeps_to_the_decisions_through_kills_and_restarts(
 
     async with deploying(live, language, folder, target):
         await until(lambda: on_disk(folder).get(key) == first)
-        await until(lambda: is_running(evicted))
+        for name in (stays, evicted):  # what it has not reported yet is gone at once when it is evicted
+            await until(partial(is_running, name))
     # While it is away, the pod is evicted and deleted, and one of the same name is created on the same node.
     await live.here("taint", "node", host, "bad=yes:NoExecute")
     await until(lambda: is_evicted(live, evicted, "Requested"))
