@@ -31,6 +31,10 @@ class NotSeenError(AssertionError):
     """The API server did not show in time what the engine was to do."""
 
 
+class RefusedError(AssertionError):
+    """The API server refused what the test needs."""
+
+
 class Cluster:
     """A client of an API server, as an administrator."""
 
@@ -74,7 +78,8 @@ class Cluster:
     @staticmethod
     def _read(response: httpx.Response) -> Document:
         request = response.request
-        assert response.is_success, f"{request.method} {request.url.path}: {response.status_code} {response.text}"
+        if not response.is_success:
+            raise RefusedError(f"{request.method} {request.url.path}: {response.status_code} {response.text}")
         document: Document = response.json()
         return document
 
@@ -150,7 +155,10 @@ class Follower:
         await self._synced.wait()
 
     async def run(self) -> None:
-        """Follow until cancelled. A watch that the server ends goes on after its last event."""
+        """Follow until cancelled. A watch that the server ends goes on after its last event.
+
+        A kind that was just defined may not be served yet, so what is refused is tried again.
+        """
         version = ""
         while True:
             try:
@@ -160,7 +168,7 @@ class Follower:
                         version = self._take(event)
                         if not version:
                             break
-            except (httpx.TransportError, httpx.HTTPStatusError) as error:
+            except (httpx.TransportError, httpx.HTTPStatusError, RefusedError) as error:
                 if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == HTTPStatus.GONE:
                     version = ""
                 await asyncio.sleep(_BUSY)
