@@ -21,7 +21,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from tests.support.brokers import EmbeddedBroker
 from tests.support.waiting import until
 
-from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers, folders, jars
+from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers, broker, folders, jars
 from moorage.runtime.embedded.data_folder import DataDir
 from moorage.runtime.kafka_version import KAFKA_VERSION
 
@@ -133,6 +133,28 @@ async def test_a_second_broker_on_the_same_folder_is_refused_with_the_pid_named(
     assert f"process {running.pid} " in refused.value.why
     assert running.bootstrap in refused.value.action
     assert await answers(running.bootstrap), "the first one must not suffer"
+
+
+async def test_a_port_that_is_taken_during_the_start_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+
+        def any_port(besides: int = 0) -> int:
+            """The first port of a controller is taken."""
+            port = int(taken.getsockname()[1]) if besides and len(given) == 1 else free_port(besides)
+            given.append(port)
+            return port
+
+        free_port = broker._any_port
+        monkeypatch.setattr(broker, "_any_port", any_port)
+        async with EmbeddedKafka(tmp_path / "kafka") as kafka:
+            assert await answers(kafka.bootstrap)
+            assert [kafka.port, taken.getsockname()[1]] == given[:2], "the clients' port is kept"
+            assert len(given) == 3
 
 
 async def test_a_taken_port_is_a_clear_error(running: EmbeddedKafka, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from aiokafka.errors import KafkaError
 from moorage.runtime.embedded import config, jars
 from moorage.runtime.embedded.broker_users import BrokerUsers
 from moorage.runtime.embedded.data_folder import BrokerState, DataDir
-from moorage.runtime.embedded.errors import EmbeddedKafkaError
+from moorage.runtime.embedded.errors import EmbeddedKafkaError, PortTakenError
 from moorage.runtime.embedded.folders import default_data_dir
 from moorage.runtime.embedded.warmup import SUPERVISOR
 from moorage.runtime.kafka_version import KAFKA_VERSION
@@ -32,6 +32,7 @@ from moorage.runtime.shared_files import write_whole
 _POLL = 0.03  # seconds between two checks of something that no event reports
 _ROOM_MB = 100  # with less, a broker would fail within minutes, with a less helpful message
 _PORT_TRIES = 3
+_ALL_LINES = 10_000  # more than are read of a log
 _HOST = "127.0.0.1"
 
 
@@ -268,13 +269,11 @@ class EmbeddedKafka:
             port = self._choose_port()
             try:
                 await self._launch(distribution, lock, port)
-            except EmbeddedKafkaError as error:
-                # Another program took the port between the choice and the start. Choose another, unless a port was
-                # given.
-                if left and self._wanted_port is None and "BindException" in error.log:
-                    self._port = None
-                    continue
-                raise
+            except PortTakenError:
+                # Another program took a port between the choice and the start. A port that is still free is kept.
+                if not left:
+                    raise
+                continue
             return
 
     def _choose_port(self) -> int:
@@ -357,18 +356,19 @@ class EmbeddedKafka:
             await asyncio.sleep(_POLL)
 
     def _failed(self, why: str) -> EmbeddedKafkaError:
-        log = self.log_tail()
+        what, log = f"The embedded Kafka {KAFKA_VERSION} did not start.", self.log_tail()
+        whole = self.log_tail(_ALL_LINES)  # the reason may be far above the last lines, which are a stack trace
         action = f"See {self._dir.log_file} for the whole log."
-        if "BindException" in log:
+        if "BindException" in whole:
             why += " Another program has taken a port that it needs."
-            action = "Start again. " + action
-        elif "No space left on device" in log:
+            return PortTakenError(what, why=why, action="Start again. " + action, log=log)
+        if "No space left on device" in whole:
             why += " The disk is full."
             action = "Free some space, or set XDG_STATE_HOME to a folder on another disk. " + action
-        elif "insufficient memory" in log or "Could not reserve enough space" in log:
+        elif "insufficient memory" in whole or "Could not reserve enough space" in whole:
             why += f" There is not enough memory for a heap of {self._heap_mb} MB."
             action = "End other programs, or choose a smaller heap. " + action
-        return EmbeddedKafkaError(f"The embedded Kafka {KAFKA_VERSION} did not start.", why=why, action=action, log=log)
+        return EmbeddedKafkaError(what, why=why, action=action, log=log)
 
 
 async def answers(bootstrap: str, *, patience: float = 5.0, client: Mapping[str, Any] | None = None) -> bool:

@@ -22,3 +22,7 @@ class EmbeddedKafkaError(RuntimeError):
         if log:
             text += "\n  the broker's last lines:\n" + "\n".join(f"    | {line}" for line in log.splitlines())
         super().__init__(text)
+
+
+class PortTakenError(EmbeddedKafkaError):
+    """The broker ended because another program has taken one of its ports, the client's or the controller's."""
