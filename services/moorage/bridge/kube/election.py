@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 
@@ -20,7 +20,7 @@ from moorage.bridge.metrics import LEADING
 
 _log = structlog.get_logger(__name__)
 
-_LONGEST: Final = 15.0
+_LASTS: Final = 15.0
 """Seconds that a Lease lasts which does not say how long, as client-go's does."""
 
 _LOOKS: Final = 8
@@ -31,6 +31,20 @@ def _path(namespace: str, name: str = "") -> str:
     """The path of a Lease, or of all in a namespace."""
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
     return f"{leases}/{name}" if name else leases
+
+
+class _Held(NamedTuple):
+    """Who holds a Lease, and when it was renewed last, by the holder's clock."""
+
+    holder: str
+    renewed: str
+
+
+def _read(lease: dict[str, Any], lasts: float) -> tuple[_Held, float]:
+    """Return who holds a Lease, and for how many seconds: `lasts` if it does not say."""
+    spec = lease.get("spec") or {}
+    held = _Held(str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or ""))
+    return held, float(spec.get("leaseDurationSeconds") or lasts)
 
 
 async def renewing_holder(client: KubeClient, *, namespace: str, name: str) -> str:
@@ -45,20 +59,18 @@ async def renewing_holder(client: KubeClient, *, namespace: str, name: str) -> s
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
-    seen: tuple[str, str] | None = None
+    seen: _Held | None = None
     while True:
         try:
-            spec = (await client.get(_path(namespace, name))).get("spec") or {}
+            held, lasts = _read(await client.get(_path(namespace, name)), _LASTS)
         except ApiError as error:
             if error.status == NOT_FOUND:
                 return ""
             raise
-        holder, lasts = str(spec.get("holderIdentity") or ""), float(spec.get("leaseDurationSeconds") or _LONGEST)
-        state = (holder, str(spec.get("renewTime") or ""))
-        seen = seen or state
-        if state != seen:
-            return holder
-        if not holder or loop.time() >= began + lasts:
+        seen = seen or held
+        if held != seen:
+            return held.holder
+        if not held.holder or loop.time() >= began + lasts:
             return ""
         await asyncio.sleep(lasts / _LOOKS)
 
@@ -93,8 +105,8 @@ class Election:
         self._duration = duration
         self._on_change = on_change
         self._renewed_at = float("-inf")
-        self._seen: tuple[str, str] = ("", "")
-        """The holder and the time of renewal that were last seen."""
+        self._seen = _Held("", "")
+        """What was last seen."""
 
         self._seen_at = float("-inf")
         self._ends_at = float("-inf")
@@ -160,14 +172,11 @@ class Election:
                 raise
             await self._client.request("POST", _path(self._namespace), body=self._document(None), tries=1)
             return True
-        spec = lease.get("spec") or {}
-        holder = str(spec.get("holderIdentity") or "")
-        state = (holder, str(spec.get("renewTime") or ""))
-        if state != self._seen:
-            self._seen, self._seen_at = state, self._now()
-        lasts = float(spec.get("leaseDurationSeconds") or self._duration)
+        held, lasts = _read(lease, self._duration)
+        if held != self._seen:
+            self._seen, self._seen_at = held, self._now()
         self._ends_at = self._seen_at + lasts
-        if holder not in {"", self._identity} and self._now() < self._ends_at:
+        if held.holder not in {"", self._identity} and self._now() < self._ends_at:
             return False
         await self._client.request("PUT", self._path, body=self._document(lease), tries=1)
         return True

@@ -273,8 +273,8 @@ class EmbeddedKafka:
                 # Another program took a port between the choice and the start. A port that is still free is kept.
                 if not left:
                     raise
-                continue
-            return
+            else:
+                return
 
     def _choose_port(self) -> int:
         if self._wanted_port is not None:
