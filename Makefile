@@ -19,14 +19,15 @@ FAST := tests/unit tests/component tests/console tests/scenario tests/conformanc
 
 .PHONY: help
 help: ## what there is to do
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 25
 
 # uv comes from PyPI into the project's own environment; uv.lock pins the rest.
 $(READY): pyproject.toml schemas/pyproject.toml sdk/pyproject.toml uv.lock
 	@test -n "$(PYTHON)" || { echo "Moorage needs Python 3.11 or newer, and found none on PATH" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	@UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --quiet --locked --inexact --python $(BIN)/python
+	@test -x $(BIN)/python || { echo "setup: creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@test -x $(BIN)/uv || { echo "setup: installing uv"; $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); }
+	@echo "setup: installing the packages of uv.lock (about 480 MB when none is cached)"
+	@UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --locked --inexact --python $(BIN)/python 2>&1 | grep -vE '^ [+~-] '
 	@touch $@
 
 .PHONY: setup
@@ -41,127 +42,76 @@ docs: $(READY) ## build the docs site into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "site/index.html"
 
-.PHONY: pictures
-pictures: $(READY) ## take the pictures of the console in docs/images anew
-	@$(BIN)/pytest -q -n 0 --pictures tests/console/test_pictures.py
-
-.PHONY: recording
-recording: $(READY) ## record the demo anew as docs/demo.svg
-	@$(BIN)/python docs/record_demo.py
-
 .PHONY: up
 up: $(READY) ## broker, all services and the gateway, until Ctrl-C
 	@$(BIN)/moorage up
 
 .PHONY: check
 check: $(READY) ## formatting, lints, types, layers
-	@$(BIN)/ruff format --check .
-	@$(BIN)/ruff check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
-
-.PHONY: kubectl
-kubectl: $(READY) ## get the kubectls that the tests use: Debian's package, and the newest, built with Go
-	@$(BIN)/python ops/kubectl-get
-
-.PHONY: karmadactl
-karmadactl: $(READY) ## get karmadactl, which Go builds in minutes, for its tests
-	@$(BIN)/python ops/kubectl-get --karmadactl
-
-.PHONY: helm
-helm: $(READY) ## get helm, which Go builds, for the tests of ops/kubernetes
-	@$(BIN)/python ops/kubectl-get --helm
-
-.PHONY: typescript
-typescript: $(READY) ## get the TypeScript compiler that the tests of the examples use, with npm
-	@$(BIN)/python ops/typescript-get
-
-.PHONY: chromium
-chromium: $(READY) ## install Debian's Chromium, in which the tests of the console open its pages
-	@$(BIN)/python ops/chromium-get
+	@echo "check: ruff"; $(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@echo "check: mypy (a minute when nothing is cached)"; $(BIN)/mypy
+	@echo "check: layers"; $(BIN)/lint-imports
 
 .PHONY: test
-test: check ## every check and every test
-	@$(BIN)/python ops/kubectl-get --helm --best-effort
-	@$(BIN)/python ops/typescript-get --best-effort
-	@$(BIN)/python ops/chromium-get --best-effort
-	@$(BIN)/pytest -n auto
+test: check ## every check, and the tests of what a change can break, within ten minutes on two cores
+	@$(BIN)/pytest -n auto --tier test
+
+.PHONY: test-all
+test-all: $(READY) ## all other tests: Kafka, faults, 1,000 seeds, kubectl, planes, browser, helm, other languages
+	@$(MAKE) --no-print-directory tools TOOLS=--best-effort
+	@$(BIN)/pytest -n auto --tier rest
 
 .PHONY: test-fast
-test-fast: $(READY) ## the tests that need no broker; a minute and a half on two cores
+test-fast: $(READY) ## the tests that need no broker
 	@$(BIN)/pytest -n logical $(FAST)
 
 .PHONY: coverage
-coverage: $(READY) ## how much of the code the tests of test-fast reach; fails below the floor in pyproject.toml
+coverage: $(READY) ## the coverage of test-fast; fails below the floor in pyproject.toml
 	@$(BIN)/pytest -n logical --cov --cov-report=term:skip-covered $(FAST)
+
+TOOLS ?=
+.PHONY: tools
+tools: $(READY) ## get the programs that test-all uses: kubectl and helm (built with Go), TypeScript (npm), Chromium (apt)
+	@echo "tools: TypeScript"; $(BIN)/python ops/typescript-get $(TOOLS)
+	@echo "tools: Chromium"; $(BIN)/python ops/chromium-get $(TOOLS)
+	@echo "tools: kubectl and helm (minutes when Go has built neither)"; $(BIN)/python ops/kubectl-get --helm $(TOOLS)
 
 .PHONY: schemas
 schemas: $(READY) ## write schemas/generated and sdk/generated from the models
 	@$(BIN)/moorage schemas
 	@$(BIN)/python -m moorage_sdk.specification sdk/generated
 
-OPENAPI := services/moorage/kinds/openapi
-.PHONY: kubernetes-schema
-kubernetes-schema: ## write the structure of upstream's kinds from its own types and manifests (needs Go)
+OPENAPI := services/moorage/apiserver/machinery/openapi
+.PHONY: upstream-schemas
+upstream-schemas: ## write the structure of upstream's kinds from its own types and manifests (needs Go)
 	@cd ops/kubernetes-schema && go run . -out ../../$(OPENAPI) -vectors ../../tests/unit/openapi/vectors/protobuf.jsonl
 
+.PHONY: pictures
+pictures: $(READY) ## take the pictures of the console, and record the demo, in docs/
+	@$(BIN)/pytest -q -n 0 --pictures tests/console/test_pictures.py
+	@$(BIN)/python docs/record_demo.py
+
 RECORD ?=
+BENCH ?= matching ocm stage latency heartbeats restore placement timers
 .PHONY: bench
-bench: $(READY) ## every benchmark; each prints one line of JSON last, and RECORD=1 adds it to bench/history
-	@for b in bench/matching.py bench/permissions.py bench/stage.py bench/latency.py bench/lateness.py bench/heartbeats.py bench/restore.py \
-		bench/evictions.py bench/placement.py bench/ocm.py bench/ocm_change.py bench/ocm_fleet.py bench/simulate.py \
-		bench/timers.py bench/cli.py bench/steps.py \
-		bench/explain.py bench/failover.py bench/scale.py bench/gateway.py bench/console.py; do \
-		echo "== $$b"; BENCH_RECORD=$(RECORD) $(BIN)/python $$b; done
+bench: $(READY) ## benchmarks that take minutes, or those that BENCH names (storm, growth, peers); RECORD=1 adds to bench/history
+	@for one in $(BENCH); do echo "== bench/$$one.py"; BENCH_RECORD=$(RECORD) $(BIN)/python bench/$$one.py $(OPTIONS); done
 	@test -z "$(RECORD)" || $(BIN)/python -m bench.page
 
-.PHONY: bench-page
-bench-page: $(READY) ## write the tables and plots of docs/benchmarks.md from bench/history
-	@$(BIN)/python -m bench.page
-
+OF ?= eval
+OPTIONS ?=
 .PHONY: conformance
-conformance: $(READY) ## 10,000 fresh random requests to moorage eval and to upstream's own code (needs Go)
-	@$(BIN)/python ops/conformance
+conformance: $(READY) ## fresh random requests to Moorage and to upstream (OF=eval|patching|conversations|permissions|validating)
+	@case "$(OF)" in \
+		eval) $(BIN)/python ops/conformance ;; \
+		patching) $(BIN)/python ops/patching-conformance $(OPTIONS) ;; \
+		*) $(BIN)/python -m tests.conformance.$(OF) $(OPTIONS) ;; \
+	esac
 
 REQUESTS ?= 10000
 .PHONY: fuzz
-fuzz: $(READY) ## 10,000 random requests, valid and not, to a Moorage of their own: none fails or costs much (REQUESTS=100000, MOORAGE_SEED=7)
+fuzz: $(READY) ## random requests, valid and not, to a Moorage of their own (REQUESTS=100000, MOORAGE_SEED=7)
 	@MOORAGE_FUZZ_REQUESTS=$(REQUESTS) $(BIN)/pytest -q tests/chaos/requests
-
-PATCHING ?=
-.PHONY: patching-conformance
-patching-conformance: $(READY) ## fresh random patches and applies to Moorage and to upstream's own code (needs Go), or with MOORAGE_PLANES=FOLDER to a real kube-apiserver
-	@$(BIN)/python ops/patching-conformance $(PATCHING)
-
-CONVERSATION ?=
-.PHONY: conversation-conformance
-conversation-conformance: $(READY) ## 200 random conversations with Moorage and, with MOORAGE_PLANES=FOLDER, a real kube-apiserver: the same answers
-	@$(BIN)/python -m tests.conformance.conversations $(CONVERSATION)
-
-PERMISSIONS ?=
-.PHONY: permission-conformance
-permission-conformance: $(READY) ## random roles and bindings in Moorage and, with MOORAGE_PLANES=FOLDER, in a real kube-apiserver: the same answers and refusals
-	@$(BIN)/python -m tests.conformance.permissions $(PERMISSIONS)
-
-VALIDATION ?=
-.PHONY: validation-conformance
-validation-conformance: $(READY) ## 600 random objects with flaws to Moorage and, with MOORAGE_PLANES=FOLDER, to a real kube-apiserver: the same causes
-	@$(BIN)/python -m tests.conformance.validating $(VALIDATION)
-
-.PHONY: storm
-storm: $(READY) ## a zone of 5,000 nodes with 150,000 pods is lost: nothing too fast, nothing early, nothing lost
-	@BENCH_RECORD=$(RECORD) $(BIN)/python bench/storm.py --rates default
-	@BENCH_RECORD=$(RECORD) $(BIN)/python bench/storm.py --rates lifted --seconds 600
-
-PEERS ?=
-.PHONY: peers
-peers: $(READY) ## Moorage beside upstream's controllers on real control planes (MOORAGE_PLANES=FOLDER; PEERS="--only a,c --nodes 50 --rounds 1")
-	@BENCH_RECORD=$(RECORD) $(BIN)/python bench/peers.py $(PEERS)
-
-GROWTH ?=
-.PHONY: growth
-growth: $(READY) ## two hours of a fleet in 20 minutes: topics, memory and restores stay flat (GROWTH="--minutes 3 --nodes 100 --rate 600 --partitions 4")
-	@$(BIN)/python bench/growth.py $(GROWTH)
 
 SOAK ?=
 .PHONY: soak

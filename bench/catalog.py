@@ -1,6 +1,6 @@
-"""The catalogue of the benchmarks: what each measures, compared with what, its goal, and the figure of its plot.
+"""The catalogue of the benchmarks: what each measures, compared with what, its goal, and its main figure.
 
-`bench/page.py` writes the tables and plots of `docs/benchmarks.md` from it and from the history.
+`bench/page.py` writes the tables of `docs/benchmarks.md` from it and from the history.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 Result = Mapping[str, Any]
 Figures = dict[str, float]
-"""The figures of a plot by the names of their lines. A plot with a single line has the name ``""``."""
+"""Main figures by their names. A single one has the name ``""``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Benchmark:
     """What it is compared with. Empty if there is no such thing."""
 
     unit: str
-    """What the plotted figure is."""
+    """What the main figure is."""
 
     parameters: tuple[str, ...]
     """The fields of its result that are parameters. All others but `bench` and `what` are figures."""
@@ -35,10 +35,10 @@ class Benchmark:
     """The parameters of the size that the goal is about."""
 
     plotted: Callable[[Result], Figures]
-    """Returns the figures to plot from its result."""
+    """Returns the main figures of its result."""
 
-    goal: float | None = None
-    """The limit of the plotted figure; None if there is no goal."""
+    goal: float
+    """The limit of the main figure."""
 
     higher: bool = True
     """Whether a higher figure is better."""
@@ -53,8 +53,6 @@ class Benchmark:
     @property
     def goal_text(self) -> str:
         """The goal as the page shows it."""
-        if self.goal is None:
-            return "none"
         return f"{'≥' if self.higher else '≤'} {number(self.goal)}" if self.goal else "0"
 
 
@@ -84,18 +82,6 @@ def _pods_placed(result: Result) -> Figures:
     return {f"{one['what']}, {one['nodes']:,} nodes": one["per_s"] for one in result["results"]}
 
 
-def _commands(result: Result) -> Figures:
-    return {
-        name: round(result[f"{name}_median_s"] / result["python_median_s"], 2)
-        for name in ("version", "get", "taint", "explain")
-    }
-
-
-def _view_bytes(result: Result) -> Figures:
-    slopes = result["slopes"].get("placement view", {})
-    return {f"for each {unit}": found["bytes"] for unit, found in slopes.items()}
-
-
 def _beside_peers(result: Result) -> Figures:
     """The ratio of the median, or of the time until everything is decided, of each case."""
     return {
@@ -114,29 +100,7 @@ _ALL: Final = (
         ("pods", "nodes", "taints", "tolerations", "rounds"),
         {"pods": 1000, "nodes": 5000},
         _single("ratio"),
-        on_kafka=False,
-    ),
-    Benchmark(
-        "permissions",
-        "the question whether somebody may do something, with 10,000 bindings of roles",
-        "a look-up of the same question in a dictionary",
-        "times as long as the look-up",
-        ("bindings", "users", "namespaces", "questions", "rounds"),
-        {"bindings": 10_000},
-        _single("ratio"),
-        higher=False,
-        on_kafka=False,
-    ),
-    Benchmark(
-        "console",
-        "the console's first page in a browser, with 5,000 nodes and 50,000 pods",
-        "",
-        "ms until the page is loaded",
-        ("nodes", "pods", "rounds"),
-        {"nodes": 5_000, "pods": 50_000},
-        _single("load_ms"),
-        goal=1000,
-        higher=False,
+        goal=100.0,
         on_kafka=False,
     ),
     Benchmark(
@@ -157,16 +121,7 @@ _ALL: Final = (
         ("samples", "partitions"),
         {"samples": 60, "partitions": 24},
         _single("ratio"),
-        higher=False,
-    ),
-    Benchmark(
-        "lateness",
-        "how late evictions are while taints of their partition change",
-        "the same without the changes",
-        "times as late as without changes, median",
-        ("samples", "partitions", "edits_together", "deadlines_per_s"),
-        {"samples": 100, "partitions": 24},
-        lambda result: {"": round(result["p50_ms"] / result["quiet_p50_ms"], 2)},
+        goal=3.0,
         higher=False,
     ),
     Benchmark(
@@ -180,16 +135,6 @@ _ALL: Final = (
         goal=0.8,
     ),
     Benchmark(
-        "evictions",
-        "evictions decided and readable, one taint on every node",
-        "the same records from a bare producer",
-        "of the bare producer's records per second",
-        ("pods", "nodes", "partitions", "batch", "rounds"),
-        {"pods": 15_000, "nodes": 500},
-        _single("ratio"),
-        goal=0.8,
-    ),
-    Benchmark(
         "heartbeats",
         "records and bytes on each topic for each heartbeat of a fleet in which nothing changes",
         "",
@@ -197,6 +142,7 @@ _ALL: Final = (
         ("nodes", "reports"),
         {"nodes": 100},
         _single("bytes_per_report"),
+        goal=650.0,
         higher=False,
     ),
     Benchmark(
@@ -232,107 +178,9 @@ _ALL: Final = (
         on_kafka=False,
     ),
     Benchmark(
-        "ocm_change",
-        "one managed cluster is tainted, until the last decision changes",
-        "deciding again on every placement",
-        "times as fast as deciding again on everything",
-        ("clusters", "placements", "partitions", "samples"),
-        {"clusters": 1000, "placements": 10_000},
-        _single("ratio"),
-        on_kafka=False,
-    ),
-    Benchmark(
-        "ocm_fleet",
-        "100,000 managed clusters and 1,000 placements in one process",
-        "",
-        "milliseconds for each decision",
-        ("clusters", "placements", "partitions"),
-        {"clusters": 100_000, "placements": 1000},
-        _single("decide_ms_per_placement"),
-        higher=False,
-        on_kafka=False,
-    ),
-    Benchmark(
-        "simulate",
-        "`moorage simulate` of a large fleet",
-        "",
-        "seconds of processor time",
-        ("nodes", "pods"),
-        {"nodes": 5000, "pods": 20_000},
-        lambda result: {name: one["cpu_seconds"] for name, one in result["changes"].items()},
-        higher=False,
-        on_kafka=False,
-    ),
-    Benchmark(
-        "cli",
-        "a command of the command line, from start to end",
-        "an interpreter that does nothing",
-        "times as long as the interpreter",
-        ("rounds",),
-        {},
-        _commands,
-        higher=False,
-        on_kafka=False,
-    ),
-    Benchmark(
-        "failover",
-        "the longest time without a decision after a worker is killed, over 20 kills",
-        "a plain aiokafka consumer group with the same times for session and heartbeat",
-        "seconds in the worst case",
-        ("bindings", "partitions", "kills", "session_ms", "tick_s"),
-        {"bindings": 1_000_000, "session_ms": 1_500},
-        _single("ours_max_s"),
-        goal=3,
-        higher=False,
-    ),
-    Benchmark(
-        "steps",
-        "the longest call of each service with 5,000 nodes, 100 DaemonSets, 10,000 Deployments, an owner with 10,000 "
-        "replicas and 10,000 requests in the governor",
-        "",
-        "milliseconds of processor time",
-        ("nodes", "daemons", "resources", "replicas", "requests"),
-        {"nodes": 5_000},
-        _single("longest_ms"),
-        goal=100,
-        higher=False,
-        on_kafka=False,
-    ),
-    Benchmark(
-        "explain",
-        "`moorage explain` by the query worker and from the topics",
-        "`moorage get pod`",
-        "times as long as `moorage get pod`",
-        ("nodes", "pods"),
-        {"nodes": 1000, "pods": 10_000},
-        lambda result: {"": result["explain_to_get"]} if "explain_to_get" in result else {},
-        higher=False,
-    ),
-    Benchmark(
-        "scale",
-        "memory, processor time and log bytes of each node, workload and so on in each state ([scale](scale.md))",
-        "",
-        "bytes in each process of placement",
-        ("rounds",),
-        {},
-        _view_bytes,
-        higher=False,
-        on_kafka=False,
-    ),
-    Benchmark(
-        "gateway",
-        "changes at the watchers of two gateways, writes and reads, memory of each pod, start with many pods",
-        "a kube-apiserver, where `MOORAGE_PLANES` names one",
-        "milliseconds until a change is at 99% of the watchers",
-        ("watchers", "pods"),
-        {"watchers": 1_000, "pods": 100_000},
-        lambda result: {"": result["moorage"]["p99_ms"]},
-        higher=False,
-    ),
-    Benchmark(
         "growth",
-        "whether topics, memory, open files or restores grow, in two hours of a fleet pressed into 20 minutes; `make "
-        "growth` ([growth](growth.md))",
+        "whether topics, memory, open files or restores grow, in two hours of a fleet pressed into 20 minutes; "
+        "`make bench BENCH=growth` ([growth](growth.md))",
         "itself after a quarter of the run",
         "series that grow",
         ("minutes", "nodes", "rate"),
@@ -343,8 +191,8 @@ _ALL: Final = (
     ),
     Benchmark(
         "peers",
-        "Moorage with a bridge: taints, nodes that are not ready, placement and failover on real control planes; `make "
-        "peers`",
+        "Moorage with a bridge: taints, nodes that are not ready, placement and failover on real control planes; "
+        "`make bench BENCH=peers`",
         "upstream's controllers on the same control plane, where `MOORAGE_PLANES` names one",
         "times as fast as the peer with its default limits, median",
         ("rounds", "nodes", "only", "clusters", "placements"),
@@ -354,7 +202,7 @@ _ALL: Final = (
     ),
     Benchmark(
         "storm",
-        "a zone is lost, as processes on a real broker in real time; `make storm`",
+        "a zone is lost, as processes on a real broker in real time; `make bench BENCH=storm`",
         "the rates that the rules allow",
         "violations of the rules",
         ("nodes", "zones", "pods", "rates", "loss", "toleration_s"),

@@ -21,32 +21,28 @@ import argparse
 import asyncio
 import contextlib
 import json
-import logging
 import os
 import random
-import re
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
-from bench import growth_verdict, growth_year, harness, history
+from bench import growth_verdict, harness
 from bench.growth_load import Load
-from bench.growth_samples import GC_LOG, Sampler, cpu_seconds
+from bench.growth_samples import GC_LOG, Sampler
 from bench.growth_times import Launch, Pace
 
 from moorage.cli.local.stack import Stack
-from moorage.runtime.app import run_async
 from moorage.runtime.embedded import EmbeddedKafka
-from moorage.runtime.kafka import topic_settings
-from moorage.runtime.kafka.topics_admin import ensure_topics
+from moorage.runtime.kafka.admin import topic_settings
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 
 SAMPLES = 120
 """The number of samples of a run, at least one in two seconds."""
@@ -59,22 +55,11 @@ JAVA = f"-Xms{HEAP_MB}m -XX:+AlwaysPreTouch -Xlog:gc:file={GC_LOG}"
 """Options of the broker's JVM: its heap has its full size at once, so that it does not look like growth."""
 
 
-async def sampling(sampler: Sampler, stack: Stack, broker: EmbeddedKafka, seconds: float) -> None:
-    """Take samples until the time is over."""
-    every, ends = max(2.0, seconds / SAMPLES), sampler.began + seconds
+async def again(job: Callable[[], Awaitable[None]], every: float, ends: float) -> None:
+    """Do something again and again until the time is over."""
     while time.monotonic() < ends:
         began = time.monotonic()
-        pids = {child.spec.name: child.pid for child in stack.supervisor.children}
-        await sampler.take({**pids, "broker": broker.pid}, stack.health)
-        await asyncio.sleep(max(0.0, every - (time.monotonic() - began)))
-
-
-async def restoring(sampler: Sampler, seconds: float) -> None:
-    """Measure restores until the time is over."""
-    every, ends = max(15.0, seconds / RESTORES), sampler.began + seconds
-    while time.monotonic() < ends:
-        began = time.monotonic()
-        await sampler.restore()
+        await job()
         await asyncio.sleep(max(0.0, every - (time.monotonic() - began)))
 
 
@@ -111,16 +96,21 @@ async def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
                 seconds=seconds,
                 chance=random.Random(options.seed),
             )
-            sampler = Sampler(settings, work / "kafka" / "data", stack.logs)
+            sampler = Sampler(settings, work / "kafka" / "data")
             began = datetime.now(UTC)
+
+            async def sample() -> None:
+                pids = {child.spec.name: child.pid for child in stack.supervisor.children}
+                await sampler.take({**pids, "broker": broker.pid}, stack.health)
+
             async with load:
                 await load.settle_in()
                 harness.note(f"the fleet is declared: {dict(load.counts)}")
                 sampler.begin()
-                await sampler.offsets()
+                ends = sampler.began + seconds
                 tasks = [
-                    asyncio.create_task(sampling(sampler, stack, broker, seconds)),
-                    asyncio.create_task(restoring(sampler, seconds)),
+                    asyncio.create_task(again(sample, max(2.0, seconds / SAMPLES), ends)),
+                    asyncio.create_task(again(sampler.restore, max(15.0, seconds / RESTORES), ends)),
                     asyncio.create_task(telling(sampler, load)),
                 ]
                 try:
@@ -129,10 +119,9 @@ async def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
                     for task in tasks:
                         task.cancel()
                     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-                await sampler.offsets()
             problems = [repr(one) for one in outcomes if isinstance(one, Exception)]
-            used = {child.spec.name: round(cpu_seconds(child.pid), 1) for child in stack.supervisor.children}
-            used["broker"] = round(cpu_seconds(broker.pid), 1)
+            used = {child.spec.name: round(harness.cpu_seconds(child.pid), 1) for child in stack.supervisor.children}
+            used["broker"] = round(harness.cpu_seconds(broker.pid), 1)
             crashes = {child.spec.name: child.crashes for child in stack.supervisor.children if child.crashes}
             await sampler.close()
     return {
@@ -152,7 +141,7 @@ async def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     }
 
 
-def write_page(page: Path, tables: Mapping[str, str], found: Mapping[str, Any]) -> None:
+def write_page(page: Path, table: str, found: Mapping[str, Any]) -> None:
     """Replace what is between the markers of a page: `<!-- growth NAME -->` and `<!-- end -->`."""
     counts, seconds = found["counts"], found["seconds"]
     run = (
@@ -162,13 +151,10 @@ def write_page(page: Path, tables: Mapping[str, str], found: Mapping[str, Any]) 
         f"![Bytes of topics, memory of processes, and restores over the run]({page.stem}.svg)"
     )
     text = page.read_text(encoding="utf-8")
-    for name, table in {**tables, "run": run}.items():
-        text = re.sub(
-            rf"(<!-- growth {name} -->\n).*?(<!-- end -->)",
-            lambda at, table=table: f"{at[1]}\n{table}\n\n{at[2]}",  # type: ignore[misc]  # bound at once
-            text,
-            flags=re.DOTALL,
-        )
+    for name, part in {"judged": table, "run": run}.items():
+        before, begin, rest = text.partition(f"<!-- growth {name} -->\n")
+        _, end, after = rest.partition("<!-- end -->")
+        text = f"{before}{begin}\n{part}\n\n{end}{after}"
     page.write_text(text, encoding="utf-8")
 
 
@@ -183,14 +169,14 @@ def conclude(found: dict[str, Any], folder: Path, page: Path | None) -> dict[str
     judged = growth_verdict.judge_all({**series, "bytes/all topics": sorted(sizes.items())}, seconds)
     growing = [one.name for one in judged if one.grows]
     counts = found["counts"]
-    tables = {"judged": growth_verdict.table(judged), "year": growth_year.table(found)}
-    (folder / "growth.md").write_text("\n\n".join(tables.values()) + "\n", encoding="utf-8")
+    table = growth_verdict.table(judged)
+    (folder / "growth.md").write_text(f"{table}\n", encoding="utf-8")
     growth_verdict.plot(series, seconds, folder / "growth.svg")
-    found["judged"] = growth_verdict.as_json(judged)
+    found["judged"] = [asdict(one) for one in judged]
     (folder / "growth.json").write_text(json.dumps(found), encoding="utf-8")
-    print("\n\n".join(tables.values()))
+    print(table)
     if page is not None:
-        write_page(page, tables, found)
+        write_page(page, table, found)
         shutil.copy(folder / "growth.svg", page.with_suffix(".svg"))
     levels = {one.name: one for one in judged}
     return {
@@ -207,7 +193,6 @@ def conclude(found: dict[str, Any], folder: Path, page: Path | None) -> dict[str
         "growing": growing,
         "crashes": found["crashes"],
         "problems": found["problems"][:5],
-        "folder": str(folder),
     }
 
 
@@ -223,29 +208,20 @@ async def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return conclude(found, folder, options.page)
 
 
-def main() -> int:
+async def main() -> dict[str, Any]:
     """Read the options, and run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--nodes", type=int, default=500)
-    parser.add_argument("--rate", type=float, default=3000.0, help="reports of nodes a second")
-    parser.add_argument("--partitions", type=int, default=24)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = harness.parser(__doc__, minutes=20.0, nodes=500, rate=3000.0, partitions=24, seed=1)
     parser.add_argument("--folder", type=Path, help="folder for the results; by default a new temporary one")
     parser.add_argument("--keep", action="store_true", help="keep the broker's data and the logs in the folder")
     parser.add_argument("--page", type=Path, help="also write the results into this page, such as docs/growth.md")
     parser.add_argument("--judge", type=Path, metavar="FOLDER", help="run nothing; judge the samples in this folder")
     options = parser.parse_args()
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))  # errors only
     folder = (options.judge or options.folder or Path(tempfile.mkdtemp(prefix="moorage-growth-"))).absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    result = run_async(run(options, folder))
-    if not options.judge:
-        history.record({name: value for name, value in result.items() if name != "folder"})
-    print(json.dumps(result))
-    return 1 if result["growing"] else 0
+    harness.note(f"results: {folder}")
+    result = await run(options, folder)
+    return {name: value for name, value in result.items() if name != "bench" or not options.judge}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(1 if harness.run(main)["growing"] else os.EX_OK)

@@ -21,22 +21,14 @@ from typing import Any, Final, Self
 import httpx
 import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from bench import harness
 from bench.growth_times import FASTER
 
 from moorage.cli.api import kinds
 from moorage.cli.api.client import MERGE_PATCH, list_path, object_path
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.condition import HEALTHY
 from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, partition_of
-
-CONDITIONS: Final = (
-    ("Ready", "True", "KubeletReady"),
-    ("MemoryPressure", "False", "KubeletHasSufficientMemory"),
-    ("DiskPressure", "False", "KubeletHasNoDiskPressure"),
-    ("PIDPressure", "False", "KubeletHasSufficientPID"),
-    ("NetworkUnavailable", "False", "RouteCreated"),
-)
-"""The conditions of a node that is well: type, status, reason."""
 
 NODES: Final = 500
 """The number of nodes for which the numbers and rates below are meant. A smaller fleet has fewer of everything."""
@@ -132,13 +124,9 @@ class Load:
 
     async def settle_in(self) -> None:
         """Create the fleet."""
-        for namespace in ("apps", "claimed", "picks"):
-            await self._create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        for number in range(self._of(MANAGED)):
-            name = _managed(number)
-            await self._create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        documents = [*self._karmada(), *self._ocm(), *self._guards()]
-        for document in documents:
+        for namespace in ("apps", "claimed", "picks", *map(_managed, range(self._of(MANAGED)))):
+            await self._create(harness.document("v1", "Namespace", namespace))
+        for document in (*self._karmada(), *self._ocm(), *self._guards()):
             await self._create(document)
         for start in range(0, len(self._nodes), 20):
             await asyncio.gather(*(self._declare(node) for node in self._nodes[start : start + 20]))
@@ -184,26 +172,25 @@ class Load:
         """Report every condition of every node, again and again, spread evenly over time."""
         began, at = time.monotonic(), 0
         while time.monotonic() < ends:
-            wanted = int((time.monotonic() - began) * self._rate / len(CONDITIONS))
+            wanted = int((time.monotonic() - began) * self._rate / len(harness.CONDITIONS))
             # A machine that is too slow loses heartbeats, and does not have to make up for them.
             if wanted - at > self._rate:
-                self.counts["late_reports"] += (wanted - at) * len(CONDITIONS)
+                self.counts["late_reports"] += (wanted - at) * len(harness.CONDITIONS)
                 at = wanted
             while at < wanted:
                 node = self._nodes[at % len(self._nodes)]
                 at += 1
                 if node.declared and not node.silent:
-                    for name, status, reason in CONDITIONS:
+                    for name, status in harness.CONDITIONS.items():
                         down = name == "Ready" and not node.ready
-                        await self._report("Node", node.name, name, "False" if down else status, reason)
+                        await self._report("Node", node.name, name, "False" if down else status, "Kubelet")
             await asyncio.sleep(_TICK)
 
     async def _report(  # noqa: PLR0917 - the fields of a report
         self, kind: str, name: str, condition: str, status: str, reason: str, source: str = _SOURCE, **more: Any
     ) -> None:
         self.counts["reports"] += 1
-        now = datetime.now(UTC).isoformat()
-        key = f"{kind}/{name}"
+        now, key = datetime.now(UTC).isoformat(), f"{kind}/{name}"
         value = {
             "target": {"kind": kind, "name": name},
             "type": condition,
@@ -292,15 +279,7 @@ class Load:
     # Objects that come and go.
 
     async def _declare(self, node: Node) -> None:
-        labels = {
-            "kubernetes.io/hostname": node.name,
-            "topology.kubernetes.io/region": "r",
-            "topology.kubernetes.io/zone": f"z{node.number % ZONES}",
-        }
-        status = {"allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"}}
-        await self._create(
-            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name, "labels": labels}, "status": status}
-        )
+        await self._create(harness.node_document(node.name, f"z{node.number % ZONES}", 16))
         node.declared = True
         self.counts["nodes_declared"] += 1
 
@@ -319,17 +298,7 @@ class Load:
         self._made += 1
         name = f"web-{self._made}"
         self._deployments.append(name)
-        labels = {"app": name}
-        template = {"metadata": {"labels": labels}, "spec": self._pod_spec()}
-        spec = {"replicas": REPLICAS, "selector": {"matchLabels": labels}, "template": template}
-        await self._create(
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": name, "namespace": "apps", "labels": labels},
-                "spec": spec,
-            }
-        )
+        await self._create(harness.deployment_document(name, "apps", REPLICAS, self._pod_spec()))
 
     async def _replace_deployment(self) -> None:
         name = self._deployments.pop(0)
@@ -341,8 +310,8 @@ class Load:
         self._made += 1
         name = f"job-{self._made}"
         self._pods.append(name)
-        metadata = {"name": name, "namespace": "apps", "labels": {"app": "job", "run": name}}
-        await self._create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self._pod_spec()})
+        parts = {"metadata": {"labels": {"app": "job", "run": name}}, "spec": self._pod_spec()}
+        await self._create(harness.document("v1", "Pod", name, "apps", **parts))
 
     async def _replace_pod(self) -> None:
         await self._delete("Pod", "apps", self._pods.pop(0))  # it may have been evicted, and so be gone
@@ -353,107 +322,62 @@ class Load:
         """Pause evictions for a few seconds."""
         self._made += 1
         name = f"pause-{self._made}"
-        api = "moorage.io/v1alpha1"
-        await self._create({"apiVersion": api, "kind": "EvictionPause", "metadata": {"name": name}, "spec": {}})
+        await self._create(harness.document("moorage.io/v1alpha1", "EvictionPause", name, spec={}))
         await asyncio.sleep(3)
         await self._delete("EvictionPause", "", name)
         self.counts["pauses"] += 1
 
     def _pod_spec(self) -> Json:
-        seconds = self._chance.choice((IMPATIENT, PATIENT))
-        tolerations = [
-            {
-                "key": f"node.kubernetes.io/{key}",
-                "operator": "Exists",
-                "effect": "NoExecute",
-                "tolerationSeconds": seconds,
-            }
-            for key in ("not-ready", "unreachable")
-        ]
-        requests = {"cpu": "100m", "memory": "128Mi"}
-        return {
-            "containers": [{"name": "main", "image": f"web:{self._made}", "resources": {"requests": requests}}],
-            "tolerations": tolerations,
-        }
+        return harness.pod_spec(seconds=self._chance.choice((IMPATIENT, PATIENT)), image=f"web:{self._made}")
 
     def _guards(self) -> Iterator[Json]:
-        budget: Json = {"apiVersion": "moorage.io/v1alpha1", "kind": "EvictionBudget"}
         for per, limit in (("Workload", 5), ("Zone", 20), ("Namespace", 200)):
-            spec = {"per": per, "maxInWindow": limit, "windowSeconds": 20, "patienceSeconds": 10}
-            yield {**budget, "metadata": {"name": f"per-{per.lower()}"}, "spec": spec}
-        yield {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": "jobs", "namespace": "apps"},
-            "spec": {"maxUnavailable": "20%", "selector": {"matchLabels": {"app": "job"}}},
-        }
+            spec: Json = {"per": per, "maxInWindow": limit, "windowSeconds": 20, "patienceSeconds": 10}
+            yield harness.document("moorage.io/v1alpha1", "EvictionBudget", f"per-{per.lower()}", spec=spec)
+        spec = {"maxUnavailable": "20%", "selector": {"matchLabels": {"app": "job"}}}
+        yield harness.document("policy/v1", "PodDisruptionBudget", "jobs", "apps", spec=spec)
 
     def _karmada(self) -> Iterator[Json]:
         allocatable = {"cpu": "100", "memory": "400Gi", "pods": "1000"}
         for number in range(CLUSTERS):
-            yield {
-                "apiVersion": "cluster.karmada.io/v1alpha1",
-                "kind": "Cluster",
-                "metadata": {"name": _cluster(number)},
-                "spec": {"syncMode": "Push", "provider": "acme", "region": "r", "zone": f"z{number}"},
-                "status": {"resourceSummary": {"allocatable": allocatable}},
-            }
-        yield {
-            "apiVersion": "policy.karmada.io/v1alpha1",
-            "kind": "PropagationPolicy",
-            "metadata": {"name": "all", "namespace": "claimed"},
-            "spec": {
-                "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
-                "placement": {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 3}]},
-            },
+            yield harness.document(
+                "cluster.karmada.io/v1alpha1",
+                "Cluster",
+                _cluster(number),
+                spec={"syncMode": "Push", "provider": "acme", "region": "r", "zone": f"z{number}"},
+                status={"resourceSummary": {"allocatable": allocatable}},
+            )
+        spec = {
+            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
+            "placement": {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 3}]},
         }
+        yield harness.document("policy.karmada.io/v1alpha1", "PropagationPolicy", "all", "claimed", spec=spec)
         for number in range(10):
-            labels = {"app": f"claimed-{number}"}
-            template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "c:1"}]}}
-            yield {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": f"claimed-{number}", "namespace": "claimed"},
-                "spec": {"replicas": 4, "selector": {"matchLabels": labels}, "template": template},
-            }
+            containers = [{"name": "c", "image": "c:1"}]
+            yield harness.deployment_document(f"claimed-{number}", "claimed", 4, {"containers": containers})
 
     def _ocm(self) -> Iterator[Json]:
         group = "cluster.open-cluster-management.io"
         for number in range(self._of(MANAGED)):
             name = _managed(number)
-            yield {
-                "apiVersion": f"{group}/v1",
-                "kind": "ManagedCluster",
-                "metadata": {"name": name, "labels": {"tier": f"t{number % 3}"}},
-                "spec": {"hubAcceptsClient": True},
-                "status": {"allocatable": {"cpu": "48", "memory": "192Gi"}},
-            }
+            yield harness.document(
+                f"{group}/v1",
+                "ManagedCluster",
+                name,
+                metadata={"labels": {"tier": f"t{number % 3}"}},
+                spec={"hubAcceptsClient": True},
+                status={"allocatable": {"cpu": "48", "memory": "192Gi"}},
+            )
             addon = "addon.open-cluster-management.io/v1alpha1"
-            yield {
-                "apiVersion": addon,
-                "kind": "ManagedClusterAddOn",
-                "metadata": {"name": "agent", "namespace": name},
-            }
+            yield harness.document(addon, "ManagedClusterAddOn", "agent", name, spec={})
             lease = {"holderIdentity": "agent", "leaseDurationSeconds": int(LEASE_SECONDS), "renewTime": _micro_time()}
-            yield {
-                "apiVersion": "coordination.k8s.io/v1",
-                "kind": "Lease",
-                "metadata": {"name": "agent", "namespace": name},
-                "spec": lease,
-            }
-        yield {
-            "apiVersion": f"{group}/v1beta2",
-            "kind": "ManagedClusterSetBinding",
-            "metadata": {"name": "default", "namespace": "picks"},
-            "spec": {"clusterSet": "default"},
-        }
+            yield harness.document("coordination.k8s.io/v1", "Lease", "agent", name, spec=lease)
+        spec = {"clusterSet": "default"}
+        yield harness.document(f"{group}/v1beta2", "ManagedClusterSetBinding", "default", "picks", spec=spec)
         for number in range(5):
-            yield {
-                "apiVersion": f"{group}/v1beta1",
-                "kind": "Placement",
-                "metadata": {"name": f"pick-{number}", "namespace": "picks"},
-                "spec": {"numberOfClusters": number + 1},
-            }
+            yield harness.document(
+                f"{group}/v1beta1", "Placement", f"pick-{number}", "picks", spec={"numberOfClusters": number + 1}
+            )
 
     # Readers.
 

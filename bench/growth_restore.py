@@ -2,42 +2,37 @@
 
 It reads with the services' own readers and folds into their own states, but it joins no group, starts no producer and
 writes nothing. The last line is JSON: for each service the records and bytes that it read, the seconds and the
-processor time that this took, and for each topic the records and the keys that
-are alive. `bench/growth.py` runs it beside
-the fleet.
+processor time that this took, and for each topic the keys that are alive. `bench/growth.py` runs it beside the fleet.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
-import json
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import structlog
 from aiokafka import TopicPartition
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
+from bench import harness
 
 from moorage.cli.local import services
-from moorage.query.tables import QueryTables
-from moorage.runtime.app import run_async
+from moorage.insight.explain import grounds
+from moorage.insight.query.tables import QueryTables
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.format import KafkaFormat
-from moorage.runtime.kafka.global_tables import GlobalReader, fold_into_view
-from moorage.runtime.kafka.offsets import Offsets
-from moorage.runtime.kafka.table_reader import TableReader
-from moorage.runtime.kafka.table_restore import Restorer
+from moorage.runtime.kafka.partition.table_restore import Restorer
+from moorage.runtime.kafka.tables.global_tables import GlobalReader, fold_into_view
+from moorage.runtime.kafka.tables.offsets import Offsets
+from moorage.runtime.kafka.tables.table_reader import TableReader
 from moorage.runtime.service import GlobalView, Service
-from moorage.runtime.settings import Settings
-from moorage.simulation.explain import grounds
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import Topic
 
 
@@ -48,14 +43,12 @@ class Tally:
         self.records = 0
         self.bytes = 0
         self.alive: defaultdict[str, set[bytes]] = defaultdict(set)
-        self.by_topic: Counter[str] = Counter()
 
     def add(self, topic: Topic, records: Iterable[Any]) -> None:
         """Count consumed records."""
         alive = self.alive[topic.short]
         for record in records:
             self.records += 1
-            self.by_topic[topic.short] += 1
             self.bytes += len(record.key or b"") + len(record.value or b"")
             if record.value is None:
                 alive.discard(record.key)
@@ -159,22 +152,16 @@ async def measure(settings: Settings, name: str) -> dict[str, Any]:
         "bytes": tally.bytes,
         "seconds": round(time.perf_counter() - began, 3),
         "cpu_s": round(time.process_time() - cpu, 3),
-        "by_topic": dict(sorted(tally.by_topic.items())),
         "alive": {topic: len(keys) for topic, keys in sorted(tally.alive.items())},
     }
 
 
-async def main() -> None:
+async def main() -> dict[str, Any]:
     """Restore all services in turn."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--prefix", required=True)
-    parser.add_argument("--partitions", type=int, required=True)
-    given = parser.parse_args()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))  # errors only
+    given = harness.parser(__doc__, bootstrap="", prefix="", partitions=24).parse_args()
     settings = Settings(bootstrap_servers=given.bootstrap, topic_prefix=given.prefix, partitions=given.partitions)
-    print(json.dumps({name: await measure(settings, name) for name in [*services.names(), services.QUERY]}))
+    return {name: await measure(settings, name) for name in [*services.names(), services.QUERY]}
 
 
 if __name__ == "__main__":
-    run_async(main())
+    harness.run(main)

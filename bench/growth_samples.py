@@ -1,4 +1,4 @@
-"""Samples of a growth run: the bytes of topics, the memory of processes, lag, log files, and what a restore reads."""
+"""Samples of a growth run: the bytes of topics, the memory of processes, lag, and what a restore reads."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
-from aiokafka import AIOKafkaConsumer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-from moorage.runtime.settings import Settings
-from moorage_schemas.topics import TOPICS
+from moorage.runtime.settings.process_settings import Settings
 
 _RESTORE: Final = Path(__file__).with_name("growth_restore.py")
 _RESTORE_WITHIN: Final = 300.0
@@ -36,13 +34,11 @@ class Sampler:
     Args:
         settings: the settings of the fleet.
         data: the broker's folder of topics.
-        logs: the folder of the children's logs.
     """
 
-    def __init__(self, settings: Settings, data: Path, logs: Path) -> None:
+    def __init__(self, settings: Settings, data: Path) -> None:
         self._settings = settings
         self._data = data
-        self._logs = logs
         self._http = httpx.AsyncClient(timeout=10.0, trust_env=False, limits=httpx.Limits(keepalive_expiry=1.0))
         self._collected = 0
         self.began = time.monotonic()
@@ -77,8 +73,6 @@ class Sampler:
                 self.note(f"{what}/{name}", value)
         if heap := await asyncio.to_thread(self._heap):
             self.note("heap/broker", heap)
-        for file in self._logs.glob("*.log"):
-            self.note(f"log_bytes/{file.stem}", file.stat().st_size)
         lag = 0.0
         for name, address in addresses.items():
             try:
@@ -89,7 +83,6 @@ class Sampler:
             samples = [one for family in text_string_to_metric_families(text) for one in family.samples]
             self.note(f"metrics/{name}", len(samples))
             lag += sum(one.value for one in samples if one.name == "moorage_lag_records")
-            self.note(f"restarts/{name}", sum(one.value for one in samples if one.name in _RESTARTS))
         self.note("lag", lag)
 
     def _heap(self) -> float:
@@ -102,17 +95,6 @@ class Sampler:
             text = log.read()
             self._collected = log.tell()
         return min((float(after) for after in _COLLECTION.findall(text)), default=0.0) * 2**20
-
-    async def offsets(self) -> None:
-        """Note for each topic the offsets that were written and those that are kept, markers of transactions too."""
-        names = {topic.name(self._settings.topic_prefix): topic.short for topic in TOPICS}
-        places = [TopicPartition(name, number) for name in names for number in range(self._settings.partitions)]
-        async with AIOKafkaConsumer(bootstrap_servers=self._settings.bootstrap_servers) as consumer:
-            ends, begins = await consumer.end_offsets(places), await consumer.beginning_offsets(places)
-        for name, short in names.items():
-            mine = [place for place in places if place.topic == name]
-            self.note(f"written/{short}", sum(ends[place] for place in mine))
-            self.note(f"kept/{short}", sum(ends[place] - begins[place] for place in mine))
 
     async def restore(self) -> None:
         """Measure a restore of every service in a process of its own, which has a lower priority."""
@@ -135,20 +117,13 @@ class Sampler:
             return
         found: dict[str, Any] = json.loads(out.splitlines()[-1])
         rows: dict[str, int] = {}
-        records: dict[str, int] = {}
         for name, one in found.items():
             for what in ("records", "bytes", "seconds", "cpu_s"):
                 self.note(f"restore_{what}/{name}", one[what])
             for topic, alive in one["alive"].items():
                 rows[topic] = max(alive, rows.get(topic, 0))
-            for topic, count in one["by_topic"].items():
-                records[topic] = max(count, records.get(topic, 0))
         for topic, alive in rows.items():
             self.note(f"rows/{topic}", alive)
-            self.note(f"records/{topic}", records[topic])
-
-
-_RESTARTS: Final = frozenset({"moorage_partition_restarts_total"})
 
 
 def topic_sizes(data: Path, prefix: str) -> tuple[dict[str, int], int]:
@@ -192,12 +167,3 @@ def process_use(pid: int) -> dict[str, float]:
         }
     except (OSError, KeyError):
         return {}
-
-
-def cpu_seconds(pid: int) -> float:
-    """The processor time of a process in seconds. 0 if it has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

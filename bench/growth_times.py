@@ -30,8 +30,8 @@ from types import FunctionType
 from typing import IO, Any, Final
 
 from moorage.cli.local.supervisor import Process
-from moorage.runtime.kafka.topic_settings import SettingDifference
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.admin.topic_settings import SettingDifference
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import LASTING, RECORD, TOPICS, Cleanup, Topic
 
 FASTER: Final = 6
@@ -138,15 +138,15 @@ class Pace:
         """Constants of the code by `module:name`. Durations are in seconds."""
         share = min(1.0, self.cycle / 80)  # limits of numbers are reached in the first quarter of the run
         return {
-            "moorage.query.chain_index:YOUNG_SECONDS": 2 * self.cycle,
-            "moorage.query.tables:_TOMBSTONES": round(2000 * share),
+            "moorage.insight.query.chain_index:YOUNG_SECONDS": 2 * self.cycle,
+            "moorage.insight.query.tables:_TOMBSTONES": round(2000 * share),
             "moorage.workers.condition_ingest.state:UNBOUND_KEPT": 600 / FASTER / 10,
             "moorage.workers.condition_ingest.state:UNREPORTED_KEPT": 2 * self.cycle,
-            "moorage.core.conditions.heartbeats:LEAST_OFTEN": 300 / FASTER,
-            "moorage.gateway.history:KEPT": round(5000 * share),
-            "moorage.gateway.controllers.machine_sets:_REMEMBERED": round(1000 * share),
+            "moorage.decide.conditions.heartbeats:LEAST_OFTEN": 300 / FASTER,
+            "moorage.apiserver.storage.history:KEPT": round(5000 * share),
+            "moorage.apiserver.controllers.machine_sets:_REMEMBERED": round(1000 * share),
             "moorage.workers.placement.pods.binder:_REMEMBERED": round(1000 * share),
-            "moorage.runtime.pools:MOST": round(1000 * share),
+            "moorage.runtime.process.pools:MOST": round(1000 * share),
         }
 
     def described(self) -> dict[str, Any]:

@@ -19,9 +19,9 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 Samples = Sequence[Sequence[float]]
 
@@ -115,11 +115,6 @@ def judge_all(series: Mapping[str, Samples], seconds: float) -> list[Judged]:
     """Judge all series, those that grow first."""
     found = [one for name, samples in series.items() if (one := judge(name, samples, seconds)) is not None]
     return sorted(found, key=lambda one: (not one.grows, one.name))
-
-
-def as_json(judged: Sequence[Judged]) -> list[dict[str, Any]]:
-    """The judgements for a file."""
-    return [{key: round(v, 3) if isinstance(v, float) else v for key, v in asdict(one).items()} for one in judged]
 
 
 def table(judged: Sequence[Judged]) -> str:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from bench.catalog import CATALOG, Benchmark
 
-from moorage.runtime.kafka_version import KAFKA_VERSION
+from moorage.runtime.settings.environment import KAFKA_VERSION
 from moorage_schemas.times import format_time
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -34,7 +34,7 @@ RECORD: Final = "BENCH_RECORD"
 QUIET: Final = 0.05
 """The share of the machine's processor time that others may use in a quiet run."""
 
-_WRITTEN_BY_RUNS: Final = ("bench/history", "docs/benchmarks")
+_WRITTEN_BY_RUNS: Final = ("bench/history", "docs/benchmarks.md")
 """What may differ from the commit without making it dirty: recording one benchmark must not mark the next one."""
 
 

@@ -17,16 +17,15 @@ an offset in each transaction. Samples are taken in turn. Those before every par
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import logging
 import math
 import random
 import sys
 import time
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -34,17 +33,15 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness
 
-from moorage.runtime.kafka.worker import Worker
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.partition.worker import Worker
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, taint_manager
-from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionReported, ConditionStatus
-from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound
-from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, EVICTIONS, RESOURCES, Topic, partition_of
+from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, EVICTIONS, RESOURCES
 
 STAGES = 5
 LIFTED = {
@@ -66,64 +63,31 @@ before."""
 PAUSE = 0.15  # seconds between samples, so that the load is low and transactions do not follow each other directly
 
 
-class Fleet:
-    """The probe, and the consumer of decisions."""
+async def declare(writer: harness.Writer, nodes: list[TargetRef]) -> None:
+    """Declare nodes with one bound pod each, and a node that stays ready."""
+    now = datetime.now(UTC)
+    for node in (*nodes, harness.node_ref(WITNESS)):
+        metadata = {"uid": f"uid-{node.name}"}
+        declared = ResourceDeclared(object=harness.document("v1", "Node", node.name, metadata=metadata), version=1)
+        await writer.send(RESOURCES, declared.key, declared, partition_key=node.key)
+        pod = WorkloadRef(kind="Pod", namespace="default", name=f"on-{node.name}")
+        bound = WorkloadBound(workload=pod, uid=f"uid-{pod.name}", owner=pod, target=node, generation=1, bound_time=now)
+        await writer.send(BINDINGS, f"{pod.key}|{node.key}", bound, partition_key=node.key)
+    await writer.flush()
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.producer = AIOKafkaProducer(bootstrap_servers=settings.bootstrap_servers, acks="all")
-        self.consumer = AIOKafkaConsumer(
-            EVICTIONS.name(settings.topic_prefix),
-            bootstrap_servers=settings.bootstrap_servers,
-            isolation_level="read_committed",
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-        )
 
-    async def write(self, topic: Topic, key: str, partition_key: str, event: Model) -> None:
-        """Write one event as a third party would."""
-        meta = Meta(id=event_id(topic.short, key, time.time_ns()), source="bench", type=topic.event_type)
-        await self.producer.send_and_wait(
-            topic.name(self.settings.topic_prefix),
-            event.model_dump_json().encode(),
-            key=key.encode(),
-            partition=partition_of(partition_key, self.settings.partitions),
-            headers=to_headers(meta),
-        )
-
-    async def declare(self, nodes: list[TargetRef]) -> None:
-        """Declare nodes with one bound pod each, and a node that stays ready."""
-        now = datetime.now(UTC)
-        for node in (*nodes, TargetRef(kind=TargetKind.NODE, name=WITNESS)):
-            declared = ResourceDeclared(
-                object={"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name, "uid": f"uid-{node.name}"}},
-                version=1,
-            )
-            await self.write(RESOURCES, declared.key, node.key, declared)
-            pod = WorkloadRef(kind="Pod", namespace="default", name=f"on-{node.name}")
-            bound = WorkloadBound(
-                workload=pod, uid=f"uid-{pod.name}", owner=pod, target=node, generation=1, bound_time=now
-            )
-            await self.write(BINDINGS, f"{pod.key}|{node.key}", node.key, bound)
-
-    async def evict(self, node: TargetRef) -> float:
-        """The seconds from a report to the decision."""
-        report = ConditionReported(
-            target=node,
-            type="Ready",
-            status=ConditionStatus.FALSE,
-            reason="KubeletNotReady",
-            observed_time=datetime.now(UTC),
-            source="probe/kubelet",
-        )
-        began = time.perf_counter()
-        await self.write(CONDITION_REPORTS, node.key, node.key, report)
-        while True:
-            for records in (await self.consumer.getmany(timeout_ms=15_000)).values():
-                for record in records:
-                    decided = EvictionDecided.model_validate_json(record.value)
-                    if decided.target == node and decided.state is EvictionState.REQUESTED:
-                        return time.perf_counter() - began
+async def evict(writer: harness.Writer, decisions: AIOKafkaConsumer, node: TargetRef) -> float:
+    """Return the seconds from a report to the decision."""
+    failed = {**harness.KUBELET, "reason": "KubeletNotReady", "status": ConditionStatus.FALSE}
+    report = ConditionReported(target=node, type="Ready", observed_time=datetime.now(UTC), **failed)
+    began = time.perf_counter()
+    await (await writer.send(CONDITION_REPORTS, node.key, report))
+    while True:
+        for records in (await decisions.getmany(timeout_ms=15_000)).values():
+            for record in records:
+                decided = EvictionDecided.model_validate_json(record.value)
+                if decided.target == node and decided.state is EvictionState.REQUESTED:
+                    return time.perf_counter() - began
 
 
 class Chain:
@@ -160,8 +124,7 @@ class Chain:
         ]
         self._loops: list[asyncio.Task[None]] = []
 
-    async def start(self) -> None:
-        """Create the topics and start the loops."""
+    async def __aenter__(self) -> Self:
         admin = AIOKafkaAdminClient(bootstrap_servers=self._settings.bootstrap_servers)
         await admin.start()
         await admin.create_topics([NewTopic(topic, 1, 1) for topic in self._topics])
@@ -172,6 +135,7 @@ class Chain:
             consumer.assign([TopicPartition(topic, 0)])
             await consumer.seek_to_end()
         self._loops = [asyncio.create_task(self._pass_on(stage)) for stage in range(STAGES)]
+        return self
 
     async def _pass_on(self, stage: int) -> None:
         consumer, producer = self._consumers[stage], self._producers[stage]
@@ -189,7 +153,7 @@ class Chain:
             await producer.commit_transaction()
 
     async def run(self) -> float:
-        """The seconds from writing a record to reading it at the end."""
+        """Return the seconds from writing a record to reading it at the end."""
         began = time.perf_counter()
         await self._first.send_and_wait(self._topics[0], b"x" * 400, key=b"k", partition=0)
         while not await self._consumers[-1].getmany(timeout_ms=15_000):
@@ -197,8 +161,7 @@ class Chain:
                 raise RuntimeError("a loop has ended")
         return time.perf_counter() - began
 
-    async def stop(self) -> None:
-        """Stop the loops and the clients."""
+    async def __aexit__(self, *_: object) -> None:
         for loop in self._loops:
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
@@ -208,36 +171,33 @@ class Chain:
 
 async def main() -> dict[str, Any]:
     """Take samples in turn and compare their medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--samples", type=int, default=60)
-    parser.add_argument("--partitions", type=int, default=24)
-    options = parser.parse_args()
+    options = harness.parser(__doc__, samples=60, partitions=24).parse_args()
     random.seed(4)
-    quiet = logging.getLogger("aiokafka")
-    quiet.setLevel(logging.CRITICAL)
-    async with harness.kafka() as bootstrap:
+    async with harness.kafka() as bootstrap, AsyncExitStack() as stack:
         settings = (await harness.fleet(bootstrap, partitions=options.partitions)).model_copy(update=LIFTED)
-        fleet = Fleet(settings)
-        bare, with_offsets = Chain(settings, offsets=False), Chain(settings, offsets=True)
-        await fleet.producer.start()
-        await fleet.consumer.start()
-        await bare.start()
-        await with_offsets.start()
+        writer = await stack.enter_async_context(harness.Writer(settings, acks="all", linger_ms=0))
+        decisions = await stack.enter_async_context(
+            AIOKafkaConsumer(
+                EVICTIONS.name(settings.topic_prefix),
+                bootstrap_servers=bootstrap,
+                isolation_level="read_committed",
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+            )
+        )
+        bare = await stack.enter_async_context(Chain(settings, offsets=False))
+        with_offsets = await stack.enter_async_context(Chain(settings, offsets=True))
         warm_up = 3 * options.partitions  # the first transaction on a partition takes longer, in both
-        nodes = [TargetRef(kind=TargetKind.NODE, name=f"node-{number}") for number in range(options.samples + warm_up)]
-        await fleet.declare(nodes)
-        workers: list[Worker[Any]] = [
-            Worker(module.service(settings), settings, partitions=settings.partitions)
-            for module in (condition_ingest, taint_manager, governor, eviction)
-        ]
-        for worker in workers:
-            await worker.start()
-        for worker in workers:
+        nodes = [harness.node_ref(f"node-{number}") for number in range(options.samples + warm_up)]
+        await declare(writer, nodes)
+        for module in (condition_ingest, taint_manager, governor, eviction):
+            worker: Worker[Any] = Worker(module.service(settings), settings, partitions=settings.partitions)
+            await stack.enter_async_context(worker)
             await worker.wait_ready()
         harness.note("ready")
         ours, limits, others = [], [], []
         for number, node in enumerate(nodes):
-            ours.append(await fleet.evict(node))
+            ours.append(await evict(writer, decisions, node))
             await asyncio.sleep(PAUSE * (0.5 + random.random()))
             limits.append(await bare.run())
             await asyncio.sleep(PAUSE * (0.5 + random.random()))
@@ -245,10 +205,6 @@ async def main() -> dict[str, Any]:
             await asyncio.sleep(PAUSE * (0.5 + random.random()))
             if number % 20 == 0:
                 harness.note(f"{number}: {ours[-1] * 1000:.1f} ms, bare {limits[-1] * 1000:.1f} ms")
-        for worker in workers:
-            await worker.stop()
-        for client in (fleet.producer, fleet.consumer, bare, with_offsets):
-            await client.stop()
     ours, limits, others = ours[warm_up:], limits[warm_up:], others[warm_up:]
     median_ours, median_limit = harness.median(ours), harness.median(limits)
     return {

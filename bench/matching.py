@@ -26,7 +26,6 @@ import os
 import random
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -39,11 +38,12 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # so that the script runs from any folder
-from bench import history
+from bench import harness
+from bench.history import ROOT
 
-from moorage.core.taints.dialects.kubernetes import KUBERNETES
-from moorage.core.taints.matching import fits, prefer_count
-from moorage.core.taints.node_taint_matrix import TaintMatrix
+from moorage.decide.taints.dialects.kubernetes import KUBERNETES
+from moorage.decide.taints.matching import fits, prefer_count
+from moorage.decide.taints.node_taint_matrix import TaintMatrix
 from moorage_schemas.taint import Taint, Toleration
 
 KEYS = (
@@ -59,11 +59,10 @@ KEYS = (
     "burst",
 )
 VALUES = ("a", "b", "c")
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def make_taints(rng: random.Random, count: int) -> list[Taint]:
-    """Taints with distinct keys: 45 % NoSchedule, 15 % NoExecute, 40 % PreferNoSchedule, as in the oracle."""
+    """Return taints with distinct keys: 45 % NoSchedule, 15 % NoExecute, 40 % PreferNoSchedule, as in the oracle."""
     made = []
     for key in rng.sample(KEYS, count):
         draw = rng.randrange(100)
@@ -73,7 +72,7 @@ def make_taints(rng: random.Random, count: int) -> list[Taint]:
 
 
 def make_tolerations(rng: random.Random, count: int) -> list[Toleration]:
-    """Tolerations with distinct keys: half Exists, half Equal; a half with the effect NoSchedule."""
+    """Return tolerations with distinct keys: half Exists, half Equal; a half with the effect NoSchedule."""
     made = []
     for key in rng.sample(KEYS, count):
         equal = rng.random() < 0.5
@@ -89,7 +88,7 @@ def make_tolerations(rng: random.Random, count: int) -> list[Toleration]:
 
 
 def build(nodes: list[list[Taint]]) -> TaintMatrix:
-    """A matrix of the nodes. Comparison operators are off, as in the peer's run."""
+    """Return a matrix of the nodes. Comparison operators are off, as in the peer's run."""
     matrix = TaintMatrix(comparison=False)
     for i, taints in enumerate(nodes):
         matrix.set_node(f"node-{i}", taints)
@@ -97,14 +96,14 @@ def build(nodes: list[list[Taint]]) -> TaintMatrix:
 
 
 def run_ours(matrix: TaintMatrix, pods: list[list[Toleration]]) -> tuple[float, int]:
-    """The seconds for all pods, and the number of fits."""
+    """Return the seconds for all pods, and the number of fits."""
     start = time.perf_counter()
     total = sum(int(np.count_nonzero(matrix.fits(tolerations))) for tolerations in pods)
     return time.perf_counter() - start, total
 
 
 def run_peer(oracle: Path, options: argparse.Namespace) -> tuple[float, float]:
-    """The evaluations per second of upstream's plugin.Filter, and the share of fits in its own data."""
+    """Return the evaluations per second of upstream's plugin.Filter, and the share of fits in its own data."""
     command = [
         str(oracle),
         "bench-match",
@@ -113,57 +112,59 @@ def run_peer(oracle: Path, options: argparse.Namespace) -> tuple[float, float]:
         *("--runs", "1", "--seed", str(options.seed)),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    for line in done.stdout.splitlines():
-        if "plugin.Filter" in line:
-            seconds = _seconds(re.search(r"median=(\S+)", line))
-            share = re.search(r"\(([\d.]+)/eval\)", line)
-            return options.pods * options.nodes / seconds, float(share.group(1)) if share else 0.0
-    raise SystemExit(f"bench-match printed no line of plugin.Filter:\n{done.stdout}")
-
-
-def _seconds(found: re.Match[str] | None) -> float:
-    """The seconds of a Go duration such as 1m2.5s, 412.9ms or 85µs."""
-    units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
+    found = re.search(r"plugin\.Filter.*?median=(\S+).*?\(([\d.]+)/eval\)", done.stdout)
     if found is None:
-        raise SystemExit("bench-match printed no median")
-    return sum(float(n) * units[u] for n, u in re.findall(r"([\d.]+)(h|ms|µs|us|ns|m|s)", found.group(1)))
+        raise SystemExit(f"bench-match printed no line of plugin.Filter:\n{done.stdout}")
+    return options.pods * options.nodes / seconds_of(found[1]), float(found[2])
+
+
+def seconds_of(duration: str) -> float:
+    """Return the seconds of a Go duration such as 1m2.5s, 412.9ms or 85µs."""
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
+    return sum(float(n) * units[u] for n, u in re.findall(r"([\d.]+)(h|ms|µs|us|ns|m|s)", duration))
 
 
 @contextmanager
 def find_oracle() -> Iterator[Path | None]:
-    """The oracle's executable. None, with the reason on stderr, if there is none and none can be built."""
+    """Provide the oracle's executable. None, with the reason on stderr, if there is none and none can be built."""
     place = Path(os.environ.get("MOORAGE_ORACLE") or ROOT.parent / "shared" / "oracle")
     program = place / "oracle" if place.is_dir() else place
     if program.is_file():
         yield program
-    elif not (place / "main.go").is_file():
-        sys.stderr.write(
-            f"MOORAGE_ORACLE: Invalid value: {str(place)!r}: does not contain an oracle; only Moorage is measured\n"
-        )
-        yield None
+        return
+    if not (place / "main.go").is_file():
+        reason = f"MOORAGE_ORACLE: Invalid value: {str(place)!r}: does not contain an oracle"
     elif shutil.which("go") is None:
-        sys.stderr.write("Go is not installed, so the oracle cannot be built; only Moorage is measured\n")
-        yield None
+        reason = "Go is not installed, so the oracle cannot be built"
     else:
+        reason = "building the oracle failed"
         with tempfile.TemporaryDirectory(prefix="moorage-oracle-") as folder:
             copy = Path(folder) / "oracle"
             shutil.copytree(place, copy, copy_function=shutil.copyfile)
             for path in (copy, *copy.rglob("*")):
                 path.chmod(0o755 if path.is_dir() else 0o644)
-            sys.stderr.write("building the oracle; this takes some minutes\n")
-            for part, output in ((copy / "k8s", "../oracle-k8s"), (copy, "oracle")):
-                made = subprocess.run(["go", "build", "-o", output, "."], cwd=part, check=False)
-                if made.returncode:
-                    sys.stderr.write("building the oracle failed; only Moorage is measured\n")
-                    yield None
-                    return
-            yield copy / "oracle"
+            harness.note("building the oracle; this takes some minutes")
+            parts = ((copy / "k8s", "../oracle-k8s"), (copy, "oracle"))
+            if not any(subprocess.call(["go", "build", "-o", output, "."], cwd=part) for part, output in parts):
+                yield copy / "oracle"
+                return
+    harness.note(f"{reason}; only Moorage is measured")
+    yield None
+
+
+def ask(oracle: Path, requests: list[str]) -> list[dict[str, Any]]:
+    """Send requests to the oracle, one a line. Return its answers."""
+    with tempfile.TemporaryFile("w+") as lines:
+        lines.writelines(f"{one}\n" for one in requests)
+        lines.seek(0)
+        done = subprocess.run([str(oracle)], stdin=lines, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def check_against_peer(
     oracle: Path, matrix: TaintMatrix, nodes: list[list[Taint]], pods: list[list[Toleration]], sample: int
 ) -> tuple[int, int]:
-    """Compare a sample of pods and nodes with upstream's filter. Returns the numbers of pairs and of differences."""
+    """Compare a sample of pods and nodes with upstream's filter. Return the numbers of pairs and of differences."""
     some_pods = range(0, len(pods), max(1, len(pods) // 50))
     some_nodes = range(0, len(nodes), max(1, len(nodes) * len(some_pods) // sample))
     ours = [(matrix.fits(pods[p]), matrix.prefer_counts(pods[p])) for p in some_pods]
@@ -171,12 +172,8 @@ def check_against_peer(
     lines = []
     for p in some_pods:
         tolerations = json.dumps([_wire(t) for t in pods[p]])
-        lines += [f'{{"op":"filter","taints":{t},"tolerations":{tolerations}}}\n' for t in taints]
-    with tempfile.TemporaryFile("w+") as requests:
-        requests.writelines(lines)
-        requests.seek(0)
-        done = subprocess.run([str(oracle)], stdin=requests, capture_output=True, text=True, check=True)
-    answers = map(json.loads, done.stdout.splitlines())
+        lines += [f'{{"op":"filter","taints":{t},"tolerations":{tolerations}}}' for t in taints]
+    answers = iter(ask(oracle, lines))
     different = pairs = 0
     for fit, prefer in ours:
         for n in some_nodes:
@@ -195,7 +192,7 @@ def _wire(model: Taint | Toleration) -> dict[str, Any]:
 def check_against_scalar(
     matrix: TaintMatrix, nodes: list[list[Taint]], pods: list[list[Toleration]], sample: int
 ) -> tuple[int, int]:
-    """Compare the answers with the scalar matcher. Returns the numbers of pairs and of differences."""
+    """Compare the answers with the scalar matcher. Return the numbers of pairs and of differences."""
     different = pairs = 0
     chosen = pods[: max(1, sample // len(nodes))]
     for tolerations in chosen:
@@ -211,18 +208,9 @@ def check_against_scalar(
 
 def main() -> int:
     """Measure, compare, print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--pods", type=int, default=1000)
-    parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--taints", type=int, default=3, help="number of taints of a node, at most 10")
-    parser.add_argument("--tolerations", type=int, default=3, help="number of tolerations of a pod, at most 10")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--sample", type=int, default=20_000, help="number of pairs whose verdicts are compared, in each comparison"
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-
+    # --taints of a node and --tolerations of a pod are at most 10; --sample is the number of pairs in each comparison.
+    sizes = {"pods": 1000, "nodes": 5000, "taints": 3, "tolerations": 3, "rounds": 5}
+    options = harness.parser(__doc__, **sizes, sample=20_000, seed=1).parse_args()
     rng = random.Random(options.seed)
     nodes = [make_taints(rng, options.taints) for _ in range(options.nodes)]
     pods = [make_tolerations(rng, options.tolerations) for _ in range(options.pods)]
@@ -247,15 +235,15 @@ def main() -> int:
                 rate, peer_share = run_peer(oracle, options)
                 peers.append(rate)
                 text += f", plugin.Filter {rate / 1e6:.2f} M evaluations/s"
-            print(text, flush=True)
+            harness.note(text)
         matrix = build(nodes)
         scalar_pairs, wrong = check_against_scalar(matrix, nodes, pods, options.sample)
         peer_pairs = 0
         if oracle is not None:
             peer_pairs, different = check_against_peer(oracle, matrix, nodes, pods, options.sample)
             wrong += different
-    mine = statistics.median(ours)
-    theirs = statistics.median(peers) if peers else None
+    mine = harness.median(ours)
+    theirs = harness.median(peers) if peers else None
     result = {
         "bench": "matching",
         "ours_evals_per_s": round(mine),
@@ -265,18 +253,13 @@ def main() -> int:
         "verdicts_equal": wrong == 0,
         "verdicts_compared_with_peer": peer_pairs,
         "verdicts_compared_with_scalar": scalar_pairs,
-        "ours_repeated_evals_per_s": round(statistics.median(again)),
-        "build_s": round(statistics.median(builds), 4),
+        "ours_repeated_evals_per_s": round(harness.median(again)),
+        "build_s": round(harness.median(builds), 4),
         "fit_share": round(share, 3),
         "peer_fit_share": peer_share if peers else None,
-        "pods": options.pods,
-        "nodes": options.nodes,
-        "taints": options.taints,
-        "tolerations": options.tolerations,
-        "rounds": options.rounds,
+        **{name: getattr(options, name) for name in sizes},
     }
-    history.record(result)
-    print(json.dumps(result))
+    harness.report(result)
     return 0 if wrong == 0 else 1
 
 

@@ -34,10 +34,8 @@ import os
 import random
 import re
 import resource
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -48,14 +46,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import history
-from bench.matching import find_oracle
+from bench import harness
+from bench.matching import ask, find_oracle, seconds_of
 
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.columns.usage import Usage
-from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
-from moorage.core.scheduling.ocm.spec import terms_of
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.usage import Usage
+from moorage.decide.scheduling.ocm.scheduler import PlacementScheduler
+from moorage.decide.scheduling.ocm.spec import terms_of
 from moorage_schemas.resources.managed import PlacementSpec
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -64,7 +62,7 @@ Json = dict[str, Any]
 
 
 def make_clusters(count: int, taints: int, seed: int) -> tuple[list[Json], list[Json]]:
-    """The objects of the peer's run: clusters with taints and some CPU, and a score for each."""
+    """Return the objects of the peer's run: clusters with taints and some CPU, and a score for each."""
     rng = random.Random(seed)
     clusters, scores = [], []
     for i in range(count):
@@ -99,7 +97,7 @@ def make_clusters(count: int, taints: int, seed: int) -> tuple[list[Json], list[
 
 
 def make_placement(i: int, taints: int) -> Json:
-    """The i-th placement of the peer's run."""
+    """Return the i-th placement of the peer's run."""
     built_in = [
         {"scoreCoordinate": {"type": "BuiltIn", "builtIn": name}, "weight": 1}
         for name in ("ResourceAllocatableCPU", "Balance")
@@ -178,7 +176,7 @@ def run_ours(clusters: Sequence[Json], scores: Sequence[Json], specs: Sequence[J
 
 
 def run_peer(oracle: Path, placements: int, options: argparse.Namespace) -> Run:
-    """The same with OCM's scheduler."""
+    """Run the same with OCM's scheduler."""
     command = [str(oracle), "bench-ocm", "--mode", "core", "--allocatable", "--runs", "1"]
     command += ["--placements", str(placements), "--clusters", str(options.clusters), "--taints", str(options.taints)]
     busy = _children()
@@ -187,33 +185,27 @@ def run_peer(oracle: Path, placements: int, options: argparse.Namespace) -> Run:
     found = [
         re.search(rf"{name}=(\S+?)(?:/placement)?\s", said) for name in ("schedule-only", "first-tenth", "last-tenth")
     ]
-    total, first, last = (_seconds(one.group(1)) if one else float("nan") for one in found)
+    total, first, last = (seconds_of(one.group(1)) if one else float("nan") for one in found)
     return Run(total, first, last, busy)
 
 
 def peer_setup(oracle: Path, options: argparse.Namespace) -> tuple[float, float]:
-    """The seconds, and the CPU time, that the peer's process takes apart from its decisions, with one placement."""
+    """Return the seconds and CPU time that the peer's process takes apart from its decisions, with one placement."""
     start = time.perf_counter()
     run = run_peer(oracle, 1, options)
     return time.perf_counter() - start - run.total, run.cpu - run.total
 
 
 def _children() -> float:
-    """The CPU time of this process's children that have ended, in seconds."""
+    """Return the CPU time of this process's children that have ended, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _seconds(text: str) -> float:
-    """The seconds of a Go duration such as 1m2.5s or 412.9µs."""
-    units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
-    return sum(float(number) * units[unit] for number, unit in re.findall(r"([\d.]+)(h|ms|µs|us|ns|m|s)", text))
 
 
 def differences(
     oracle: Path, run: Run, clusters: Sequence[Json], scores: Sequence[Json], specs: Sequence[Json]
 ) -> list[int]:
-    """The sampled placements for which upstream's decisions or scores differ from ours in the same state."""
+    """Return the sampled placements for which upstream's decisions or scores differ from ours in the same state."""
     fixed = json.dumps({"clusters": clusters, "scores": scores})[1:-1]
     different = []
     for i, totals in run.totals.items():
@@ -221,11 +213,7 @@ def differences(
             {"op": "ocm_schedule", "level": "scheduler", "now": "2026-01-01T00:00:00Z", "placement": specs[i]}
         )
         decisions = json.dumps([_decision(specs[k], run.decisions[k]) for k in range(i)])
-        with tempfile.TemporaryFile("w+") as request:
-            request.write(f'{head[:-1]}, {fixed}, "decisions": {decisions}}}\n')
-            request.seek(0)
-            done = subprocess.run([str(oracle)], stdin=request, capture_output=True, text=True, check=True)
-        answer = json.loads(done.stdout)
+        (answer,) = ask(oracle, [f'{head[:-1]}, {fixed}, "decisions": {decisions}}}'])
         if answer["decisions"] != list(run.decisions[i]) or answer["scores"] != totals:
             different.append(i)
     return different
@@ -253,44 +241,50 @@ def measure(oracle: Path | None, placements: int, options: argparse.Namespace) -
         if oracle is not None and asked:
             peers.append(run_peer(oracle, placements, options))
     setups = [peer_setup(oracle, options) for _ in range(3)] if oracle is not None else []
-    setup = statistics.median(seconds for seconds, _ in setups) if setups else None
-    mine = statistics.median(run.total for run in ours)
-    theirs = statistics.median(run.total for run in peers) if peers else None
-    my_cpu = statistics.median(run.cpu for run in ours)
-    set_up = statistics.median(busy for _, busy in setups) if setups else 0.0
-    their_cpu = statistics.median(run.cpu for run in peers) - set_up if peers else None
     judged = run_ours(clusters, scores, specs, sample)
     if any(run.decisions != judged.decisions for run in ours):
         raise RuntimeError("two runs on the same objects made different decisions")
-    different = differences(oracle, judged, clusters, scores, specs) if oracle is not None else []
+    mine, my_cpu = _median(run.total for run in ours), _median(run.cpu for run in ours)
+    theirs, their_cpu = _median(run.total for run in peers), None
+    if peers:
+        their_cpu = harness.median(run.cpu for run in peers) - harness.median(busy for _, busy in setups)
     return {
         "placements": placements,
-        "ours_s": round(mine, 4),
-        "ours_us_per_placement": round(mine / placements * 1e6, 1),
-        "ours_us_first_tenth": round(statistics.median(run.first for run in ours) * 1e6, 1),
-        "ours_us_last_tenth": round(statistics.median(run.last for run in ours) * 1e6, 1),
-        "ours_us_first": round(statistics.median(run.opening for run in ours) * 1e6, 1),
+        "ours_s": _scaled(mine, 1, 4),
+        "ours_us_per_placement": _scaled(mine, 1e6 / placements),
+        "ours_us_first_tenth": _scaled(_median(run.first for run in ours), 1e6),
+        "ours_us_last_tenth": _scaled(_median(run.last for run in ours), 1e6),
+        "ours_us_first": _scaled(_median(run.opening for run in ours), 1e6),
         "ours_cold_s": round(ours[0].total, 4),
         "ours_us_first_cold": round(ours[0].opening * 1e6, 1),
-        "fold_parse_ms": _ms(run.parsing for run in ours),
-        "fold_store_ms": _ms(run.storing for run in ours),
-        "fold_longest_ms": _ms((run.longest for run in ours), 3),
-        "peer_setup_ms": None if setup is None else round(setup * 1e3, 1),
-        "peer_s": None if theirs is None else round(theirs, 3),
-        "peer_us_per_placement": None if theirs is None else round(theirs / placements * 1e6, 1),
-        "peer_us_first_tenth": round(statistics.median(run.first for run in peers) * 1e6, 1) if peers else None,
-        "peer_us_last_tenth": round(statistics.median(run.last for run in peers) * 1e6, 1) if peers else None,
-        "ratio": None if theirs is None else round(theirs / mine, 1),
-        "ours_cpu_s": round(my_cpu, 3),
-        "peer_cpu_s": None if their_cpu is None else round(their_cpu, 3),
-        "ratio_cpu": None if their_cpu is None else round(their_cpu / my_cpu, 1),
+        "fold_parse_ms": _scaled(_median(run.parsing for run in ours), 1e3),
+        "fold_store_ms": _scaled(_median(run.storing for run in ours), 1e3),
+        "fold_longest_ms": _scaled(_median(run.longest for run in ours), 1e3, 3),
+        "peer_setup_ms": _scaled(_median(seconds for seconds, _ in setups), 1e3),
+        "peer_s": _scaled(theirs, 1, 3),
+        "peer_us_per_placement": _scaled(theirs, 1e6 / placements),
+        "peer_us_first_tenth": _scaled(_median(run.first for run in peers), 1e6),
+        "peer_us_last_tenth": _scaled(_median(run.last for run in peers), 1e6),
+        "ratio": _ratio(theirs, mine),
+        "ours_cpu_s": _scaled(my_cpu, 1, 3),
+        "peer_cpu_s": _scaled(their_cpu, 1, 3),
+        "ratio_cpu": _ratio(their_cpu, my_cpu),
         "states_compared": 0 if oracle is None else len(judged.totals),
-        "different": different,
+        "different": [] if oracle is None else differences(oracle, judged, clusters, scores, specs),
     }
 
 
-def _ms(seconds: Iterable[float], digits: int = 1) -> float:
-    return round(statistics.median(seconds) * 1e3, digits)
+def _median(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return harness.median(found) if found else None
+
+
+def _scaled(value: float | None, scale: float, digits: int = 1) -> float | None:
+    return None if value is None else round(value * scale, digits)
+
+
+def _ratio(theirs: float | None, ours: float | None) -> float | None:
+    return round(theirs / ours, 1) if theirs is not None and ours else None
 
 
 COLUMNS = {
@@ -321,37 +315,29 @@ Not measured, for both: parsing the objects and the specs, and storing the clust
 objects, fake client, informers)."""
 
 
-def _cell(value: Any) -> str:
-    return "-" if value is None else str(value)
-
-
 def main() -> int:
     """Measure, compare, print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--placements", default="100,1000,10000", help="numbers of placements, separated by commas")
-    parser.add_argument("--clusters", type=int, default=1000)
-    parser.add_argument(
-        "--taints", type=int, default=3, help="number of taints of a cluster, and of tolerations of a placement"
-    )
-    parser.add_argument("--runs", type=int, default=3, help="number of runs for each size; the medians are printed")
-    parser.add_argument(
-        "--peer-placements", type=int, default=10_000, help="the largest size that is run with the peer"
-    )
-    parser.add_argument(
-        "--sample", type=int, default=20, help="number of states for each size in which decisions are compared"
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-
+    # --taints of a cluster are also the tolerations of a placement; --peer-placements is the largest size of the peer;
+    # --sample is the number of states for each size in which decisions are compared.
+    options = harness.parser(
+        __doc__,
+        placements="100,1000,10000",
+        clusters=1000,
+        taints=3,
+        runs=3,
+        peer_placements=10_000,
+        sample=20,
+        seed=1,
+    ).parse_args()
     rows = []
-    print(SPAN)
-    print("".join(f"{title:>15}" for title in COLUMNS), flush=True)
+    harness.note(f"{SPAN}\n{''.join(f'{title:>15}' for title in COLUMNS)}")
     with find_oracle() as oracle:
         for size in map(int, options.placements.split(",")):
             row = measure(oracle, size, options) | {"load": round(os.getloadavg()[0], 1)}
             rows.append(row)
             shown = row | {"different": len(row["different"])}
-            print("".join(f"{_cell(shown[name]):>15}" for name in COLUMNS.values()), flush=True)
+            cells = ["-" if shown[name] is None else str(shown[name]) for name in COLUMNS.values()]
+            harness.note("".join(f"{cell:>15}" for cell in cells))
     equal = not any(row["different"] for row in rows)
     result = {
         "bench": "ocm",
@@ -362,8 +348,7 @@ def main() -> int:
         "decisions_equal": equal if any(row["states_compared"] for row in rows) else None,
         "sizes": rows,
     }
-    history.record(result)
-    print(json.dumps(result))
+    harness.report(result)
     return 0 if equal else 1
 
 

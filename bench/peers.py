@@ -27,11 +27,12 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
-from bench import harness, peers_failover, peers_hubs, peers_measures
+from bench import harness, peers_failover, peers_measures, peers_sides
 from bench import peers_table as table
 from bench.peers_table import Sample
 from tests.planes import plane as planes
@@ -39,7 +40,7 @@ from tests.planes import plane as planes
 KUBERNETES = frozenset("abc")
 """The measures that are taken together, on one control plane for each size."""
 
-ALONE = {"d": peers_hubs.placements, "e": peers_hubs.taint_policies, "f": peers_failover.failover}
+ALONE = {"d": peers_measures.placements, "e": peers_measures.taint_policies, "f": peers_failover.failover}
 
 
 def end_in_order() -> None:
@@ -76,7 +77,7 @@ async def measure(
 ) -> None:
     """Take all samples."""
     async with harness.kafka() as bootstrap:
-        wanted = peers_measures.Options(
+        wanted = peers_sides.Options(
             bootstrap,
             folder,
             wanted=options.only,
@@ -109,17 +110,7 @@ def result(options: argparse.Namespace, samples: list[Sample], failures: list[st
         "placements": list(options.placements),
         "failures": failures,
         "rows": [
-            {
-                "measure": row.measure,
-                "case": row.case,
-                "figure": row.figure,
-                "upstream": row.upstream,
-                "tuned": row.tuned,
-                "moorage": row.moorage,
-                "times_as_fast": row.ratio,
-                "times_as_fast_as_tuned": row.tuned_ratio,
-                "load": list(row.load),
-            }
+            {**asdict(row), "times_as_fast": row.ratio, "times_as_fast_as_tuned": row.tuned_ratio}
             for row in table.rows(samples)
         ],
     }
@@ -127,14 +118,12 @@ def result(options: argparse.Namespace, samples: list[Sample], failures: list[st
 
 async def main() -> dict[str, Any]:
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__, rounds=3, clusters=1000)
     parser.add_argument(
         "--only", type=letters, default=frozenset(table.MEASURES), metavar="a,b,…", help="these measures alone"
     )
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--nodes", type=sizes, default=(50, 500), metavar="N,N", help="the sizes of (a), (b) and (c)")
     parser.add_argument("--sides", type=names, default=frozenset(table.SIDES), metavar="SIDE,…", help="these alone")
-    parser.add_argument("--clusters", type=int, default=1000, help="the managed clusters of (d)")
     parser.add_argument("--placements", type=sizes, default=(100, 1000), metavar="N,N", help="the sizes of (d)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples to a file, one a line")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
@@ -154,7 +143,7 @@ async def main() -> dict[str, Any]:
             await measure(options, Path(folder), samples, failed)
     finally:
         if options.json is not None:
-            options.json.write_text("".join(f"{json.dumps(table.document(one))}\n" for one in samples), "utf-8")
+            options.json.write_text("".join(f"{json.dumps(asdict(one))}\n" for one in samples), "utf-8")
         rows = table.rows(samples)
         harness.note(table.text(rows))
         if options.markdown:

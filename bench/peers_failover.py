@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 from bench import peers_sides as sides
-from bench.peers_measures import BINDINGS, LIFTED, MANAGER, SCHEDULER, WITHOUT_TAINTS, Knows, Options, Side, informed
+from bench.peers_measures import BINDINGS, LIFTED, MANAGER, SCHEDULER, WITHOUT_TAINTS
+from bench.peers_sides import Knows, Options, Side, informed
 from bench.peers_table import MOORAGE, UPSTREAM
 from tests.planes.cluster import Cluster, Document, Follower, connected, following
 from tests.planes.plane import Plane
@@ -175,25 +177,12 @@ async def _bridges(plane: Plane, options: Options) -> AsyncIterator[Pair]:
         yield Pair(MOORAGE, (BRIDGES,), fleet.knows, leader.kill)
 
 
-# Two processes of services, each of which owns a half of the partitions.
+# Two processes of services, each of which owns a half of the partitions: each service is a process as in `moorage up`,
+# and eviction has a second one; or all services share a process, and there are two of them.
 
 
 @asynccontextmanager
-async def _evictions(plane: Plane, options: Options) -> AsyncIterator[Pair]:
-    """Each service is a process, as in `moorage up`, and eviction has a second one."""
-    async with _members(plane, options, ("eviction",), EVICTIONS) as pair:
-        yield pair
-
-
-@asynccontextmanager
-async def _everything(plane: Plane, options: Options) -> AsyncIterator[Pair]:
-    """All services share a process, and there are two of them."""
-    async with _members(plane, options, tuple(services.names()), SERVICES) as pair:
-        yield pair
-
-
-@asynccontextmanager
-async def _members(plane: Plane, options: Options, names: tuple[str, ...], case: str) -> AsyncIterator[Pair]:
+async def _members(plane: Plane, options: Options, *, names: tuple[str, ...], case: str) -> AsyncIterator[Pair]:
     async with (
         sides.controllers(plane, flags={"KCM_FLAGS": WITHOUT_TAINTS}, ends=(MANAGER, SCHEDULER)),
         sides.moorage(options.bootstrap, plane, options.folder, together=len(names) > 1) as fleet,
@@ -238,7 +227,11 @@ def _is_even(members: list[Document]) -> bool:
     return min(owned) > 0 and max(owned) - min(owned) <= 1 and warm == sum(owned)
 
 
-PAIRS: Final = {
+PAIRS: Final[Mapping[str, Mapping[str, Callable[[Plane, Options], AbstractAsyncContextManager[Pair]]]]] = {
     UPSTREAM: {"one of two kube-controller-managers": _managers},
-    MOORAGE: {BRIDGES: _bridges, EVICTIONS: _evictions, SERVICES: _everything},
+    MOORAGE: {
+        BRIDGES: _bridges,
+        EVICTIONS: partial(_members, names=("eviction",), case=EVICTIONS),
+        SERVICES: partial(_members, names=tuple(services.names()), case=SERVICES),
+    },
 }

@@ -7,20 +7,24 @@ import json
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import httpx
 from bench import harness
+from bench import peers_table as table
+from bench.peers_table import MOORAGE, Document, Sample
 from tests.planes import plane as planes
 from tests.planes.plane import Plane
 
 from moorage.cli.local.stack import EMBEDDED_PARTITIONS, Stack
 from moorage.cli.local.supervisor import Process, end, launch
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
+
+Found = TypeVar("Found")
 
 KUBEPLANE: Final = "kubeplane"
 
@@ -28,7 +32,6 @@ _READY: Final = 180.0  # seconds until a process serves
 _KNOWN: Final = 300.0  # seconds until Moorage knows what the cluster has
 _END: Final = 20.0  # seconds for a process to end in order
 _LOOK: Final = 0.1  # seconds between two questions
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class PeersError(Exception):
@@ -45,22 +48,10 @@ class Machine:
     @contextmanager
     def measured(self) -> Iterator[None]:
         """Note the processor seconds that each process uses meanwhile."""
-        before = {name: (pid, cpu_seconds(pid)) for name, pid in self.pids().items()}
+        before = {name: (pid, harness.cpu_seconds(pid)) for name, pid in self.pids().items()}
         yield
-        self.cpu = {
-            name: round(cpu_seconds(pid) - used, 2)
-            for name, (pid, used) in before.items()
-            if cpu_seconds(pid) - used > 0.01
-        }
-
-
-def cpu_seconds(pid: int) -> float:
-    """The processor time of a process. 0 if it has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+        used = {name: round(harness.cpu_seconds(pid) - busy, 2) for name, (pid, busy) in before.items()}
+        self.cpu = {name: seconds for name, seconds in used.items() if seconds > 0.01}
 
 
 def pids_of(plane: Plane) -> dict[str, int]:
@@ -293,3 +284,118 @@ async def until(true: Callable[[], Any], seconds: float, what: str) -> None:
 def note(what: str) -> None:
     """Write a message about progress, with the time, to standard error."""
     harness.note(f"{time.strftime('%H:%M:%S')} {what}")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is measured.
+
+    Attributes:
+        bootstrap: the address of a Kafka.
+        folder: for logs and state.
+        wanted: the letters of the measures.
+        sides: the names of the sides.
+        rounds: how often.
+        found: called with each sample.
+        failed: called with what could not be measured, and why. The others go on.
+        clusters: the managed clusters of (d).
+        placements: the sizes of (d).
+    """
+
+    bootstrap: str
+    folder: Path
+    wanted: frozenset[str]
+    sides: frozenset[str]
+    rounds: int
+    found: Callable[[Sample], None]
+    failed: Callable[[str], None]
+    clusters: int
+    placements: tuple[int, ...]
+
+    def chosen(self, deciding: Mapping[str, Found]) -> dict[str, Found]:
+        """Return the sides that are wanted, by name."""
+        return {name: one for name, one in deciding.items() if name in self.sides}
+
+    @asynccontextmanager
+    async def attempt(self, what: str) -> AsyncIterator[None]:
+        """Note what fails, so that the rest of a long run is measured."""
+        note(what)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and the run ends with an error
+            self.failed(f"{what}: {type(error).__name__}: {error}")
+
+
+Knows = Callable[[str, int], Awaitable[None]]
+"""Returns when a side knows so many objects of a path, such as those of the control plane that it has to mirror."""
+
+
+@dataclass
+class Side:
+    """A side that decides."""
+
+    name: str
+    plane: Plane
+    options: Options
+    machine: Machine
+    knows: Knows
+
+    async def measure(
+        self, measure: str, case: str, read: Callable[[Document], Mapping[str, float]], *words: str, seconds: float
+    ) -> None:
+        """Let the generator measure, and note what it has found if that is wanted."""
+        with self.machine.measured():
+            found = await generate(self.plane, *words, seconds=seconds)
+        if measure in self.options.wanted:
+            self.note(measure, case, read(found[0]), found[0])
+
+    def note(self, measure: str, case: str, figures: Mapping[str, float], told: Document | None = None) -> None:
+        """Note figures, and what they were read from."""
+        load, cpu = round(os.getloadavg()[0], 2), dict(self.machine.cpu)
+        sample = Sample(measure, case, self.name, figures, load, cpu, told or {})
+        said = ", ".join(f"{name} {table.number(value)}" for name, value in figures.items())
+        most = sorted(cpu.items(), key=lambda one: -one[1])[:6]
+        used = ", ".join(f"{name} {seconds:g}" for name, seconds in most)
+        note(f"{measure} {case}: {self.name}: {said} (load {load:g}; processor seconds: {used})")
+        self.options.found(sample)
+
+
+async def informed(_path: str, _count: int) -> None:
+    """Upstream's controllers follow the API server, and are not asked."""
+
+
+Deciding = Callable[[Plane, Options], AbstractAsyncContextManager[Side]]
+"""Lets a side decide on a plane."""
+
+
+def upstream(name: str, *parts: str, flags: Mapping[str, str], ends: Sequence[str]) -> Deciding:
+    """Return upstream's controllers with these flags. See `controllers`."""
+
+    @asynccontextmanager
+    async def deciding(plane: Plane, options: Options) -> AsyncIterator[Side]:
+        async with controllers(plane, *parts, flags=flags, ends=ends):
+            yield Side(name, plane, options, Machine(lambda: pids_of(plane)), informed)
+
+    return deciding
+
+
+def bridged(
+    *words: str,
+    parts: Sequence[str] = (),
+    flags: Mapping[str, str],
+    ends: Sequence[str],
+    without: Sequence[str],
+    **given: Any,
+) -> Deciding:
+    """Return Moorage with a bridge, beside controllers with these flags. `given` are settings of Moorage."""
+
+    @asynccontextmanager
+    async def deciding(plane: Plane, options: Options) -> AsyncIterator[Side]:
+        async with (
+            controllers(plane, *parts, flags=flags, ends=ends, without=without),
+            moorage(options.bootstrap, plane, options.folder, **given) as fleet,
+        ):
+            await (await fleet.bridge(*words)).leads()
+            yield Side(MOORAGE, plane, options, fleet.machine, fleet.knows)
+
+    return deciding

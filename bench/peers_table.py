@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 MEASURES: Final[Mapping[str, str]] = {
@@ -50,11 +50,6 @@ class Sample:
     load: float
     cpu: Mapping[str, float] = field(default_factory=dict)
     told: Document = field(default_factory=dict)
-
-
-def document(sample: Sample) -> dict[str, Any]:
-    """Return a sample as a line of a file."""
-    return asdict(sample)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +165,7 @@ def spread(seconds: Sequence[float]) -> dict[str, float]:
 
 def number(value: float | None) -> str:
     """Return a figure as the tables show it."""
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return "-" if value is None else f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 _HEADS: Final = ("measure", "case", "figure", "upstream", "Moorage", "times as fast", "upstream tuned", "load")

@@ -1,7 +1,6 @@
 """Measures the pods placed per second through Kafka, everything durable. The last line is JSON.
 
     .venv/bin/python bench/placement.py [--pods 10000] [--nodes 1000,5000] [--replicas 100] [--rounds 1]
-                                        [--profile FILE]
 
 The placement service runs as a process of its own, with all partitions, and has caught up with the nodes and their
 taints. Then the pods are declared by a plain producer. The clock starts when the first declaration is readable, and
@@ -19,28 +18,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
-import logging
-import signal
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
-from bench import harness, processes
+from bench import harness
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.base import Model
-from moorage_schemas.envelope import Meta, event_id, to_headers
-from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
-from moorage_schemas.topics import BINDINGS, PLACEMENTS, RESOURCES, TAINTS, Topic, partition_of
+from moorage_schemas.topics import BINDINGS, PLACEMENTS, RESOURCES, TAINTS, Topic
 
 READY_WITHIN = 120.0
 PLACED_WITHIN = 300.0
@@ -52,73 +47,45 @@ Write = tuple[Topic, str, str, Model]
 """Topic, key, partition key, event."""
 
 
-def declared(api: str, kind: str, name: str, namespace: str = "", **parts: Any) -> ResourceDeclared:
-    """A resource."""
-    metadata = {"name": name, "uid": f"uid-{kind}-{name}"} | ({"namespace": namespace} if namespace else {})
-    metadata |= parts.pop("metadata", {})
-    return ResourceDeclared(object={"apiVersion": api, "kind": kind, "metadata": metadata, **parts}, version=1)
+def declared(document: dict[str, Any]) -> ResourceDeclared:
+    """Return the record of an object, with a uid and the priority that admission gives its pods."""
+    metadata = document["metadata"]
+    metadata["uid"] = f"uid-{document['kind']}-{metadata['name']}"
+    return ResourceDeclared(object=document, version=1)
 
 
 def nodes(count: int) -> Iterator[Write]:
-    """Nodes in three zones, each with its (empty) taints. There is room for 110 pods on each."""
+    """Yield nodes in three zones, each with its (empty) taints."""
     for number in range(count):
         name = f"node-{number:05}"
-        labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{number % ZONES}"}
-        status = {"allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"}}
-        event = declared("v1", "Node", name, metadata={"labels": labels}, status=status)
-        target = TargetRef(kind=TargetKind.NODE, name=name)
+        event, target = declared(harness.node_document(name, f"zone-{number % ZONES}", 64)), harness.node_ref(name)
         yield RESOURCES, event.key, target.key, event
         yield TAINTS, target.key, target.key, TargetTainted(target=target, target_uid=event.uid, generation=1)
 
 
 def spec(number: int) -> dict[str, Any]:
-    """The spec of a pod, with what admission adds."""
-    requests = {"cpu": f"{100 + 10 * (number % SHAPES)}m", "memory": "128Mi"}
-    return {
-        "containers": [{"name": "main", "image": "app:1", "resources": {"requests": requests}}],
-        "priority": 0,
-        "tolerations": [
-            {
-                "key": f"node.kubernetes.io/{key}",
-                "operator": "Exists",
-                "effect": "NoExecute",
-                "tolerationSeconds": 300,
-            }
-            for key in ("not-ready", "unreachable")
-        ],
-    }
+    """Return the spec of a pod, with what admission adds."""
+    return {**harness.pod_spec(f"{100 + 10 * (number % SHAPES)}m"), "priority": 0}
 
 
 def bare_pods(count: int) -> Iterator[Write]:
-    """Declared pods."""
+    """Yield declared pods."""
     for number in range(count):
-        labels = {"app": f"app-{number % 50}"}
-        event = declared(
-            "v1", "Pod", f"pod-{number:06}", f"team-{number % 50}", metadata={"labels": labels}, spec=spec(number)
-        )
+        parts = {"metadata": {"labels": {"app": f"app-{number % 50}"}}, "spec": spec(number)}
+        event = declared(harness.document("v1", "Pod", f"pod-{number:06}", f"team-{number % 50}", **parts))
         yield RESOURCES, event.key, event.key, event
 
 
 def deployments(pods: int, replicas: int) -> Iterator[Write]:
-    """Deployments that together have a number of pods."""
+    """Yield Deployments that together have a number of pods."""
     for number in range(pods // replicas):
-        app = {"app": f"app-{number}"}
-        event = declared(
-            "apps/v1",
-            "Deployment",
-            f"app-{number:05}",
-            f"team-{number % 50}",
-            spec={
-                "replicas": replicas,
-                "selector": {"matchLabels": app},
-                "template": {"metadata": {"labels": app}, "spec": spec(number)},
-            },
-        )
+        name, namespace = f"app-{number:05}", f"team-{number % 50}"
+        event = declared(harness.deployment_document(name, namespace, replicas, spec(number)))
         yield RESOURCES, event.key, event.key, event
 
 
 class Client:
-    """Declares objects, and reads bindings and decisions."""
+    """Declares objects, and reads bindings and decisions; an async context manager."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -130,51 +97,34 @@ class Client:
         self.sizes = [0, 0]
         """The bytes of the values of bindings and of decisions."""
 
-        self.producer = AIOKafkaProducer(
-            bootstrap_servers=settings.bootstrap_servers, linger_ms=2, max_batch_size=200_000, acks="all"
-        )
+        self.writer = harness.Writer(settings, linger_ms=2, acks="all")
         self.consumer = AIOKafkaConsumer(
             bootstrap_servers=settings.bootstrap_servers, isolation_level="read_committed", enable_auto_commit=False
         )
 
-    async def start(self) -> None:
-        """Connect. The reader begins at the end of both topics."""
-        await self.producer.start()
+    async def __aenter__(self) -> Self:
+        await self.writer.__aenter__()
         await self.consumer.start()
-        names = [topic.name(self.settings.topic_prefix) for topic in (BINDINGS, PLACEMENTS)]
-        places = [TopicPartition(name, number) for name in names for number in range(self.settings.partitions)]
+        places = harness.places_of(self.settings, BINDINGS, PLACEMENTS)
         self.consumer.assign(places)
         await self.consumer.seek_to_end(*places)
+        return self
 
-    async def stop(self) -> None:
-        """Disconnect."""
-        await self.producer.stop()
+    async def __aexit__(self, *_: object) -> None:
+        await self.writer.__aexit__()
         await self.consumer.stop()
 
     async def write(self, writes: Iterable[Write]) -> None:
         """Write many events. The first is written alone, so that it is known when it is readable."""
-        last = None
         for topic, key, partition_key, event in writes:
-            meta = Meta(
-                id=event_id(topic.short, key, time.time_ns()),
-                source="bench",
-                type=topic.event_type,
-                time=datetime.now(UTC),
-            )
-            last = await self.producer.send(
-                topic.name(self.settings.topic_prefix),
-                event.model_dump_json().encode(),
-                key=key.encode(),
-                partition=partition_of(partition_key, self.settings.partitions),
-                headers=to_headers(meta),
-            )
+            sent = await self.writer.send(topic, key, event, partition_key=partition_key, time=datetime.now(UTC))
             if not self.readable:
-                await last
+                await sent
                 self.readable = time.perf_counter()
-        await self.producer.flush()
+        await self.writer.flush()
 
     async def placed(self, count: int) -> float:
-        """Wait until the bindings of, and the decisions on, a number of pods are committed. Returns when they were."""
+        """Wait until the bindings of, and the decisions on, a number of pods are committed. Return when they were."""
         bindings = BINDINGS.name(self.settings.topic_prefix)
         async with asyncio.timeout(PLACED_WITHIN):
             while len(self.bound) < count or len(self.decided) < count:
@@ -193,28 +143,20 @@ async def ours(
 ) -> dict[str, Any]:
     """Place all pods of some declarations on a new fleet."""
     settings = await harness.fleet(bootstrap, partitions=options.partitions)
-    client = Client(settings)
-    await client.start()
-    await client.write(nodes(node_count))
-    environment = {"MOORAGE_PARTITIONS": str(options.partitions)}
-    service = await processes.start_service("placement", settings, folder, environment=environment)
-    profiler = None
-    try:
-        await service.ready(READY_WITHIN)
-        if options.profile:
-            command = [options.py_spy, "record", "-o", options.profile, "-f", "raw", "-r", "100"]
-            profiler = await asyncio.create_subprocess_exec(*command, "-p", str(service.process.pid))
-        busy, client.readable = service.cpu_seconds(), 0.0
-        writing = asyncio.create_task(client.write(writes))
-        end = await client.placed(options.pods)
-        await writing
-        cpu = service.cpu_seconds() - busy
-    finally:
-        if profiler is not None:
-            profiler.send_signal(signal.SIGINT)
-            await profiler.wait()
-        await service.stop()
-        await client.stop()
+    async with Client(settings) as client:
+        await client.write(nodes(node_count))
+        service = await harness.ServiceProcess.start(
+            "placement", settings, folder, MOORAGE_PARTITIONS=str(options.partitions)
+        )
+        try:
+            await service.ready(READY_WITHIN)
+            busy, client.readable = service.cpu_seconds(), 0.0
+            writing = asyncio.create_task(client.write(writes))
+            end = await client.placed(options.pods)
+            await writing
+            cpu = service.cpu_seconds() - busy
+        finally:
+            await service.stop()
     seconds = end - client.readable
     return {
         "per_s": round(options.pods / seconds),
@@ -226,7 +168,7 @@ async def ours(
 
 
 async def limit(bootstrap: str, options: argparse.Namespace, sizes: tuple[int, int]) -> float:
-    """The pods per second of a bare producer for each partition that writes records of these sizes in transactions."""
+    """Return the pods per second of bare producers, one for each partition, with records of these sizes."""
     settings = await harness.fleet(bootstrap, partitions=options.partitions)
     name = BINDINGS.name(settings.topic_prefix)
     values = [b"x" * size for size in sizes]
@@ -252,18 +194,10 @@ async def limit(bootstrap: str, options: argparse.Namespace, sizes: tuple[int, i
 
 async def main() -> dict[str, Any]:
     """Run all in turn, and return the medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pods", type=int, default=10_000)
-    parser.add_argument("--nodes", default="1000,5000", help="numbers of nodes, separated by commas")
-    parser.add_argument("--replicas", type=int, default=100, help="number of replicas of a Deployment")
-    parser.add_argument("--partitions", type=int, default=24)
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--profile", help="the file for a profile of the service, written by py-spy")
-    parser.add_argument("--py-spy", default="py-spy", help="the program that profiles")
+    parser = harness.parser(__doc__, pods=10_000, nodes="1000,5000", replicas=100, partitions=24, rounds=1)
     options = parser.parse_args()
     if options.pods % options.replicas:
         parser.error("--pods must be a multiple of --replicas")
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     results: list[dict[str, Any]] = []
     limits = []
     with tempfile.TemporaryDirectory(prefix="moorage-bench-") as folder:

@@ -12,36 +12,33 @@ first round.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
-import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness
 
 from moorage.runtime.app import GC_THRESHOLDS
-from moorage.runtime.kafka.worker import Worker
+from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.service import Service
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, placement, timer
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
-from moorage_schemas.envelope import Meta, event_id, to_headers
+from moorage_schemas.envelope import event_id
 from moorage_schemas.keys import binding_key, condition_key, eviction_key
 from moorage_schemas.placement import PlacementState, TargetScore, WorkloadBound, WorkloadPlaced
-from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.taint import Toleration
+from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.timer import SetTimer
-from moorage_schemas.topics import BINDINGS, CONDITIONS, PLACEMENTS, TIMERS, Topic, partition_of
+from moorage_schemas.topics import BINDINGS, CONDITIONS, PLACEMENTS, TIMERS, Topic
 
 PODS_A_NODE = 100
 CONDITIONS_A_NODE = 5
@@ -70,31 +67,22 @@ def owner(number: int) -> WorkloadRef:
 
 def node(number: int) -> TargetRef:
     """The node of a pod."""
-    return TargetRef(kind=TargetKind.NODE, name=f"node-{number // PODS_A_NODE}")
+    return harness.node_ref(f"node-{number // PODS_A_NODE}")
 
 
-def bound_pods(count: int) -> Iterator[WorkloadBound]:
-    """Bindings with the tolerations that admission adds, two for 300 s each, and two requests."""
-    tolerations = tuple(
-        Toleration(key=f"node.kubernetes.io/{key}", operator="Exists", effect="NoExecute", toleration_seconds=300)
-        for key in ("not-ready", "unreachable")
-    )
+def bindings(count: int) -> Iterator[Written]:
+    """Yield bindings with the tolerations that admission adds, and two requests."""
     for number in range(count):
-        yield WorkloadBound(
+        bound = WorkloadBound(
             workload=pod(number),
             uid=f"{number:032x}",
             owner=owner(number),
             target=node(number),
             generation=1,
-            tolerations=tolerations,
+            tolerations=harness.TOLERATED,
             requests={"cpu": 250, "memory": 268_435_456},
             bound_time=NOW,
         )
-
-
-def bindings(count: int) -> Iterator[Written]:
-    """Bindings."""
-    for bound in bound_pods(count):
         yield Written(binding_key(bound.workload, bound.target), bound.target.key, bound)
 
 
@@ -144,21 +132,19 @@ def placements(count: int) -> Iterator[Written]:
 def conditions(count: int) -> Iterator[Written]:
     """Conditions of nodes, as a kubelet reports them."""
     for number in range(count):
-        target = TargetRef(kind=TargetKind.NODE, name=f"node-{number // CONDITIONS_A_NODE}")
+        target = harness.node_ref(f"node-{number // CONDITIONS_A_NODE}")
         changed = ConditionChanged(
             target=target,
             target_uid=f"uid-{number // CONDITIONS_A_NODE}",
-            type=("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")[number % 5],
+            type=tuple(harness.CONDITIONS)[number % CONDITIONS_A_NODE],
             status=ConditionStatus.TRUE,
-            reason="KubeletReady",
-            message="kubelet is posting ready status",
-            source="probe/kubelet",
             last_transition_time=NOW,
             last_heartbeat_time=NOW + timedelta(microseconds=number),
             generation=1,
             report_id=event_id("report", number),
             accepted_time=NOW,
             status_since=NOW,
+            **harness.KUBELET,
         )
         yield Written(condition_key(target, changed.type), target.key, changed)
 
@@ -180,30 +166,20 @@ CASES: Final = {
 }
 
 
-async def fill(settings: Settings, topic: Topic, records: Iterable[Written]) -> None:
+async def fill(settings: Settings, case: Case, count: int) -> None:
     """Write the records."""
-    name = topic.name(settings.topic_prefix)
-    async with AIOKafkaProducer(
-        bootstrap_servers=settings.bootstrap_servers, linger_ms=5, max_batch_size=200_000
-    ) as producer:
-        for number, written in enumerate(records):
-            meta = Meta(
-                id=event_id(topic.short, number), source=f"moorage/{topic.writer}", type=topic.event_type, time=NOW
-            )
-            await producer.send(
-                name,
-                written.event.model_dump_json().encode(),
-                key=written.key.encode(),
-                partition=partition_of(written.partition_key, settings.partitions),
-                headers=to_headers(meta),
-            )
+    async with harness.Writer(settings, f"moorage/{case.topic.writer}") as writer:
+        for number, written in enumerate(case.records(count)):
+            key, place = written.key, written.partition_key
+            identity = event_id(case.topic.short, number)
+            await writer.send(case.topic, key, written.event, partition_key=place, id=identity, time=NOW)
             if number % 100_000 == 0:
                 harness.note(f"written: {number:,}")
 
 
 async def commit_ends(settings: Settings, service: Service[Any]) -> None:
     """Commit offsets as if the group had processed everything."""
-    places = [place for topic in service.sources for place in places_of(settings, topic)]
+    places = harness.places_of(settings, *service.sources)
     consumer = AIOKafkaConsumer(
         bootstrap_servers=settings.bootstrap_servers,
         group_id=f"{settings.topic_prefix}.{service.name}",
@@ -215,14 +191,8 @@ async def commit_ends(settings: Settings, service: Service[Any]) -> None:
     await consumer.stop()
 
 
-def places_of(settings: Settings, topic: Topic) -> list[TopicPartition]:
-    """The partitions of a topic."""
-    name = topic.name(settings.topic_prefix)
-    return [TopicPartition(name, partition) for partition in range(settings.partitions)]
-
-
 async def ours(settings: Settings, service: Service[Any]) -> tuple[float, int]:
-    """The seconds until the worker is ready, and the growth of the process in bytes."""
+    """Return the seconds until the worker is ready, and the growth of the process in bytes."""
     gc.collect()
     before = harness.memory()
     worker: Worker[Any] = Worker(service, settings, partitions=settings.partitions)
@@ -237,8 +207,8 @@ async def ours(settings: Settings, service: Service[Any]) -> tuple[float, int]:
 
 
 async def bare(settings: Settings, topic: Topic, count: int) -> float:
-    """The seconds to read the topic."""
-    places = places_of(settings, topic)
+    """Return the seconds to read the topic."""
+    places = harness.places_of(settings, topic)
     began = time.perf_counter()
     consumer = AIOKafkaConsumer(
         bootstrap_servers=settings.bootstrap_servers, isolation_level="read_committed", enable_auto_commit=False
@@ -256,18 +226,14 @@ async def bare(settings: Settings, topic: Topic, count: int) -> float:
 
 async def main() -> dict[str, Any]:
     """Run both in turn and compare their medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__, records=1_000_000, partitions=24, rounds=3)
     parser.add_argument("--service", choices=sorted(CASES), default="eviction")
-    parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--partitions", type=int, default=24)
-    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     gc.set_threshold(*GC_THRESHOLDS)
     case = CASES[options.service]
     async with harness.kafka() as bootstrap:
         settings = await harness.fleet(bootstrap, partitions=options.partitions)
-        await fill(settings, case.topic, case.records(options.records))
+        await fill(settings, case, options.records)
         await commit_ends(settings, case.service(settings))
         our_seconds, bare_seconds, grown = [], [], 0
         for round_ in range(options.rounds):

@@ -16,7 +16,6 @@ as they do for heartbeats. The garbage collector is set as in the processes of t
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import sys
@@ -26,21 +25,20 @@ from pathlib import Path
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-
-from moorage_schemas.condition import ConditionReported, ConditionStatus
-from moorage_schemas.envelope import Meta, event_id, to_headers
-from moorage_schemas.refs import TargetKind, TargetRef
-from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, RESOURCES, partition_of
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness
 
 from moorage.runtime.app import GC_THRESHOLDS
-from moorage.runtime.kafka import clients
-from moorage.runtime.kafka.worker import Worker
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.partition.worker import Worker
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.condition_ingest.service import ConditionIngest
+from moorage_schemas.condition import ConditionReported, ConditionStatus
+from moorage_schemas.envelope import event_id
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, RESOURCES
 
 TARGETS = 200
 STATUSES = (ConditionStatus.FALSE, ConditionStatus.TRUE)
@@ -58,47 +56,25 @@ async def fill(settings: Settings, records: int, *, changing: bool = True) -> No
         changing: whether each report changes its condition. Otherwise, only the first of each condition does.
     """
     began = datetime.now(UTC) - timedelta(hours=1)
-    targets = [TargetRef(kind=TargetKind.NODE, name=f"node-{number}") for number in range(TARGETS)]
-    async with AIOKafkaProducer(
-        bootstrap_servers=settings.bootstrap_servers, linger_ms=5, max_batch_size=200_000
-    ) as producer:
+    targets = [harness.node_ref(f"node-{number}") for number in range(TARGETS)]
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    async with harness.Writer(settings, "probe/kubelet") as writer:
         for target in targets:
-            declared = ResourceDeclared(
-                object={"kind": "Node", "metadata": {"name": target.name, "uid": f"uid-{target.name}"}}, version=1
-            )
-            meta = Meta(id=event_id(target), source="bench", type=RESOURCES.event_type)
-            await producer.send(
-                RESOURCES.name(settings.topic_prefix),
-                declared.model_dump_json().encode(),
-                key=declared.key.encode(),
-                partition=partition_of(target.key, settings.partitions),
-                headers=to_headers(meta),
-            )
+            metadata = {"uid": f"uid-{target.name}"}
+            node = ResourceDeclared(object=harness.document("v1", "Node", target.name, metadata=metadata), version=1)
+            await writer.send(RESOURCES, node.key, node, partition_key=target.key)
         for number in range(records):
             target = targets[number % TARGETS]
+            observed = began + timedelta(milliseconds=number)
             report = ConditionReported(
                 target=target,
                 type=TYPES[number // TARGETS % len(TYPES)],
                 status=STATUSES[number // (TARGETS * len(TYPES)) % 2 if changing else 0],
-                reason="KubeletReady",
-                message="kubelet is posting ready status",
-                observed_time=began + timedelta(milliseconds=number),
-                source="probe/kubelet",
+                observed_time=observed,
+                **harness.KUBELET,
             )
-            meta = Meta(
-                id=event_id("report", number),
-                source="probe/kubelet",
-                type=CONDITION_REPORTS.event_type,
-                time=report.observed_time,
-                traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-            )
-            await producer.send(
-                CONDITION_REPORTS.name(settings.topic_prefix),
-                report.model_dump_json().encode(),
-                key=target.key.encode(),
-                partition=partition_of(target.key, settings.partitions),
-                headers=to_headers(meta),
-            )
+            identity = event_id("report", number)
+            await writer.send(CONDITION_REPORTS, target.key, report, id=identity, time=observed, traceparent=trace)
 
 
 class Watched(ConditionIngest):
@@ -118,7 +94,7 @@ class Watched(ConditionIngest):
 
 
 async def ours(settings: Settings, records: int, round_: int) -> float:
-    """The records per second of the stage."""
+    """Return the records per second of the stage."""
     service = Watched(settings)
     # A separate group, and so separate transactional ids. The state starts empty because each round's group writes it.
     type(service).name = f"condition-ingest-{round_}"
@@ -139,7 +115,7 @@ async def ours(settings: Settings, records: int, round_: int) -> float:
 
 
 async def bare(settings: Settings, records: int, group: str, batch: int) -> float:
-    """The records per second of the bare loop with at most so many records in a transaction."""
+    """Return the records per second of the bare loop with at most so many records in a transaction."""
     source, sink = CONDITION_REPORTS.name(settings.topic_prefix), f"{settings.topic_prefix}.bare.v1"
     group = f"{settings.topic_prefix}.{group}"
     consumer = AIOKafkaConsumer(
@@ -167,10 +143,13 @@ async def bare(settings: Settings, records: int, group: str, batch: int) -> floa
             continue
         began = began or time.perf_counter()
         async with producer.transaction():
-            delivered = [await pass_on(producer, sink, tp.partition, found) for tp, found in batches.items()]
+            passed = (
+                (tp.partition, one.key, one.value, list(one.headers)) for tp, found in batches.items() for one in found
+            )
+            sent = await harness.send_batched(producer, sink, passed)
             offsets = {tp: found[-1].offset + 1 for tp, found in batches.items()}
             await producer.send_offsets_to_transaction(offsets, group)
-            await asyncio.gather(*(one for part in delivered for one in part))
+            await asyncio.gather(*sent)
         done += sum(map(len, batches.values()))
     ended = time.perf_counter()
     await consumer.stop()
@@ -178,25 +157,8 @@ async def bare(settings: Settings, records: int, group: str, batch: int) -> floa
     return records / (ended - began)
 
 
-async def pass_on(producer: AIOKafkaProducer, sink: str, partition: int, records: list[Any]) -> list[Any]:
-    """Send records unchanged. Returns futures that are done when they are written."""
-    sent, building = [], producer.create_batch()
-    for record in records:
-        same = {"timestamp": None, "key": record.key, "value": record.value, "headers": list(record.headers)}
-        if building.append(**same) is None:
-            building.close()
-            sent.append(await producer.send_batch(building, sink, partition=partition))
-            building = producer.create_batch()
-            building.append(**same)
-    building.close()
-    sent.append(await producer.send_batch(building, sink, partition=partition))
-    return sent
-
-
 async def make_sink(settings: Settings) -> None:
-    """The bare loop's output topic, like `conditions`."""
-    from aiokafka.admin import AIOKafkaAdminClient, NewTopic  # noqa: PLC0415 - used here only
-
+    """Create the bare loop's output topic, like `conditions`."""
     admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap_servers)
     await admin.start()
     await admin.create_topics(
@@ -207,11 +169,7 @@ async def make_sink(settings: Settings) -> None:
 
 async def main() -> dict[str, Any]:
     """Run both in turn and compare their medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=40_000)
-    parser.add_argument("--partitions", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
+    options = harness.parser(__doc__, records=40_000, partitions=1, rounds=5).parse_args()
     gc.set_threshold(*GC_THRESHOLDS)
     async with harness.kafka() as bootstrap:
         our_rates: list[float] = []

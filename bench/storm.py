@@ -5,7 +5,8 @@ reports that it is ready. The load time ends when every pod is bound. Then the n
 or with `--loss silence` they stop reporting while all others continue. Everything that follows is observed for
 `--seconds`. With `--rates default` one node in ten seconds may be tainted, so only a part of the storm is seen. With
 `--rates lifted` it ends when nothing changes any more. Pods tolerate the taint for `--tolerate` seconds instead of
-Kubernetes' 300, so that evictions come due in that time. Nothing else is scaled.
+Kubernetes' 300, so that evictions come due in that time. Nothing else is scaled. A node waits for `--monitor-period`
+before its taint; with `--loss silence` it sends a heartbeat every `--heartbeat` seconds.
 
 Then all topics are read from their beginning, and `storm_verdict` checks them: nothing outside the rates, nothing
 early, nothing lost. The exit code is 1 if there is a violation. `peak_mb` is the highest memory use of each service's
@@ -14,16 +15,14 @@ process (VmHWM), and `cpu_s` its CPU time.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
-import logging
 import os
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -31,21 +30,20 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
-from bench import harness, processes, storm_verdict
+from bench import harness, storm_verdict
 
-from moorage.gateway.admission import defaults
-from moorage.kinds import kind as kinds
-from moorage.runtime import codec
-from moorage.runtime.settings import Settings
+from moorage.apiserver.admission import defaults
+from moorage.apiserver.kinds import kind as kinds
+from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire import codec
 from moorage_schemas.condition import ConditionReported, ConditionStatus
-from moorage_schemas.envelope import Meta, event_id, to_headers
+from moorage_schemas.envelope import event_id
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadPlaced
-from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.refs import TargetRef
 from moorage_schemas.resource import ResourceDeclared, resource_partition_key
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.times import format_time
@@ -61,7 +59,6 @@ from moorage_schemas.topics import (
     ZONE_MEMBERS,
     ZONES,
     Topic,
-    partition_of,
 )
 from moorage_schemas.zone import NoExecuteGranted
 
@@ -70,7 +67,6 @@ JUDGED = (TAINTS, ZONE_MEMBERS, ZONES, ZONE_GRANTS, BINDINGS, PLACEMENTS, EVICTI
 REPLICAS = 30
 NAMESPACES = 50
 SOURCE = "probe/kubelet"
-REGION = "region-1"
 READY_WITHIN = 120.0
 LOADED_WITHIN = 1800.0
 QUIET = 6.0
@@ -105,7 +101,7 @@ class Plan:
 
     def node(self, number: int) -> TargetRef:
         """A node. The first ones are in the zone that is lost."""
-        return TargetRef(kind=TargetKind.NODE, name=f"node-{number:05d}")
+        return harness.node_ref(f"node-{number:05d}")
 
     def zone(self, number: int) -> str:
         """The zone of a node."""
@@ -127,159 +123,86 @@ class Plan:
         return found
 
 
-class Writer:
-    """Writes in the same way as the gateway and the probes."""
-
-    def __init__(self, settings: Settings, producer: AIOKafkaProducer) -> None:
-        self._settings = settings
-        self._producer = producer
-        self._count = 0
-
-    async def declare(self, document: dict[str, Any]) -> str:
-        """Write a resource, with the defaults of admission, and return its key."""
-        now = datetime.now(UTC)
-        kind = kinds.named(document["kind"])
-        if kind is None:
-            raise ValueError(f"{document['kind']} is not a kind")
-        prepared = defaults.prepared(document, kind, ())
-        made = defaults.created(prepared, uid=event_id("uid", document["metadata"]), now=now)
-        event = ResourceDeclared(object=made, version=1)
-        await self._send(RESOURCES, event.key, resource_partition_key(event.key), event.model_dump_json(), now)
-        return event.key
-
-    async def report(self, target: TargetRef, status: ConditionStatus) -> None:
-        """Report whether a node is ready, not ready or unknown."""
-        now = datetime.now(UTC)
-        reason = "KubeletReady" if status is ConditionStatus.TRUE else "NodeStatusUnknown"
-        event = ConditionReported(
-            target=target, type="Ready", status=status, reason=reason, observed_time=now, source=SOURCE
-        )
-        await self._send(CONDITION_REPORTS, target.key, target.key, event.model_dump_json(), now)
-
-    async def flush(self) -> None:
-        """Return when everything is written."""
-        await self._producer.flush()
-
-    async def _send(self, topic: Topic, key: str, partition_key: str, value: str, now: datetime) -> None:
-        self._count += 1
-        meta = Meta(id=event_id("storm", self._count), source=SOURCE, type=topic.event_type, time=now)
-        await self._producer.send(
-            topic.name(self._settings.topic_prefix),
-            value.encode(),
-            key=key.encode(),
-            partition=partition_of(partition_key, self._settings.partitions),
-            headers=to_headers(meta),
-        )
+async def declare(writer: harness.Writer, document: dict[str, Any]) -> str:
+    """Write a resource, with the defaults of admission, and return its key."""
+    now = datetime.now(UTC)
+    kind = kinds.named(document["kind"])
+    if kind is None:
+        raise ValueError(f"{document['kind']} is not a kind")
+    prepared = defaults.prepared(document, kind, ())
+    made = defaults.created(prepared, uid=event_id("uid", document["metadata"]), now=now)
+    event = ResourceDeclared(object=made, version=1)
+    await writer.send(RESOURCES, event.key, event, partition_key=resource_partition_key(event.key), time=now)
+    return event.key
 
 
-def node_document(plan: Plan, number: int) -> dict[str, Any]:
-    """A node with room for 110 pods."""
-    name = plan.node(number).name
-    labels = {
-        "kubernetes.io/hostname": name,
-        "topology.kubernetes.io/region": REGION,
-        "topology.kubernetes.io/zone": plan.zone(number),
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": {"allocatable": {"cpu": "32", "memory": "128Gi", "pods": "110"}},
-    }
+async def report(writer: harness.Writer, target: TargetRef, status: ConditionStatus) -> None:
+    """Report whether a node is ready, not ready or unknown."""
+    now = datetime.now(UTC)
+    reason = "KubeletReady" if status is ConditionStatus.TRUE else "NodeStatusUnknown"
+    event = ConditionReported(
+        target=target, type="Ready", status=status, reason=reason, observed_time=now, source=SOURCE
+    )
+    await writer.send(CONDITION_REPORTS, target.key, event, time=now)
 
 
-def deployment_document(plan: Plan, number: int, replicas: int) -> dict[str, Any]:
-    """A Deployment whose pods tolerate a lost node for a limited time."""
-    name = f"web-{number}"
-    tolerations = [
-        {
-            "key": f"node.kubernetes.io/{key}",
-            "operator": "Exists",
-            "effect": "NoExecute",
-            "tolerationSeconds": plan.tolerate,
-        }
-        for key in ("not-ready", "unreachable")
-    ]
-    resources = {"requests": {"cpu": "100m", "memory": "128Mi"}}
-    template = {
-        "metadata": {"labels": {"app": name}},
-        "spec": {
-            "containers": [{"name": "web", "image": "web:1", "resources": resources}],
-            "tolerations": tolerations,
-        },
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": f"team-{number % NAMESPACES}"},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template},
-    }
+Services = Sequence[harness.ServiceProcess]
 
 
-class Watch:
-    """Reads from the services' metrics what they have written."""
+async def emitted(services: Services) -> Counter[str]:
+    """Return from the metrics of services the events that they have written so far, by `service/topic`.
 
-    def __init__(self, services: Iterable[processes.ServiceProcess]) -> None:
-        self._services = list(services)
-        self._http = httpx.AsyncClient(timeout=10.0, trust_env=False)
-
-    async def emitted(self) -> Counter[str]:
-        """Events written so far, by `service/topic`.
-
-        Raises:
-            RuntimeError: a service has ended.
-        """
-        found: Counter[str] = Counter()
-        for service in self._services:
-            if service.process.returncode is not None:
-                raise RuntimeError(f"{service.name} ended ({service.process.returncode}); its log:\n{service.tail()}")
-            with contextlib.suppress(httpx.HTTPError):  # it is busy; try again in the next round
-                text = (await self._http.get(f"http://127.0.0.1:{service.port}/metrics")).text
-                for family in text_string_to_metric_families(text):
-                    for sample in family.samples:
-                        if sample.name == "moorage_events_emitted_total":
-                            found[f"{service.name}/{sample.labels['topic']}"] += int(sample.value)
-        return found
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._http.aclose()
+    Raises:
+        RuntimeError: a service has ended.
+    """
+    found: Counter[str] = Counter()
+    for service in services:
+        if service.process.returncode is not None:
+            raise RuntimeError(f"{service.name} ended ({service.process.returncode}); its log:\n{service.tail()}")
+        with contextlib.suppress(httpx.HTTPError):  # it is busy; try again in the next round
+            for family in text_string_to_metric_families((await service.get("metrics")).text):
+                for sample in family.samples:
+                    if sample.name == "moorage_events_emitted_total":
+                        found[f"{service.name}/{sample.labels['topic']}"] += int(sample.value)
+    return found
 
 
-async def load(plan: Plan, writer: Writer, watch: Watch) -> tuple[float, dict[str, int]]:
-    """Declare the fleet and wait until every pod is bound. Returns the seconds, and the replicas by owner.
+async def load(plan: Plan, writer: harness.Writer, services: Services) -> tuple[float, dict[str, int]]:
+    """Declare the fleet and wait until every pod is bound. Return the seconds, and the replicas by owner.
 
     Raises:
         TimeoutError: pods are still not bound.
     """
     began = time.perf_counter()
     for number in range(plan.nodes):
-        await writer.declare(node_document(plan, number))
-        await writer.report(plan.node(number), ConditionStatus.TRUE)
+        await declare(writer, harness.node_document(plan.node(number).name, plan.zone(number)))
+        await report(writer, plan.node(number), ConditionStatus.TRUE)
     replicas: dict[str, int] = {}
     for number, start in enumerate(range(0, plan.pods, REPLICAS)):
         count = min(REPLICAS, plan.pods - start)
-        replicas[await writer.declare(deployment_document(plan, number, count))] = count
+        spec = harness.pod_spec(seconds=plan.tolerate)
+        owner = harness.deployment_document(f"web-{number}", f"team-{number % NAMESPACES}", count, spec)
+        replicas[await declare(writer, owner)] = count
     await writer.flush()
     harness.note(f"written: {plan.nodes:,} nodes, {len(replicas):,} Deployments in {time.perf_counter() - began:.1f} s")
     told = 0.0
     async with asyncio.timeout(LOADED_WITHIN):
-        while (bound := (await watch.emitted())["placement/bindings"]) < plan.pods:
+        while (bound := (await emitted(services))["placement/bindings"]) < plan.pods:
             if time.perf_counter() - told > 10:
                 told = time.perf_counter()
                 harness.note(f"bound: {bound:,}")
             await asyncio.sleep(0.5)
     seconds = time.perf_counter() - began
-    await quiet(watch, QUIET, within=120.0)
+    await quiet(services, QUIET, within=120.0)
     return seconds, replicas
 
 
-async def quiet(watch: Watch, seconds: float, *, within: float) -> None:
+async def quiet(services: Services, seconds: float, *, within: float) -> None:
     """Return when nothing but effects of heartbeats was written for some seconds, or the time is over."""
     ends = time.monotonic() + within
     before, since = Counter[str](), time.monotonic()
     while time.monotonic() < ends:
-        now = await watch.emitted()
+        now = await emitted(services)
         for ignored in ("condition-ingest/conditions", "condition-ingest/timers", "timer/timer-fired"):
             now.pop(ignored, None)
         if now != before:
@@ -289,64 +212,52 @@ async def quiet(watch: Watch, seconds: float, *, within: float) -> None:
         await asyncio.sleep(0.5)
 
 
-async def heartbeats(plan: Plan, writer: Writer, silent: set[str]) -> None:
+async def heartbeats(plan: Plan, writer: harness.Writer, silent: set[str]) -> None:
     """Report regularly that every node is ready, except the silent ones."""
     while True:
         began = time.monotonic()
         for number in range(plan.nodes):
             target = plan.node(number)
             if target.key not in silent:
-                await writer.report(target, ConditionStatus.TRUE)
+                await report(writer, target, ConditionStatus.TRUE)
             # Spread over the interval, like those of real nodes.
             if number % 50 == 49:
                 await asyncio.sleep(max(0.0, began + plan.heartbeat * (number + 1) / plan.nodes - time.monotonic()))
 
 
-async def storm(plan: Plan, writer: Writer, watch: Watch, silent: set[str]) -> datetime:
-    """Lose a zone, and wait. Returns when it was lost."""
+async def storm(plan: Plan, writer: harness.Writer, services: Services, silent: set[str]) -> datetime:
+    """Lose a zone, and wait. Return when it was lost."""
     lost, lost_at = plan.lost, datetime.now(UTC)
     if plan.silence:
         silent.update(target.key for target in lost)
     else:
         for target in lost:
-            await writer.report(target, ConditionStatus.UNKNOWN)
+            await report(writer, target, ConditionStatus.UNKNOWN)
         await writer.flush()
     harness.note(f"lost: {len(lost)} nodes")
     began = time.monotonic()
     first_due = plan.grace * 2 + plan.monitor_period + plan.tolerate + 5
     while (passed := time.monotonic() - began) < plan.seconds:
-        done = await watch.emitted()
+        done = await emitted(services)
         harness.note(
             f"{passed:5.0f} s: {done['governor/zone-grants']:,} grants, {done['eviction/evictions']:,} eviction "
             f"records, {done['placement/placements']:,} placements"
         )
         if plan.lifted and passed > first_due:
-            await quiet(watch, QUIET, within=plan.seconds - passed)
+            await quiet(services, QUIET, within=plan.seconds - passed)
             break
         await asyncio.sleep(min(10.0, max(0.1, plan.seconds - passed)))
     return lost_at
 
 
-async def read(settings: Settings, topics: Iterable[Topic]) -> tuple[list[storm_verdict.Seen], int]:
-    """All records of some topics, and the number of dead letters."""
-    by_name = {topic.name(settings.topic_prefix): topic for topic in (*topics, DEAD_LETTERS)}
-    places = [TopicPartition(name, number) for name in by_name for number in range(settings.partitions)]
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=settings.bootstrap_servers, isolation_level="read_committed", enable_auto_commit=False
-    )
-    await consumer.start()
-    consumer.assign(places)
-    await consumer.seek_to_beginning(*places)
+async def read(settings: Settings) -> tuple[list[storm_verdict.Seen], int]:
+    """Return all records of the judged topics, and the number of dead letters."""
     found, dead = [], 0
-    ends = await consumer.end_offsets(places)
-    while any([await consumer.position(place) < end for place, end in ends.items()]):
-        for place, records in (await consumer.getmany(timeout_ms=500, max_records=20_000)).items():
-            topic = by_name[place.topic]
-            if topic is DEAD_LETTERS:
-                dead += len(records)
-                continue
+    async for topic, records in harness.read(settings, *JUDGED, DEAD_LETTERS):
+        if topic is DEAD_LETTERS:
+            dead += len(records)
+        else:
             found += [_seen(topic, record) for record in records]
-    await consumer.stop()
     return found, dead
 
 
@@ -359,7 +270,7 @@ def _seen(topic: Topic, record: Any) -> storm_verdict.Seen:
 
 
 def milestones(records: Iterable[storm_verdict.Seen], lost_at: datetime) -> dict[str, Any]:
-    """The times of events, in seconds after the loss."""
+    """Return the times of events, in seconds after the loss."""
     last: dict[str, datetime] = {}
     counts: Counter[str] = Counter()
     for seen in records:
@@ -382,7 +293,7 @@ def milestones(records: Iterable[storm_verdict.Seen], lost_at: datetime) -> dict
 
 
 def eviction_rate(records: Iterable[storm_verdict.Seen]) -> float:
-    """Evictions requested per second between the first and the last one. 0 if there are too few."""
+    """Return evictions requested per second between the first and the last one. 0 if there are too few."""
     times = sorted(
         seen.written
         for seen in records
@@ -393,13 +304,13 @@ def eviction_rate(records: Iterable[storm_verdict.Seen]) -> float:
 
 
 @asynccontextmanager
-async def running(settings: Settings, plan: Plan, folder: Path) -> AsyncIterator[list[processes.ServiceProcess]]:
+async def running(settings: Settings, plan: Plan, folder: Path) -> AsyncIterator[Services]:
     """Run all services, each in a process, until they are ready."""
-    services: list[processes.ServiceProcess] = []
+    services: list[harness.ServiceProcess] = []
     try:
         for name in SERVICES:
-            service = await processes.start_service(name, settings, folder, environment=plan.environment())
-            services.append(service)
+            one = await harness.ServiceProcess.start(name, settings, folder, **plan.environment())
+            services.append(one)
         for service in services:
             await service.ready(READY_WITHIN)
         yield services
@@ -416,20 +327,18 @@ async def run(plan: Plan, bootstrap: str, partitions: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="moorage-storm-") as name:
         async with (
             running(settings, plan, Path(name)) as services,
-            AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=5, max_batch_size=200_000) as producer,
+            harness.Writer(settings, SOURCE) as writer,
         ):
             harness.note(f"ready: {', '.join(service.name for service in services)}")
-            writer, watch = Writer(settings, producer), Watch(services)
             try:
                 if plan.silence:
                     beating = asyncio.create_task(heartbeats(plan, writer, silent))
-                loaded, replicas = await load(plan, writer, watch)
+                loaded, replicas = await load(plan, writer, services)
                 harness.note(f"loaded in {loaded:.1f} s")
-                lost_at = await storm(plan, writer, watch, silent)
+                lost_at = await storm(plan, writer, services, silent)
             finally:
                 if beating is not None:
                     beating.cancel()
-                await watch.close()
             usage = {
                 service.name: {
                     "peak_mb": round(service.peak_bytes() / 1e6),
@@ -438,7 +347,7 @@ async def run(plan: Plan, bootstrap: str, partitions: int) -> dict[str, Any]:
                 for service in services
             }
             end = datetime.now(UTC)
-        records, dead = await read(settings, JUDGED)
+        records, dead = await read(settings)
     rules = storm_verdict.Rules(
         end=end,
         rate=plan.rate,
@@ -478,21 +387,11 @@ async def run(plan: Plan, bootstrap: str, partitions: int) -> dict[str, Any]:
 
 async def main() -> dict[str, Any]:
     """Read the options and run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=5_000)
-    parser.add_argument("--zones", type=int, default=10)
-    parser.add_argument("--pods", type=int, default=150_000)
-    parser.add_argument("--seconds", type=float, default=180.0, help="maximum time for which the storm is observed")
-    parser.add_argument("--tolerate", type=int, default=20, help="seconds for which pods tolerate a lost node")
-    parser.add_argument("--monitor-period", type=float, default=5.0, help="seconds that a node waits before its taint")
+    sizes = {"nodes": 5_000, "zones": 10, "pods": 150_000, "tolerate": 20, "partitions": 24}
+    parser = harness.parser(__doc__, **sizes, seconds=180.0, monitor_period=5.0, heartbeat=10.0)
     parser.add_argument("--rates", choices=("default", "lifted"), default="default")
     parser.add_argument("--loss", choices=("report", "silence"), default="report")
-    parser.add_argument(
-        "--heartbeat", type=float, default=10.0, help="seconds between two heartbeats, with --loss silence"
-    )
-    parser.add_argument("--partitions", type=int, default=24)
     options = parser.parse_args()
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     plan = Plan(
         nodes=options.nodes,
         zones=options.zones,

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import os
 import pickle
 import sys
@@ -27,18 +26,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
-from bench import harness, processes
+from bench import harness
+from bench.harness import Record
 
-from moorage.runtime.kafka.offsets import Offsets
-from moorage.runtime.settings import Settings
-from moorage_schemas.envelope import Meta, event_id, to_headers
-from moorage_schemas.refs import TargetKind, TargetRef
+from moorage.runtime.kafka.tables.offsets import Offsets
+from moorage.runtime.settings.process_settings import Settings
+from moorage_schemas.envelope import event_id
 from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import TIMER_FIRED, TIMERS, partition_of
+from moorage_schemas.topics import TIMER_FIRED, TIMERS
 
 PODS_A_NODE = 30
 READY_WITHIN = 600.0
@@ -48,8 +47,6 @@ LOOK = 0.01
 
 QUIET = 1.0
 """Seconds without progress after which the records are counted."""
-
-Record = harness.Record
 
 
 class Way(NamedTuple):
@@ -72,10 +69,9 @@ WAYS = (*(Way(batched=True, size=size) for size in (1000, 5000, 20_000, 0)), Way
 
 async def fill(settings: Settings, count: int, first: datetime) -> None:
     """Write timers whose deadlines are spread over one second."""
-    topic = TIMERS.name(settings.topic_prefix)
     blank = SetTimer(
         id="ID",
-        target=TargetRef(kind=TargetKind.NODE, name="NODE"),
+        target=harness.node_ref("NODE"),
         owner="eviction",
         generation=1,
         deadline=first,
@@ -83,22 +79,14 @@ async def fill(settings: Settings, count: int, first: datetime) -> None:
         correlation_id="CORRELATION",
     ).model_dump_json()
     deadline = format_time(first)
-    async with AIOKafkaProducer(
-        bootstrap_servers=settings.bootstrap_servers, linger_ms=5, max_batch_size=400_000
-    ) as producer:
+    async with harness.Writer(settings, "moorage/eviction", max_batch_size=400_000) as writer:
         for number in range(count):
             pod, node = f"Pod/team-{number % 50}/web-{number:07d}-x7x2k", f"node-{number // PODS_A_NODE}"
             key, own = f"evict|{pod}|Node/{node}|1", format_time(first + timedelta(microseconds=number * 1e6 / count))
             value = blank.replace('"ID"', f'"{key}"').replace('"NODE"', f'"{node}"').replace(deadline, own)
             value = value.replace("SUBJECT", pod).replace("CORRELATION", event_id(number))
-            meta = Meta(id=event_id(key), source="moorage/eviction", type=TIMERS.event_type, time=first, subject=key)
-            await producer.send(
-                topic,
-                value.encode(),
-                key=key.encode(),
-                partition=partition_of(f"Node/{node}", settings.partitions),
-                headers=to_headers(meta),
-            )
+            meta = {"id": event_id(key), "subject": key}
+            await writer.send(TIMERS, key, value, partition_key=f"Node/{node}", time=first, **meta)
             if number % 100_000 == 0:
                 harness.note(f"written: {number:,}")
 
@@ -109,7 +97,7 @@ async def committed(settings: Settings, begins: float, expected: int) -> float:
     Raises:
         TimeoutError: they were not in time.
     """
-    places = places_of(settings)
+    places = harness.places_of(settings, TIMER_FIRED)
     offsets = Offsets(settings, name="bench-timers")
     await offsets.start()
     start = sum((await offsets.stable(places)).values())
@@ -128,33 +116,8 @@ async def committed(settings: Settings, begins: float, expected: int) -> float:
         await offsets.stop()
 
 
-def places_of(settings: Settings) -> list[TopicPartition]:
-    """The partitions of `timer-fired`."""
-    topic = TIMER_FIRED.name(settings.topic_prefix)
-    return [TopicPartition(topic, number) for number in range(settings.partitions)]
-
-
-async def read(settings: Settings) -> list[Record]:
-    """All records of `timer-fired`."""
-    places = places_of(settings)
-    found: list[Record] = []
-    async with AIOKafkaConsumer(
-        bootstrap_servers=settings.bootstrap_servers,
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-        max_partition_fetch_bytes=8_000_000,
-    ) as consumer:
-        consumer.assign(places)
-        await consumer.seek_to_beginning(*places)
-        ends = await consumer.end_offsets(places)
-        while any([await consumer.position(place) < end for place, end in ends.items()]):
-            for batch in (await consumer.getmany(timeout_ms=500, max_records=50_000)).values():
-                found += [(one.partition, one.key, one.value, list(one.headers)) for one in batch]
-    return found
-
-
 def check(records: list[Record], count: int) -> float:
-    """Check that each timer has fired once, and none early. Returns the largest lateness in seconds.
+    """Check that each timer has fired once, and none early. Return the largest lateness in seconds.
 
     Raises:
         RuntimeError: a timer has not, or was.
@@ -191,9 +154,9 @@ async def ours(settings: Settings, options: argparse.Namespace, count: int, fold
     lead = options.lead or 30 + options.timers / (20_000 if count == 1 else 12_000)
     first = datetime.now(UTC) + timedelta(seconds=lead)
     await fill(settings, options.timers, first)
-    services = [await processes.start_service("timer", settings, folder) for _ in range(count)]
+    services = [await harness.ServiceProcess.start("timer", settings, folder) for _ in range(count)]
     try:
-        await processes.settled(services, settings.partitions, within=READY_WITHIN)
+        await harness.settled(services, settings.partitions, within=READY_WITHIN)
         left = first.timestamp() - time.time()
         harness.note(f"ready {left:.1f} s before the first deadline")
         if left < 1:
@@ -209,14 +172,18 @@ async def ours(settings: Settings, options: argparse.Namespace, count: int, fold
     finally:
         for one in services:
             await one.stop()
-    records = await read(settings)
+    records = [
+        (one.partition, one.key, one.value, list(one.headers))
+        async for _, batch in harness.read(settings, TIMER_FIRED)
+        for one in batch
+    ]
     return Storm(ended - first.timestamp(), check(records, options.timers), used, records)
 
 
 async def bare(settings: Settings, replay: Path, count: int, way: Way, folder: Path) -> float:
     """The seconds that the bare producer took for the same records."""
     command = [sys.executable, __file__, "--writer", str(replay), "--topic", TIMER_FIRED.name(settings.topic_prefix)]
-    process = await processes.spawn(
+    process = await harness.spawn(
         [*command, "--size", str(way.size), *(["--batched"] if way.batched else [])],
         {"MOORAGE_BOOTSTRAP_SERVERS": settings.bootstrap_servers},
         folder / "writer.log",
@@ -312,7 +279,7 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def figures(storms: list[Storm], timers: int, limits: list[float]) -> dict[str, float]:
-    """The figures of the storms for one number of processes."""
+    """Return the figures of the storms for one number of processes."""
     rates = [timers / storm.seconds for storm in storms]
     ratios = [mine / limit for mine, limit in zip(rates, limits, strict=True)]
     return {
@@ -326,10 +293,7 @@ def figures(storms: list[Storm], timers: int, limits: list[float]) -> dict[str, 
 
 async def main() -> dict[str, Any]:
     """Measure, or run as the bare producer's process."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--timers", type=int, default=1_000_000)
-    parser.add_argument("--partitions", type=int, default=24)
-    parser.add_argument("--rounds", type=int, default=1)
+    parser = harness.parser(__doc__, timers=1_000_000, partitions=24, rounds=1)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="processes of the timer service")
     parser.add_argument("--lead", type=float, default=0.0, help="seconds from the start to the first deadline")
     parser.add_argument("--writer", type=Path, help=argparse.SUPPRESS)
@@ -337,7 +301,6 @@ async def main() -> dict[str, Any]:
     parser.add_argument("--batched", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--size", type=int, default=1000, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     return await (write(options) if options.writer else measure(options))
 
 

@@ -1,6 +1,6 @@
 """Records `moorage demo` as docs/demo.svg, a picture that plays: run it after what the demo writes has changed.
 
-    make recording
+    make pictures
 
 The picture is made by rich from the coloured output. It shows a window of so many rows, through which the output moves
 at the pace of the run; long waits are cut short. Where nothing can move, the first rows are shown. A test compares the

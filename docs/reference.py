@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from typer.core import TyperGroup
 
+from moorage.apiserver.kinds.kind import declared
+from moorage.apiserver.machinery.served_kinds import served
 from moorage.cli import app, flags
 from moorage.cli.contract.jsonschemas import event_schema, resource_schema
 from moorage.cli.contract.participants import participants
-from moorage.gateway.served_kinds import served
-from moorage.kinds.kind import declared
-from moorage.runtime.environment import variable
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.environment import variable
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.field_docs import field_docs
 from moorage_schemas.topics import TOPICS, Topic
 

@@ -7,7 +7,7 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +17,29 @@ import pytest_asyncio
 import structlog
 from tests.kubectl import programs
 from tests.planes import plane as planes
-from tests.support import browsers, documents, examples, scheduling
+from tests.support import browsers, documents, examples, scheduling, tiers
 from tests.support.brokers import Broker, BrokerMissingError, Choice, EmbeddedBroker, choose
+from tests.support.costs import Meter, Report, ceilings_of, processor_seconds
 from tests.support.shared_broker import SharedBroker
 from xdist.scheduler import LoadScopeScheduling
 
 # Tests share the processors, so how long one example takes says nothing.
 hypothesis.settings.register_profile("shared", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-# The same examples in every CI run, and new ones in every other run.
-hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("shared"), derandomize=True, print_blob=True)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "shared")
+# The same examples in every run of a tier and of CI, so that no run fails by chance. Other runs draw new ones.
+hypothesis.settings.register_profile("same", hypothesis.settings.get_profile("shared"), derandomize=True)
 
 # Unique among the runs that may share a cluster. A process id alone can be the same in every container.
 RUN = f"t{os.getpid()}-{int(time.time()):x}"
 _CHOICE = pytest.StashKey[Choice]()
 _SHARED = pytest.StashKey[SharedBroker]()
+_METER = pytest.StashKey[Meter]()
+_REPORT = pytest.StashKey[Report]()
+_EXCESSES = pytest.StashKey[list[str]]()
 _NOTES: list[str] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=["test", "rest"], help="the tests of `make test`, or those of `make test-all`")
     parser.addoption("--pictures", action="store_true", help="write the pictures of the console in docs/images anew")
 
 
@@ -44,6 +48,31 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_CHOICE] = choose()
     except BrokerMissingError as error:
         raise pytest.UsageError(str(error)) from error
+    hypothesis.settings.load_profile("same" if config.option.tier or os.environ.get("CI") else "shared")
+    config.stash[_METER] = Meter()
+    config.stash[_REPORT] = Report()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return None if tiers.is_in(collection_path, config.option.tier) else True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    meter = item.config.stash[_METER]
+    meter.calibrate()
+    wall, cpu = time.perf_counter(), processor_seconds()
+    try:
+        return (yield)
+    finally:
+        meter.note(item.nodeid, time.perf_counter() - wall, processor_seconds() - cpu)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    result = getattr(node, "workeroutput", {}).get("costs")
+    if result is not None:
+        node.config.stash[_REPORT].add(result)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -59,7 +88,13 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     ]
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.stash[_REPORT].seconds:
+        terminalreporter.section("cost of the rooms (processes run beside each other)")
+        for line in config.stash[_REPORT].table():
+            terminalreporter.write_line(line)
+    for line in config.stash.get(_EXCESSES, []):
+        terminalreporter.write_line(f"too expensive: {line}", red=True)
     for note in _NOTES:
         terminalreporter.write_line(f"kafka: {note}", yellow=True)
     if not programs.is_complete():
@@ -97,11 +132,24 @@ def pytest_runtest_logfinish() -> None:
             root.removeHandler(handler)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     # Not in the fixture, because a worker may wait here for others longer than the time limit of a test.
-    shared = session.config.stash.get(_SHARED, None)
+    config = session.config
+    shared = config.stash.get(_SHARED, None)
     if shared is not None:
         asyncio.run(shared.close())
+    meter, report = config.stash[_METER], config.stash[_REPORT]
+    if meter.loops and hasattr(config, "workeroutput"):
+        config.workeroutput["costs"] = meter.result()
+    elif meter.loops:
+        report.add(meter.result())
+    if hasattr(config, "workerinput") or config.option.tier is None:
+        return
+    whole = not (config.option.keyword or config.option.markexpr or config.option.lf or session.shouldstop)
+    config.stash[_EXCESSES] = report.excesses(ceilings_of(config.option.tier)) if whole else []
+    if config.stash[_EXCESSES] and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

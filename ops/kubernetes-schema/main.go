@@ -2,7 +2,7 @@
 // Moorage serves: names, forms, values, merge keys and protobuf numbers, and no descriptions.
 //
 // Built-in types are read by reflection, together with the OpenAPI documents of the same release. Custom resources are
-// read from the manifests of their definitions. `make kubernetes-schema` runs it; a clone does not need it.
+// read from the manifests of their definitions. `make upstream-schemas` runs it; a clone does not need it.
 package main
 
 import (

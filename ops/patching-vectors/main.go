@@ -13,7 +13,6 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/kubernetes/scheme"
 )
@@ -83,26 +82,8 @@ func (r *Request) answer() (json.RawMessage, error) {
 		return jsonpatch.MergePatch(r.Document, r.Patch)
 	case "strategic":
 		return r.strategic()
-	case "two_way":
-		object, err := r.new()
-		if err != nil {
-			return nil, err
-		}
-		return strategicpatch.CreateTwoWayMergePatch(r.Original, r.Modified, object)
-	case "three_way":
-		object, err := r.new()
-		if err != nil {
-			return nil, err
-		}
-		meta, err := strategicpatch.NewPatchMetaFromStruct(object)
-		if err != nil {
-			return nil, err
-		}
-		return strategicpatch.CreateThreeWayMergePatch(r.Original, r.Modified, r.Document, meta, true)
 	case "merge_two_way":
 		return jsonpatch.CreateMergePatch(r.Original, r.Modified)
-	case "merge_three_way":
-		return jsonmergepatch.CreateThreeWayJSONMergePatch(r.Original, r.Modified, r.Document)
 	case "update", "apply":
 		return r.managed()
 	}

@@ -213,7 +213,7 @@ PLACEMENTS = Topic(
     writer="placement",
     segments=LASTING,
 )
-TIMERS = Topic("timers", "timer id", "target", SetTimer, Cleanup.COMPACT, writer="the timer's owner")
+TIMERS = Topic("timers", "timer id", "target", SetTimer, Cleanup.COMPACT, writer="the timer's issuer")
 TIMER_FIRED = Topic("timer-fired", "timer id", "target", TimerFired, Cleanup.DELETE, _DAY_MS, "timer", segments=STREAM)
 EVICTIONS = Topic(
     "evictions",

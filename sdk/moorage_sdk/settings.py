@@ -53,7 +53,7 @@ class Connection(BaseSettings):
     """The first part of all topic names."""
 
     kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    """How Kafka is spoken to, by Kafka's names: `SSL` is TLS, and `SASL_` adds a user."""
+    """The protocol of connections to Kafka: `SSL` is TLS, and `SASL_` adds a user."""
 
     kafka_sasl_mechanism: Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = ""
     """How the user is authenticated."""
@@ -77,7 +77,7 @@ class Connection(BaseSettings):
     """A PEM file with the key of that certificate. Empty means that `kafka_cert_file` has it."""
 
     kafka_oauth_token_file: str = ""
-    """A file with the token of `OAUTHBEARER`. New connections use what is in it then."""
+    """A file with the token of `OAUTHBEARER`. It is read for each new connection."""
 
     kafka_oauth_token_endpoint: str = Field(
         default="", pattern=r"^(https://\S+|http://(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?(/\S*)?)?$"
@@ -86,7 +86,7 @@ class Connection(BaseSettings):
     for loopback alone."""
 
     kafka_oauth_client_id: str = ""
-    """The client's name there."""
+    """The client id for that address."""
 
     kafka_oauth_client_secret_file: str = ""
     """A file with its secret. It is read for each token."""

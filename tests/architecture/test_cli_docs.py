@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.support.tables import table
 from typer.testing import CliRunner
 
 from moorage.cli.api.kinds import of_object
@@ -24,13 +25,13 @@ DOCUMENTS = [
 ]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@table("name", COMMANDS)
 def test_the_line_in_the_help_is_that_of_the_command(name: str) -> None:
     command: Any = load(name)
     assert (command.help or "").splitlines()[0] == COMMANDS[name].help
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@table("name", COMMANDS)
 def test_every_command_explains_itself(name: str) -> None:
     result = CliRunner().invoke(app, [name, "--help"])
     assert result.exit_code == 0, result.output
@@ -39,7 +40,7 @@ def test_every_command_explains_itself(name: str) -> None:
         assert parameter.param_type_name == "argument" or parameter.help, f"{name} {parameter.name} has no help"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@table("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_in_documents_exist(document: Path) -> None:
     for line in document.read_text("utf-8").splitlines():
         if not (line.startswith(("    ", "$ ")) or "`moorage " in line):

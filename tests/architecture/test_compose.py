@@ -18,11 +18,10 @@ from tests.architecture.files import ROOT
 from moorage.cli.contract.participants import service_classes
 from moorage.cli.flags import FIELDS
 from moorage.cli.local.services import GATEWAY, QUERY, WEBHOOKS
-from moorage.runtime.environment import OTHERS, variable
-from moorage.runtime.gateway_identities import GatewayIdentities
-from moorage.runtime.kafka_version import KAFKA_VERSION
-from moorage.runtime.local_certificates import LocalAuthority
-from moorage.runtime.settings import Settings
+from moorage.runtime.identities.gateway_identities import GatewayIdentities
+from moorage.runtime.identities.local_certificates import LocalAuthority
+from moorage.runtime.settings.environment import KAFKA_VERSION, OTHERS, variable
+from moorage.runtime.settings.process_settings import Settings
 
 DOCKERFILE = (ROOT / "ops" / "Dockerfile").read_text("utf-8")
 IDENTITIES = "identities"

@@ -11,8 +11,8 @@ from tests.architecture.files import ROOT
 
 from moorage.cli.contract.kafka_roles import roles
 from moorage.cli.contract.participants import participants
-from moorage.runtime import kafka_identities
-from moorage.runtime.settings import Settings
+from moorage.runtime.identities import kafka_identities
+from moorage.runtime.settings.process_settings import Settings
 
 ROLES = [role.name for role in roles()]
 SERVICES = sorted(one.name for one in participants())

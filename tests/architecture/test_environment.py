@@ -6,8 +6,8 @@ import re
 
 from tests.architecture.files import files
 
-from moorage.runtime.environment import OTHERS, variable
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.environment import OTHERS, variable
+from moorage.runtime.settings.process_settings import Settings
 
 _VARIABLE = re.compile(r"(?<![\w$])MOORAGE_[A-Z_]*[A-Z]\b")
 _EXAMPLE = re.compile(r"^\+.*$", re.MULTILINE)

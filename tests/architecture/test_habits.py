@@ -31,6 +31,7 @@ def test_hooks_check_what_make_check_checks() -> None:
     target = re.search(r"^check:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
     assert target is not None
     checked = {f".venv/bin/{name}" for name in re.findall(r"\$\(BIN\)/([\w-]+)", target[1])}
+    assert len(checked) == len(("ruff", "mypy", "lint-imports"))
     assert checked <= called
     for hook in repository["hooks"]:
         assert (ROOT / hook["entry"].split()[0]).exists(), hook["id"]
@@ -44,6 +45,7 @@ def test_the_workflow_runs_make_test_on_each_python() -> None:
     assert minor(pythons[0]) == minor(OLDEST[1]), "the oldest that is promised"
     assert len(pythons) > 1
     assert [step["run"] for step in job["steps"] if "run" in step] == ["make test PYTHON=python"]
+    assert [step["run"] for step in jobs["test-all"]["steps"] if "run" in step] == ["make test-all PYTHON=python"]
 
 
 def test_the_nightly_workflow_gives_make_soak_options_that_it_has(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from tests.architecture.files import ROOT
 
 from moorage.cli.contract.kafka_roles import roles
 from moorage.cli.contract.participants import participants
-from moorage.runtime.kafka.acls import AclOperation, AclResource
+from moorage.runtime.kafka.admin.acls import AclOperation, AclResource
 from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Topic
 
 ROLES = {role.name: role for role in roles()}
@@ -16,7 +16,7 @@ SERVICES = [participant.name for participant in participants()]
 
 
 def test_the_table_of_roles_is_the_roles() -> None:
-    section = (ROOT / "docs" / "operations.md").read_text("utf-8").partition("## Kafka with identities")[2]
+    section = (ROOT / "docs" / "operations.md").read_text("utf-8").partition("## Kafka authentication")[2]
     section = section.partition("**Refusals.**")[0].partition("| role |")[2]
     rows = re.findall(r"^\| ([a-z-]+) \| (.+?) \| (.+?) \|$", section, re.MULTILINE)
     assert rows == [(role.name, _listed(role.reads), _listed(role.writes)) for role in ROLES.values()]
@@ -27,7 +27,7 @@ def _listed(topics: tuple[Topic, ...]) -> str:
 
 
 def test_what_the_table_of_topics_says_of_writers_is_what_roles_may_write() -> None:
-    everybody = {"all services", "the timer's owner", "third parties, gateway"}
+    everybody = {"all services", "the timer's issuer", "third parties, gateway"}
     for topic in TOPICS:
         writers = {name for name, role in ROLES.items() if topic in role.writes}
         if topic.writer not in everybody:

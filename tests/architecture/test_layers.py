@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from tests.architecture.files import ROOT, files, name, tree
+from tests.support.tables import table
 
 # Modules with which a decision would depend on time, chance, the machine or external state.
 _IMPURE_MODULES = frozenset(
@@ -86,13 +86,13 @@ def test_import_contracts_hold() -> None:
 
 
 def test_the_core_is_pure() -> None:
-    modules = list(files(".py", under="services/moorage/core"))
+    modules = list(files(".py", under="services/moorage/decide"))
     assert len(modules) > 5
     found = [f"{name(path)}:{line}" for path in modules for line in _impurities(path.read_text("utf-8"))]
     assert found == []
 
 
-@pytest.mark.parametrize(
+@table(
     "source",
     [
         "import time",

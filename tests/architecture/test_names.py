@@ -8,8 +8,8 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
-import pytest
 from tests.architecture.files import ROOT, files, name, tree
+from tests.support.tables import table
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
 
@@ -59,7 +59,7 @@ def _names(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("old", sorted(OLD))
+@table("old", sorted(OLD))
 def test_old_names_do_not_come_back(old: str) -> None:
     code = files(".py", under="services")
     assert [name(path) for path in code if old in _names(path)] == [], f"say {OLD[old]}"

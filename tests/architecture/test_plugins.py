@@ -13,10 +13,10 @@ import pytest
 from tests.architecture.files import ROOT, files, name, tree
 from tests.support.plugins import EXAMPLES
 
-from moorage.core.scheduling.framework.plugins import Plugin, Prioritizer
-from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterPrioritizer
-from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer
-from moorage.core.scheduling.ocm.plugin import ManagedFilter, ManagedPrioritizer
+from moorage.decide.scheduling.framework.plugins import Plugin, Prioritizer
+from moorage.decide.scheduling.karmada.plugin import ClusterFilter, ClusterPrioritizer
+from moorage.decide.scheduling.nodes.plugin import NodeFilter, NodePrioritizer
+from moorage.decide.scheduling.ocm.plugin import ManagedFilter, ManagedPrioritizer
 
 PAGE = (ROOT / "docs" / "plugins.md").read_text("utf-8")
 RULES = (ROOT / "docs" / "domain.md").read_text("utf-8")
@@ -44,7 +44,7 @@ def test_the_examples_of_the_page_are_the_files() -> None:
 
 def test_the_page_lists_the_plugins() -> None:
     rows = re.findall(
-        r"^\| `(\w+)` \| `(\w+)` \| (\d*) \| (.+) \|$", PAGE.partition("## Plugins that")[2], re.MULTILINE
+        r"^\| `(\w+)` \| `(\w+)` \| (\d*) \| (.+) \|$", PAGE.partition("## Built-in plugins")[2], re.MULTILINE
     )
     assert rows == [
         (kind.__name__, one.name, str(one.weight) if isinstance(one, Prioritizer) else "", one.help)
@@ -56,7 +56,7 @@ def test_the_page_lists_the_plugins() -> None:
 def test_the_page_names_the_folders() -> None:
     folders = dict(re.findall(r"^\| `(\w+)` \| `([\w/]+)/` \|", PAGE, re.MULTILINE))
     assert folders == {
-        kind.__name__: kind.package.removeprefix("moorage.core.scheduling.").replace(".", "/") for kind in KINDS
+        kind.__name__: kind.package.removeprefix("moorage.decide.scheduling.").replace(".", "/") for kind in KINDS
     }
 
 

@@ -13,11 +13,11 @@ import pytest
 from docs.reference import PAGES
 from tests.architecture.files import ROOT
 
+from moorage.apiserver.machinery.served_kinds import served
 from moorage.cli.app import COMMANDS
 from moorage.cli.flags import FIELDS, flag
-from moorage.gateway.served_kinds import served
-from moorage.runtime.environment import variable
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.environment import variable
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TOPICS
 
 

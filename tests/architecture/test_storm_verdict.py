@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from bench.storm_verdict import Rules, Seen, violations
+from tests.support.tables import table
 
 from moorage_schemas.base import Model
 from moorage_schemas.eviction import EvictionDecided, EvictionState
@@ -299,7 +299,7 @@ PLANTED: dict[str, tuple[Callable[[Records], Records], str]] = {
 }
 
 
-@pytest.mark.parametrize("planted", PLANTED)
+@table("planted", PLANTED)
 def test_what_is_planted_is_found(planted: str) -> None:
     plant, words = PLANTED[planted]
     found = violations(plant(storm()), RULES)

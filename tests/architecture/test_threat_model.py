@@ -6,8 +6,8 @@ import ast
 import re
 from functools import cache
 
-import pytest
 from tests.architecture.files import ROOT
+from tests.support.tables import table
 
 PAGE = (ROOT / "docs/threat-model.md").read_text("utf-8")
 ROWS = [
@@ -29,7 +29,7 @@ def test_there_are_lines() -> None:
     assert len(ROWS) > 20
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
+@table("row", ROWS, ids=lambda row: row[0][:40])
 def test_each_line_names_tests_that_exist(row: list[str]) -> None:
     assert len(row) == 3, row
     threat, stopped_by, tests = row

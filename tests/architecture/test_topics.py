@@ -8,6 +8,7 @@ import sys
 from collections import defaultdict
 
 import pytest
+from tests.support.tables import table
 
 from moorage.cli.contract.participants import participants, service_classes
 from moorage_schemas.topics import (
@@ -39,7 +40,7 @@ def test_names_are_unique_and_versioned() -> None:
     assert CONDITIONS.name("fleet-a") == "fleet-a.conditions.v1"
 
 
-@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.short)
+@table("topic", TOPICS, ids=lambda topic: topic.short)
 def test_what_is_compacted_is_kept_and_what_is_deleted_has_a_term(topic: Topic) -> None:
     config = topic.config()
     assert config["cleanup.policy"] == topic.cleanup.value
@@ -50,7 +51,7 @@ def test_what_is_compacted_is_kept_and_what_is_deleted_has_a_term(topic: Topic) 
     assert topic.writer
 
 
-@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.short)
+@table("topic", TOPICS, ids=lambda topic: topic.short)
 def test_segments_are_small_enough_for_what_is_to_be_removed(topic: Topic) -> None:
     """Kafka never touches the segment that is written, so it must be closed long before what is in it may go."""
     config = {name: int(value) for name, value in topic.config().items() if value.lstrip("-").isdigit()}
@@ -121,6 +122,6 @@ def test_a_state_topic_has_one_writer() -> None:
 def test_the_table_names_the_writers() -> None:
     by_topic = {topic: topic.writer.split(", ") for topic in TOPICS}
     names = {participant.name for participant in participants()}
-    others = {"third parties", "all services", "the timer's owner"}
+    others = {"third parties", "all services", "the timer's issuer"}
     for topic, writers in by_topic.items():
         assert set(writers) <= names | others, topic.short

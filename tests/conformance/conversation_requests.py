@@ -115,7 +115,7 @@ TALKS = (
         {"spec": {"podSelector": {}}},
         (
             {"spec": {"policyTypes": ["Ingress"], "ingress": [{"ports": [{"port": 80}]}]}},
-            {"spec": {"policyTypes": ["Foo"]}},
+            {"spec": {"policyTypes": ["Egress"]}},
             {"spec": {"podSelector": {"matchLabels": {"a": "b"}}}},
         ),
     ),
@@ -126,10 +126,10 @@ TALKS = (
         {"provisioner": "example.com/none"},
         (
             {"allowVolumeExpansion": True},
-            {"provisioner": "example.com/other"},
-            {"reclaimPolicy": "Retain"},
+            {"allowVolumeExpansion": False},
+            {"mountOptions": ["b"]},
             {"mountOptions": ["a"]},
-            {"parameters": {"a": "b"}},
+            {"mountOptions": None},
         ),
     ),
     Talk(
@@ -153,11 +153,11 @@ TALKS = (
         "Ingress",
         {"spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}},
         (
-            {"spec": {"defaultBackend": {"service": {"name": "b", "port": {"name": "http"}}}}},
+            {"spec": {"defaultBackend": {"service": {"name": "b", "port": {"number": 81}}}}},
             {"spec": {"rules": [{"host": "a.example.com"}]}},
-            {"spec": {"rules": [{"host": "A"}]}},
+            {"spec": {"rules": [{"host": "b.example.com"}]}},
             {"spec": {"tls": [{"hosts": ["a.example.com"], "secretName": "s"}]}},
-            {"spec": {"defaultBackend": None}},
+            {"spec": {"ingressClassName": "c"}},
         ),
     ),
     Talk(
@@ -190,9 +190,9 @@ TALKS = (
         },
         (
             {"spec": {"schedule": "@daily"}},
-            {"spec": {"schedule": "nosuch"}},
+            {"spec": {"schedule": "@weekly"}},
             {"spec": {"concurrencyPolicy": "Forbid"}},
-            {"spec": {"successfulJobsHistoryLimit": -1}},
+            {"spec": {"successfulJobsHistoryLimit": 1}},
             {"spec": {"jobTemplate": {"metadata": {"labels": {"a": "b"}}}}},
         ),
     ),

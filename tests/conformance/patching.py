@@ -12,11 +12,11 @@ from typing import Any
 
 from tests.support.typed_documents import Document, Documents, as_typed, openapi
 
-from moorage.core.apimachinery.patching import json_patch, merge_patch, strategic_diff, strategic_merge
-from moorage.core.apimachinery.patching.errors import PatchError
-from moorage.core.apimachinery.patching.server_side_apply import LAST_APPLIED, FieldManagement, reset_fields
-from moorage.core.apimachinery.schema import Schema
-from moorage.kinds.openapi.registry import Origin, origin_of, schema_of
+from moorage.apiserver.machinery.openapi.registry import Origin, origin_of, schema_of
+from moorage.apiserver.machinery.patching import json_patch, merge_patch, strategic_merge
+from moorage.apiserver.machinery.patching.errors import PatchError
+from moorage.apiserver.machinery.patching.server_side_apply import LAST_APPLIED, FieldManagement, reset_fields
+from moorage.apiserver.machinery.schema import Schema
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
@@ -185,10 +185,7 @@ _ANSWERS: dict[str, Callable[[Request], Any]] = {
     "strategic": lambda r: strategic_merge.applied(r["document"], r["patch"], schema_for(r)),
     "json": lambda r: json_patch.applied(r["document"], r["patch"]),
     "merge": lambda r: merge_patch.applied(r["document"], r["patch"]),
-    "two_way": lambda r: strategic_diff.two_way(r["original"], r["modified"], schema_for(r)),
-    "three_way": lambda r: strategic_diff.three_way(r["original"], r["modified"], r["document"], schema_for(r)),
     "merge_two_way": lambda r: merge_patch.two_way(r["original"], r["modified"]),
-    "merge_three_way": lambda r: merge_patch.three_way(r["original"], r["modified"], r["document"]),
     "update": lambda r: _management(r).updated(r["document"], r["modified"], r["manager"], NEW),
     "apply": lambda r: _management(r).applied(r["document"], r["patch"], r["manager"], NEW, force=r["force"]),
 }
@@ -220,20 +217,20 @@ class Requests:
         group, version, kind = self._random.choice((*KINDS, *KINDS, *CUSTOM_KINDS))
         base = {"group": group, "version": version, "kind": kind}
         schema = schema_for(base)
-        first, second, third = (self._typed(base, one) for one in self._three(base, schema))
-        is_native = not is_custom(base)
-        ops = ["json", "merge", "merge_two_way", "merge_three_way"]
-        ops += ["strategic", "strategic", "strategic", "two_way", "three_way", "three_way"] if is_native else []
+        first = self._whole(base, schema)
+        second = self._documents.changed(first, schema)
+        first, second = self._typed(base, first), self._typed(base, second)
+        ops = ["json", "merge", "merge_two_way"] + ["strategic"] * 3 * (not is_custom(base))
         op = self._random.choice(ops)
         if op == "strategic":
-            patch = self._strategic(first, second, schema)
+            patch = self._strategic(first, second)
             return {**base, "op": op, "document": first, "patch": patch}
         if op == "json":
             return {**base, "op": op, "document": first, "patch": self._operations(first)}
         if op == "merge":
             patch = self._with_nulls(self._documents.changed(second, schema))
             return {**base, "op": op, "document": first, "patch": patch}
-        return {**base, "op": op, "original": first, "modified": second, "document": third}
+        return {**base, "op": op, "original": first, "modified": second}
 
     def chain(self) -> Generator[Request, Answer, None]:
         """Requests of several managers for one object. The answer to each is the `document` of the next.
@@ -267,16 +264,13 @@ class Requests:
             if "result" in answer:
                 live = moved_to(step, answer["result"])
 
-    def _three(self, base: Request, schema: Schema) -> Iterator[Document]:
+    def _whole(self, base: Request, schema: Schema) -> Document:
         group = base["group"]
-        one = self._documents.whole(schema, f"{group}/{base['version']}" if group else base["version"], base["kind"])
-        yield one
-        yield self._documents.changed(one, schema)
-        yield self._documents.changed(one, schema)
+        return self._documents.whole(schema, f"{group}/{base['version']}" if group else base["version"], base["kind"])
 
     def _modified(self, base: Request, live: Document | None, schema: Schema) -> Document:
         if live is None:
-            return self._typed(base, next(self._three(base, schema)))
+            return self._typed(base, self._whole(base, schema))
         changed = self._typed(base, self._documents.changed(live, schema))
         metadata = dict(changed.get("metadata", {}))
         if self._random.random() < 0.3:
@@ -288,7 +282,7 @@ class Requests:
     def _config(self, base: Request, live: Document | None, schema: Schema) -> Document:
         """What a manager applies: a part of what is there, changed."""
         pick = self._random
-        config = next(self._three(base, schema))
+        config = self._whole(base, schema)
         if live is not None and pick.random() < 0.7:
             metadata = {key: one for key, one in live["metadata"].items() if key not in {"managedFields", "uid"}}
             source = {**live, "metadata": metadata}
@@ -341,9 +335,9 @@ class Requests:
             return found
         return value
 
-    def _strategic(self, first: Document, second: Document, schema: Schema) -> Document:
+    def _strategic(self, first: Document, second: Document) -> Document:
         if self._random.random() < 0.6:
-            patch = strategic_diff.two_way(first, second, schema)
+            patch = merge_patch.two_way(first, second)
         else:
             patch = {key: one for key, one in second.items() if key not in {"apiVersion", "kind"}}
         marked: Document = self._marked(patch)

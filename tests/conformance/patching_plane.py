@@ -24,8 +24,8 @@ from tests.conformance.patching import Answer, Request
 from tests.support.typed_documents import Document, openapi
 from tests.support.waiting import until
 
-from moorage.core.apimachinery.patching import merge_patch, strategic_diff
-from moorage.core.apimachinery.patching.server_side_apply import reset_fields
+from moorage.apiserver.machinery.patching import merge_patch
+from moorage.apiserver.machinery.patching.server_side_apply import reset_fields
 
 VARIABLE = "MOORAGE_PLANES"
 """The folder of a control plane that is compared with."""
@@ -255,9 +255,7 @@ def _changed(pick: random.Random, live: Document, changes: tuple[_Change, ...]) 
 
 
 def _patch(pick: random.Random, op: str, live: Document, wanted: Document, kind: _Kind) -> Any:
-    if op == "strategic":
-        return strategic_diff.two_way(live, wanted, patching.schema_for(kind.base("")))
-    if op == "merge":
+    if op in {"strategic", "merge"}:
         return merge_patch.two_way(live, wanted)
     if op == "json":
         difference = merge_patch.two_way(live, wanted)

@@ -28,20 +28,20 @@ from tests.component.gateway.double import Fixture
 from tests.conformance.patching_plane import VARIABLE, PlaneMissingError, connection
 from tests.conformance.permission_worlds import GROUP, LABEL, NAMESPACES, Asker, Json, PermissionWorld, Write
 
-from moorage.core.admission.feature_gates import FeatureGates
-from moorage.core.authorization.aggregation import aggregated_rules
-from moorage.core.authorization.attributes import Attributes, User
-from moorage.core.authorization.bindings import RoleBinding, RoleKey
-from moorage.core.authorization.policy import RbacPolicy
-from moorage.core.authorization.rules import rules_of
-from moorage.gateway.authorization.authorizer import Authorizer
-from moorage.gateway.authorization.default_roles import BINDINGS, ROLES
-from moorage.gateway.authorization.guards import WriteGuards
-from moorage.gateway.errors import StatusError
-from moorage.gateway.object_records import Caller
-from moorage.gateway.served_kinds import served_at
-from moorage.gateway.writer import Writer
-from moorage.kinds.status.records import ObjectId
+from moorage.apiserver.authorization.authorizer import Authorizer
+from moorage.apiserver.authorization.default_roles import default_bindings, default_roles
+from moorage.apiserver.authorization.guards import WriteGuards
+from moorage.apiserver.kinds.status.records import ObjectId
+from moorage.apiserver.machinery.api_errors import StatusError
+from moorage.apiserver.machinery.served_kinds import served_at
+from moorage.apiserver.rbac.aggregation import aggregated_rules
+from moorage.apiserver.rbac.bindings import RoleBinding, RoleKey
+from moorage.apiserver.rbac.policy import RbacPolicy
+from moorage.apiserver.rbac.rules import rules_of
+from moorage.apiserver.rules.feature_gates import FeatureGates
+from moorage.apiserver.writing.object_records import Caller
+from moorage.apiserver.writing.writer import Writer
+from moorage.decide.kubernetes.attributes import Attributes, User
 
 RECORDED = Path(__file__).parent / "vectors" / "apiserver" / "permissions.jsonl.gz"
 
@@ -287,7 +287,7 @@ def reasons(world: PermissionWorld, spec: Json) -> set[str]:
     asked = Attributes(**{"verb": "", **spec.get("resourceAttributes", {}), **spec.get("nonResourceAttributes", {})})
     found = set()
     bindings = [(namespace, one) for plural, namespace, one in world.objects if plural.endswith("bindings")]
-    for namespace, document in (*bindings, *(("", one) for one in BINDINGS)):
+    for namespace, document in (*bindings, *(("", one) for one in default_bindings())):
         policy = _roles_of(world)
         policy.put_binding(RoleBinding.of(namespace, document))
         found.add(policy.authorize(user, asked).reason)
@@ -296,7 +296,7 @@ def reasons(world: PermissionWorld, spec: Json) -> set[str]:
 
 def _roles_of(world: PermissionWorld) -> RbacPolicy:
     policy, aggregated = RbacPolicy(), _aggregated(world)
-    for role in ROLES:
+    for role in default_roles():
         policy.put_role(RoleKey("", role["metadata"]["name"]), rules_of(role["rules"]))
     for plural, namespace, document in world.objects:
         if not plural.endswith("bindings"):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
 from tests.conformance import conversations
 from tests.conformance.conversation_requests import TALKS, Conversation, Json
+from tests.support.tables import table
 
 RECORDED = conversations.read()
 
 
-@pytest.mark.parametrize("recorded", RECORDED, ids=[one["seed"] for one in RECORDED])
+@table("recorded", RECORDED, ids=[one["seed"] for one in RECORDED])
 async def test_answers_are_those_of_a_kube_apiserver(recorded: Json) -> None:
     for place, (request, found) in enumerate(await conversations.mine(recorded["seed"])):
         expected = recorded["answers"][place]

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import yaml
+
+from moorage.conformance import deviations
 from moorage.conformance.deviations import Deviation, as_table
 from moorage.conformance.operations import OPERATIONS
 
@@ -11,6 +14,12 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "deviations.md"
 def test_the_page_shows_the_enumeration() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert text[text.index("| id |") :] == as_table()
+
+
+def test_each_deviation_has_its_texts_and_no_other_has() -> None:
+    texts = yaml.safe_load(Path(deviations.__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    assert list(texts) == [d.slug for d in Deviation]
+    assert all(d.title and d.upstream and d.reason for d in Deviation)
 
 
 def test_ids_are_distinct_and_operations_exist() -> None:

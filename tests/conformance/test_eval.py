@@ -3,9 +3,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.tables import table
 
 from moorage.conformance.operations import OPERATIONS, evaluate
 
@@ -44,7 +44,7 @@ def test_any_request_is_answered(request: Any, as_upstream: bool) -> None:  # no
     assert json.loads(json.dumps(answer)) is not None
 
 
-@pytest.mark.parametrize(
+@table(
     ("request_", "error"),
     [
         ([], "request: Invalid value: []: must be an object"),

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.conformance import fresh, ocm_deviations
+from tests.support.tables import table
 
 from moorage.conformance.deviations import Deviation
 from moorage.conformance.operations import OPERATIONS, evaluate
@@ -178,7 +178,7 @@ def unexplained(vector: Vector) -> str:
 
 
 # One test for all vectors of an operation, because thousands of tests would take much longer.
-@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+@table("operation", sorted(OPERATIONS))
 def test_as_documented_differs_by_named_deviations_only(operation: str) -> None:
     vectors = [vector for vector in COMMITTED if vector["request"]["op"] == operation]
     assert {vector["id"]: why for vector in vectors if (why := unexplained(vector))} == {}
@@ -417,7 +417,7 @@ SHOWN: dict[Deviation, tuple[Vector, Vector, Vector]] = {
 }
 
 
-@pytest.mark.parametrize("deviation", MAY_SHOW, ids=lambda d: d.slug)
+@table("deviation", MAY_SHOW, ids=lambda d: d.slug)
 def test_each_deviation_shows_in_a_case(deviation: Deviation) -> None:
     request, upstream, ours = SHOWN[deviation]
     assert request["op"] in deviation.operations

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.conformance.field_defaults import compared, manifests
+from tests.support.tables import table
 
-from moorage.core.admission.defaults import admit_pod
-from moorage.core.admission.field_defaults import in_stored_form, with_field_defaults
+from moorage.apiserver.rules.field_defaults import in_stored_form, with_field_defaults
+from moorage.decide.kubernetes.pod_defaults import admit_pod
 
 Document = dict[str, Any]
 
@@ -26,12 +26,12 @@ def test_every_manifest_is_recorded() -> None:
     assert [sent for sent, _ in PAIRS] == list(manifests())
 
 
-@pytest.mark.parametrize(("sent", "shown"), PAIRS)
+@table(("sent", "shown"), PAIRS)
 def test_what_is_left_out_has_the_values_of_a_kube_apiserver(sent: Document, shown: Document) -> None:
     assert compared(with_field_defaults(stored(sent))) == shown
 
 
-@pytest.mark.parametrize("sent", [sent for sent, _ in PAIRS])
+@table("sent", [sent for sent, _ in PAIRS])
 def test_an_object_that_is_read_and_written_back_is_stored_as_before(sent: Document) -> None:
     kept = stored(sent)
     shown = with_field_defaults(kept)

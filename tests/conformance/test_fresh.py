@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.conformance import fresh
+from tests.support.tables import table
 
 from moorage.conformance.operations import OPERATIONS, evaluate
 
@@ -100,7 +101,7 @@ def test_any_of_upstreams_own_answers_will_do() -> None:
     assert fresh.compare([fresh.Case(request)], unsteady, lambda _: [{"order": 2}]) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("request_", "upstream", "ours", "same"),
     [
         ({}, {"fits": True, "id": 1}, {"fits": True, "id": 2}, True),

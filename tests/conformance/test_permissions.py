@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.conformance import permissions
 from tests.conformance.permission_worlds import Json, PermissionWorld
+from tests.support.tables import table
 
 RECORDED = permissions.read()
 
 
-@pytest.mark.parametrize("recorded", RECORDED, ids=[one["seed"] for one in RECORDED])
+@table("recorded", RECORDED, ids=[one["seed"] for one in RECORDED])
 async def test_answers_are_those_of_a_kube_apiserver(recorded: Json) -> None:
     world = PermissionWorld(recorded["seed"])
     own = await permissions.mine(world.seed)

@@ -20,16 +20,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.flaws import backing, data, network, roles, ties, work
+from tests.conformance.flaws import data, roles, stored, ties, work
 from tests.conformance.flaws.common import Document, Starts
 from tests.conformance.patching_plane import VARIABLE, Plane, PlaneMissingError
 
-from moorage.core.admission.feature_gates import FeatureGates
-from moorage.core.admission.field_defaults import with_field_defaults
-from moorage.gateway.admission import validation
-from moorage.gateway.admission.defaults import with_each_owner_once
-from moorage.gateway.errors import StatusError
-from moorage.kinds.kind import ServedKind, named
+from moorage.apiserver.admission import validation
+from moorage.apiserver.admission.defaults import with_each_owner_once
+from moorage.apiserver.kinds.kind import ServedKind, named
+from moorage.apiserver.machinery.api_errors import StatusError
+from moorage.apiserver.rules.feature_gates import FeatureGates
+from moorage.apiserver.rules.field_defaults import with_field_defaults
 from moorage_schemas.resources.meta import Resource
 
 Answer = dict[str, Any]
@@ -40,9 +40,8 @@ _MOST_TOLD = 10
 FAMILIES: dict[str, Starts] = {
     "work": work.STARTS,
     "data": data.STARTS,
-    "network": network.STARTS,
+    "stored": stored.STARTS,
     "ties": ties.STARTS,
-    "backing": backing.STARTS,
     "roles": roles.STARTS,
 }
 """The tables of flaws. The answers of each are recorded in a file of its own."""

@@ -12,11 +12,11 @@ from tests.console.world import ConsoleWorld
 from tests.support.worlds.nodes import NodeWorld
 from tests.support.worlds.world import TEMPLATE, lifted
 
-from moorage.gateway.http.explain import Explanations
-from moorage.runtime.logs import silenced
+from moorage.apiserver.http.intake.explain import Explanations
+from moorage.insight.diff.question import SimulationError, of_copy, parse
+from moorage.runtime.process.logs import silenced
 from moorage.runtime.service import Input
-from moorage.runtime.settings import Settings
-from moorage.simulation.question import SimulationError, of_copy, parse
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TOPICS
 
 NODES = ("n1", "n2", "n3")

@@ -16,9 +16,9 @@ from tests.console.test_sessions import csrf_of
 from tests.console.world import ConsoleWorld, some_fleet
 from tests.support.identities import written
 
-from moorage.gateway.console.pages import ACTIONS
-from moorage.kinds.status.records import ObjectId
-from moorage.runtime.settings import Settings
+from moorage.apiserver.kinds.status.records import ObjectId
+from moorage.console.pages import ACTIONS
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.dead_letter import Audited, RefusalReason
 from moorage_schemas.topics import AUDIT
 

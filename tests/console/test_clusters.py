@@ -16,16 +16,16 @@ from tests.component.query.following import Following
 from tests.component.query.test_in_clusters import world as mirrored_world
 from tests.console.test_pages import PAGES_OF_A_FLEET, text_of
 from tests.console.test_sessions import TOKENS, csrf_in, log_in
-from tests.console.world import BROWSER, ConsoleWorld, some_cluster, some_fleet
+from tests.console.world import BROWSER, ConsoleWorld, KeptFront, some_cluster, some_fleet
 from tests.support.identities import written
+from tests.support.tables import table
 
-from moorage.gateway.console.application import own_address
-from moorage.gateway.console.pages import PAGES
-from moorage.gateway.console.rendering import HOME_ONLY, staying_in
-from moorage.gateway.http.explain import Explanations
-from moorage.gateway.store import Store
-from moorage.kinds.status.records import ObjectId
-from moorage.runtime.settings import Settings
+from moorage.apiserver.http.intake.explain import Explanations
+from moorage.apiserver.kinds.status.records import ObjectId
+from moorage.console.addresses import own_address
+from moorage.console.pages import PAGES
+from moorage.console.rendering import HOME_ONLY, staying_in
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import RESOURCES
 
@@ -199,7 +199,7 @@ async def test_who_logs_in_goes_on_in_the_cluster(tmp_path: Path) -> None:
     assert answer.headers["location"] == path
 
 
-@pytest.mark.parametrize(
+@table(
     ("address", "is_own"),
     [
         ("/console", True),
@@ -234,21 +234,17 @@ async def test_a_page_of_a_cluster_follows_what_changes_there(world: ConsoleWorl
 
 
 async def test_nobody_is_told_of_a_cluster_that_is_gone() -> None:
-    world = ConsoleWorld()
+    front = KeptFront()
+    world = ConsoleWorld(front=front)
     key, append = "east:Node//n1", world.log.append
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "u1"}}
     append(RESOURCES, key, key, ResourceDeclared(object=node, version=1, cluster="east"))
     assert (await world.page(f"{EAST}/console")).status_code == 200
-    assert _followed(world.store, "east")
+    assert front.console.watches.clusters() == {"", "east"}
     append(RESOURCES, key, key, None)
     assert (await world.page(f"{EAST}/console")).status_code == 404
     await world.page("/")
-    assert not _followed(world.store, "east")
-    assert _followed(world.store, "")
-
-
-def _followed(store: Store, cluster: str) -> list[str]:
-    return [place for place in store._followers if place.rpartition(":")[0] == cluster]
+    assert front.console.watches.clusters() == {""}
 
 
 async def test_an_explanation_is_that_of_the_cluster() -> None:

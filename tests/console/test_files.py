@@ -9,7 +9,7 @@ import pytest
 from tests.architecture.files import ROOT
 from tests.console.world import ConsoleWorld
 
-STATIC = ROOT / "services/moorage/gateway/console/static"
+STATIC = ROOT / "services/moorage/console/static"
 VENDORED = re.findall(
     r"^\| `([\w.-]+)` .*`([0-9a-f]{64})` \|$", (STATIC / "VENDORED.md").read_text("utf-8"), re.MULTILINE
 )

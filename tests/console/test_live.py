@@ -20,8 +20,8 @@ from tests.console.test_sessions import TOKENS, log_in
 from tests.console.world import BROWSER, ConsoleWorld, KeptFront, some_fleet
 from tests.support.identities import written
 
-from moorage.gateway.console import live
-from moorage.runtime.settings import Settings
+from moorage.console import live
+from moorage.runtime.settings.process_settings import Settings
 
 
 class Following:

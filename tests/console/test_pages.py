@@ -11,12 +11,13 @@ from tests.component.query.edge import ADDRESS, Edge
 from tests.component.query.following import Following
 from tests.component.query.test_http import nodes
 from tests.console.world import ConsoleWorld, some_fleet
+from tests.support.tables import table
 from tests.support.worlds.nodes import NodeWorld, pod_spec
 from tests.support.worlds.world import lifted
 
-from moorage.gateway.console.application import POLICY
-from moorage.gateway.console.pages import PAGES
-from moorage.gateway.http.explain import Explanations
+from moorage.apiserver.http.intake.explain import Explanations
+from moorage.console.application import POLICY
+from moorage.console.pages import PAGES
 
 PAGES_OF_A_FLEET = (
     "/",
@@ -323,7 +324,7 @@ def hostile_fleet() -> ConsoleWorld:
     return world
 
 
-@pytest.mark.parametrize(
+@table(
     "path",
     [
         "/",

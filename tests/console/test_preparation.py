@@ -7,7 +7,8 @@ from typing import Any
 from tests.console.world import ConsoleWorld, KeptFront
 from tests.support.waiting import until
 
-from moorage.gateway.console.fleet_index import MANY
+from moorage.console.fleet_index import MANY
+from moorage.console.watches import settle
 
 
 def node(name: str, status: str = "True") -> dict[str, Any]:
@@ -46,14 +47,16 @@ async def test_a_few_changes_wait_for_the_next_look() -> None:
 async def test_many_changes_do_not_wait_for_a_look() -> None:
     front = KeptFront()
     world = ConsoleWorld(front=front)
+    world.shown(node("first"))
     async with world.served():
-        await until(lambda: not front.console.fleet.notes)
+        await until(lambda: names(front, "Ready") == {"first"})
         for number in range(MANY - 1):
             world.shown(node(f"n{number}"))
-        assert front.console.fleet.notes == MANY - 1
+        world.store.history.wake()
+        await until(lambda: front.console.fleet.notes == MANY - 1)
         world.shown(node("last"))
         await until(lambda: not front.console.fleet.notes)
-        assert len(names(front, "Ready")) == MANY
+        assert len(names(front, "Ready")) == MANY + 1
 
 
 async def test_all_templates_are_compiled_before_anybody_looks() -> None:
@@ -74,6 +77,10 @@ async def test_preparation_ends_with_the_gateway() -> None:
     world.shown(node("n1"))
     async with world.served():
         await until(lambda: names(front, "Ready") == {"n1"})
+        fleet = front.console.fleet
+    await until(lambda: fleet.is_over)
     for number in range(2 * MANY):
         world.shown(node(f"n{number}"))
-    assert front.console.fleet.notes == 2 * MANY
+    world.store.history.wake()
+    await settle()
+    assert (fleet.notes, [row.name for row in fleet.targets()]) == (0, ["n1"])

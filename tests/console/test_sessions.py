@@ -15,15 +15,18 @@ from tests.component.gateway.double import Fixture
 from tests.component.gateway.test_access import allow
 from tests.console.world import BROWSER, ConsoleWorld, some_fleet
 from tests.support.identities import Issuer, written
+from tests.support.tables import table
 from tests.support.waiting import until
 
-from moorage.gateway.authentication.certificates import EXTENSION, ClientCertificate
-from moorage.gateway.console.application import Console, own_address
-from moorage.gateway.console.own_api import api_path
-from moorage.gateway.console.pages import PAGES
-from moorage.gateway.console.views import Action, Done, Form, PageView, required
-from moorage.gateway.http.app import ServedApi
-from moorage.runtime.settings import Settings
+from moorage.apiserver.authentication.certificates import EXTENSION, ClientCertificate
+from moorage.apiserver.http.app import ServedApi
+from moorage.cli.local.pages import host_of
+from moorage.console.addresses import own_address
+from moorage.console.api import api_path
+from moorage.console.application import Console
+from moorage.console.pages import PAGES
+from moorage.console.views import Action, Done, Form, PageView, required
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.topics import AUDIT
 
@@ -44,7 +47,7 @@ async def label(view: PageView, form: Form) -> Done:
 
 
 def with_an_action(app: ASGIApp, api: ServedApi) -> ASGIApp:
-    return Console(app, api, PAGES, (Action("/console/actions/label", label),))
+    return Console(app, host_of(app, api), PAGES, (Action("/console/actions/label", label),))
 
 
 async def world_of(folder: Path, **settings: Any) -> ConsoleWorld:
@@ -304,7 +307,7 @@ async def test_a_login_by_a_form_of_another_site_is_refused(tmp_path: Path) -> N
         assert "set-cookie" not in answer.headers
 
 
-@pytest.mark.parametrize(
+@table(
     ("headers", "code"),
     [
         ({}, 201),
@@ -423,7 +426,7 @@ async def test_a_host_name_that_is_not_the_gateways_is_refused() -> None:
     assert answer.status_code == 421
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "taken"),
     [
         ("/", "/"),

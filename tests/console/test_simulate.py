@@ -17,8 +17,8 @@ from tests.console.test_sessions import csrf_of
 from tests.support.browsers import opened
 from tests.support.identities import written
 
-from moorage.kinds.status.records import ObjectId
-from moorage.runtime.settings import Settings
+from moorage.apiserver.kinds.status.records import ObjectId
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import RESOURCES
 
 PAGE = "/console/simulate?kind=Node&name=n1"

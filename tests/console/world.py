@@ -14,10 +14,11 @@ from tests.component.gateway.test_clusters import in_cluster
 from tests.component.gateway.test_dead_letters import letter
 from tests.support.waiting import until
 
-from moorage.gateway.console.application import Console
-from moorage.gateway.http.app import ServedApi
-from moorage.gateway.object_log import json_of, value_of
-from moorage.gateway.server import http_server, listen
+from moorage.apiserver.http.app import ServedApi
+from moorage.apiserver.server import http_server, listen
+from moorage.apiserver.storage.object_log import json_of, value_of
+from moorage.cli.local.pages import host_of, with_pages
+from moorage.console.application import Console
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import condition_key, eviction_key
@@ -41,7 +42,7 @@ class KeptFront:
         self.console: Any = None
 
     def __call__(self, app: Any, api: ServedApi) -> Any:
-        self.console = Console(app, api)
+        self.console = Console(app, host_of(app, api))
         return self.console
 
 
@@ -49,7 +50,7 @@ class ConsoleWorld(Fixture):
     """A gateway with the console."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(front=options.pop("front", Console), **options)
+        super().__init__(front=options.pop("front", with_pages), **options)
 
     async def page(self, path: str, **options: Any) -> Any:
         """GET a page as a browser does."""

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.support import console
+from tests.support.accounts import token_of_new_account
 from tests.support.brokers import Broker
 from tests.support.commands import moorage
 from tests.support.forks import ROOT
@@ -148,10 +149,10 @@ async def test_a_secure_gateway_asks_who_calls_and_commands_say_it(
             assert (await http.get("/api/v1/nodes")).status_code == 403
             bad = await http.get("/api/v1/nodes", headers={"authorization": "Bearer x"})
             assert bad.status_code == 401
-        for words in (("create", "serviceaccount", "probe"), ("create", "clusterrolebinding", "p", *BOUND)):
-            assert (await moorage(*words, env=alone)).code == 0, words
-        done = await moorage("create", "token", "probe", "--duration", "20m", env=alone)
-        probe = {**alone, "MOORAGE_TOKEN": done.out.strip()}
+        probe = {
+            **alone,
+            "MOORAGE_TOKEN": await token_of_new_account(running["server"], tmp_path, "probe", "moorage:probe"),
+        }
         node = '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}'
         refused = await moorage("apply", "-f", "-", env=probe, text=node)
         assert (refused.code, '"system:serviceaccount:default:probe" cannot' in refused.err) == (1, True), refused.err
@@ -167,6 +168,3 @@ async def test_a_secure_gateway_asks_who_calls_and_commands_say_it(
         assert (await moorage("get", "nodes", "-o", "name", env=elsewhere)).out == "node/n1\n"
         for log in (tmp_path / "logs").iterdir():
             assert token not in log.read_text(), "no token is ever logged"
-
-
-BOUND = ("--clusterrole=moorage:probe", "--serviceaccount=default:probe")

@@ -21,7 +21,7 @@ from moorage.cli.demo.acts import Hold, Outage
 from moorage.cli.demo.claims import Claim, Consequences, spread, whole_story
 from moorage.cli.demo.command import _Demo
 from moorage.cli.demo.show import Show
-from moorage.core.taints.dialects.kubernetes import NOT_READY
+from moorage.decide.kubernetes.taint_keys import NOT_READY
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.envelope import Meta
@@ -52,7 +52,7 @@ async def test_the_demo_shows_the_chain_and_ends_with_0(tmp_path: Path) -> None:
     assert "PartialDisruption: 4 of" in done.out
     assert ": Held by EvictionPause/" in done.out
     assert "--node-monitor-period 2s instead of 5s" in done.out
-    assert not_recorded(done.out) == [], "record it anew: make recording"
+    assert not_recorded(done.out) == [], "record it anew: make pictures"
     took = re.search(r"step 3 took ([0-9.]+) s", done.out)
     assert took is not None
     assert float(took[1]) < 60

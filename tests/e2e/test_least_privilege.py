@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.support.accounts import token_of_new_account
 from tests.support.commands import moorage
 from tests.support.up import started
 from tests.support.waiting import until
@@ -127,19 +128,7 @@ async def test_each_does_its_work_and_is_refused_that_of_others(topic_prefix: st
         clients: dict[str, httpx.AsyncClient] = {}
         async with contextlib.AsyncExitStack() as stack:
             for role in ROLES:
-                for words in (
-                    ("create", "serviceaccount", role),
-                    (
-                        "create",
-                        "clusterrolebinding",
-                        role,
-                        f"--clusterrole=moorage:{role}",
-                        f"--serviceaccount=default:{role}",
-                    ),
-                ):
-                    done = await moorage(*words, env=alone)
-                    assert done.code == 0, done.err
-                token = (await moorage("create", "token", role, env=alone)).out.strip()
+                token = await token_of_new_account(server, tmp_path, role, f"moorage:{role}")
                 client = httpx.AsyncClient(
                     base_url=server,
                     verify=trusted,

@@ -16,8 +16,8 @@ from tests.support.live import Live, running
 from tests.support.waiting import until
 
 from moorage.cli.api.topics import BEGINNING, TopicReader
-from moorage.runtime.kafka import clients
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.topics import EVICTIONS, TOPICS
 

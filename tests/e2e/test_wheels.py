@@ -47,9 +47,9 @@ def _sources(folder: str) -> set[str]:
 
 def test_the_wheel_has_the_programs_and_the_examples_and_nothing_else(wheels: Wheels) -> None:
     programs = {one.removeprefix("services/") for one in _sources("services/moorage")}
-    pages = "services/moorage/gateway/console"
+    pages = "services/moorage/console"
     shown = {name(path).removeprefix("services/") for path in files(".html", ".css", ".js", ".svg", under=pages)}
-    assert {f"moorage/gateway/console/{one}" for one in ("templates/fleet.html", "static/htmx.min.js")} <= shown
+    assert {f"moorage/console/{one}" for one in ("templates/fleet.html", "static/htmx.min.js")} <= shown
     others = {name(path) for path in files(".go", ".mod", ".ts", under="examples")}
     examples = {f"moorage/_{one}" for one in _sources("examples") | others}
     assert "moorage/_examples/go/deployer/main.go" in examples

@@ -11,7 +11,7 @@ from tests.support.gateways import running_gateway
 from tests.support.toys import read_all, settings_for, worker_for
 from tests.support.waiting import until
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, timer
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import from_headers

@@ -14,6 +14,8 @@ from tests.support.brokers import Broker
 from tests.support.certificates import Authority
 from tests.support.gateways import running_gateway
 
+from moorage.cli.local.pages import with_pages
+
 pytestmark = pytest.mark.kafka
 
 BROWSER = {"accept": "text/html,*/*;q=0.8"}
@@ -25,8 +27,8 @@ async def test_a_session_counts_at_every_gateway_and_each_follows_what_changes(
     authority = Authority(tmp_path / "pki")
     settings, trusted = settings_of(broker, topic_prefix, tmp_path, authority), context(authority)
     async with (
-        running_gateway(settings, verify=trusted) as leading,
-        running_gateway(settings, verify=trusted) as other,
+        running_gateway(settings, front=with_pages, verify=trusted) as leading,
+        running_gateway(settings, front=with_pages, verify=trusted) as other,
     ):
         answer = await leading.post("/console/login", data={"token": "root-token", "next": "/"})
         assert answer.status_code == 303
@@ -61,8 +63,8 @@ async def test_a_page_of_another_site_writes_nothing_through_a_gateway_that_forw
     settings, trusted = settings_of(broker, topic_prefix, tmp_path, authority), context(authority)
     ann = context(authority, authority.sign("ann"))
     async with (
-        running_gateway(settings, verify=trusted),
-        running_gateway(settings, verify=trusted) as other,
+        running_gateway(settings, front=with_pages, verify=trusted),
+        running_gateway(settings, front=with_pages, verify=trusted) as other,
         httpx.AsyncClient(base_url=other.base_url, verify=ann) as http,
     ):
         for headers in ({"sec-fetch-site": "cross-site"}, {"origin": "https://evil.example"}):

@@ -15,8 +15,8 @@ from tests.support.gateways import running_gateway
 from tests.support.toys import read_all, settings_for, worker_for
 from tests.support.waiting import until
 
-from moorage.gateway.kafka import dead_letters
-from moorage.runtime.settings import Settings
+from moorage.apiserver.storage.kafka import dead_letters
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.dead_letter import REPLAY_HEADER, DeadLettered, RefusalReason

@@ -23,7 +23,7 @@ from tests.support.waiting import until
 
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers, broker, folders, jars
 from moorage.runtime.embedded.data_folder import DataDir
-from moorage.runtime.kafka_version import KAFKA_VERSION
+from moorage.runtime.settings.environment import KAFKA_VERSION
 
 pytestmark = pytest.mark.kafka
 

@@ -19,18 +19,18 @@ from tests.support.brokers import Broker, EmbeddedBroker
 from tests.support.gateways import running_gateway
 from tests.support.waiting import until
 
-from moorage.gateway import server
-from moorage.gateway.derivation import Derivation
-from moorage.gateway.kafka import object_reader, source_reader
-from moorage.gateway.kafka.log_reader import LogReader
-from moorage.gateway.kafka.source_reader import SourceReader
-from moorage.gateway.metrics import Metrics
-from moorage.gateway.store import Store
-from moorage.runtime.errors import first_of
-from moorage.runtime.kafka import clients
-from moorage.runtime.kafka.offsets import Offsets
-from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.settings import Settings
+from moorage.apiserver import server
+from moorage.apiserver.metrics import Metrics
+from moorage.apiserver.storage.derivation import Derivation
+from moorage.apiserver.storage.kafka import object_reader, source_reader
+from moorage.apiserver.storage.kafka.log_reader import LogReader
+from moorage.apiserver.storage.kafka.source_reader import SourceReader
+from moorage.apiserver.storage.store import Store
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.tables.offsets import Offsets
+from moorage.runtime.process.errors import first_of
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.envelope import Meta, from_headers, to_headers
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
@@ -369,8 +369,8 @@ async def test_reports_are_durable_before_the_answer(broker: Broker, topic_prefi
 
 SERVE = """
 import asyncio
-from moorage.gateway import serve
-from moorage.runtime.settings import Settings
+from moorage.apiserver.server import serve
+from moorage.runtime.settings.process_settings import Settings
 asyncio.run(serve(Settings(log_format="json"), ready=lambda address: print("READY", address, flush=True)))
 """
 

@@ -14,12 +14,12 @@ from tests.support.certificates import Authority
 from tests.support.gateways import running_gateway
 from tests.support.identities import Issuer, written
 
-from moorage.gateway.authentication.certificates import ServerTls
-from moorage.gateway.metrics import Metrics
-from moorage.gateway.server import authenticator_of, server_tls
-from moorage.gateway.store import Store
-from moorage.runtime.errors import RuntimeFailure
-from moorage.runtime.settings import Settings
+from moorage.apiserver.authentication.certificates import ServerTls
+from moorage.apiserver.metrics import Metrics
+from moorage.apiserver.server import authenticator_of, server_tls
+from moorage.apiserver.storage.store import Store
+from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.settings.process_settings import Settings
 
 pytestmark = pytest.mark.kafka
 

@@ -18,11 +18,11 @@ from tests.support.forks import Forked, fork
 from tests.support.gateways import running_gateway
 from tests.support.waiting import until
 
-from moorage.gateway import serve
-from moorage.gateway.http import forwarding
-from moorage.gateway.http.forwarding import FORWARDED
+from moorage.apiserver.http import forwarding
+from moorage.apiserver.http.forwarding import FORWARDED
+from moorage.apiserver.server import serve
 from moorage.runtime.app import run_async
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 
 pytestmark = pytest.mark.kafka
 

@@ -30,20 +30,21 @@ from tests.support.secure_broker import ALLOWED_URLS, REAUTHENTICATED_MS, Secure
 from tests.support.waiting import until
 
 from moorage.cli.contract import kafka_roles
-from moorage.runtime import kafka_identities
-from moorage.runtime.environment import variable
-from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
-from moorage.runtime.health import HttpServer
-from moorage.runtime.kafka import acls, clients
-from moorage.runtime.kafka.acls import AclEntry, AclOperation, AclPattern, AclResource
-from moorage.runtime.kafka.fenced_producer import PartitionProducer
-from moorage.runtime.kafka.offsets import Offsets
-from moorage.runtime.kafka.refusals import REFUSALS, NotAuthenticatedError, told
-from moorage.runtime.kafka.scram_users import set_passwords
-from moorage.runtime.kafka.security import security
-from moorage.runtime.kafka.topics_admin import ensure_topics, try_on
-from moorage.runtime.kafka.worker import Worker
-from moorage.runtime.settings import Settings
+from moorage.runtime.identities import kafka_identities
+from moorage.runtime.kafka.admin import acls
+from moorage.runtime.kafka.admin.acls import AclEntry, AclOperation, AclPattern, AclResource
+from moorage.runtime.kafka.admin.scram_users import set_passwords
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics, try_on
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.clients.fenced_producer import PartitionProducer
+from moorage.runtime.kafka.clients.refusals import REFUSALS, NotAuthenticatedError, told
+from moorage.runtime.kafka.clients.security import security
+from moorage.runtime.kafka.partition.worker import Worker
+from moorage.runtime.kafka.tables.offsets import Offsets
+from moorage.runtime.process.errors import EXIT_FAILED, RuntimeFailure
+from moorage.runtime.process.health import HttpServer
+from moorage.runtime.settings.environment import variable
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta

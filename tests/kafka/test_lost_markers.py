@@ -33,11 +33,12 @@ from tests.support.toys import (
 )
 from tests.support.waiting import until
 
-from moorage.runtime import metrics
-from moorage.runtime.codec import Outgoing
-from moorage.runtime.kafka import clients, dangling_transactions
-from moorage.runtime.kafka.fenced_producer import PartitionProducer
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.clients.fenced_producer import PartitionProducer
+from moorage.runtime.kafka.partition import dangling_transactions
+from moorage.runtime.process import metrics
+from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire.codec import Outgoing
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, to_headers
 from moorage_schemas.topics import DEAD_LETTERS, FLEET, OBJECTS, RESOURCES, Topic, partition_of

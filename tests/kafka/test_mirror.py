@@ -11,7 +11,7 @@ from tests.support.brokers import Broker
 from tests.support.commands import moorage
 from tests.support.gateways import running_gateway
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 
 pytestmark = pytest.mark.kafka
 

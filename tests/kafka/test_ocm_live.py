@@ -13,8 +13,8 @@ from tests.support.brokers import Broker
 from tests.support.toys import read_all, settings_for, worker_for
 from tests.support.waiting import until
 
-from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import placement
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, to_headers

@@ -31,7 +31,7 @@ from tests.support.toys import (
 from tests.support.waiting import until
 
 from moorage.runtime.service import Emit, Input
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import Topic
 
 pytestmark = pytest.mark.kafka

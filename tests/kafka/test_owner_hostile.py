@@ -25,11 +25,11 @@ from tests.support.toys import (
 )
 from tests.support.waiting import until
 
-from moorage.runtime.kafka import clients
-from moorage.runtime.kafka.offsets import Offsets
-from moorage.runtime.kafka.table_age import tombstones_kept
-from moorage.runtime.kafka.table_reader import TableReader
-from moorage.runtime.kafka.topics_admin import ensure_topics
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.tables.offsets import Offsets
+from moorage.runtime.kafka.tables.table_age import tombstones_kept
+from moorage.runtime.kafka.tables.table_reader import TableReader
 from moorage.workers import condition_ingest
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, to_headers

@@ -29,9 +29,9 @@ from tests.support.toys import (
 )
 from tests.support.waiting import until
 
-from moorage.runtime.kafka.worker import Worker
+from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.service import Emit, GlobalView, Input, Needs
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import Topic
@@ -364,7 +364,7 @@ class Present(Counter):
     def reconcile(self, state: CounterState, now: datetime) -> list[Emit]:
         assert self.worker is not None
         owners = self.worker.owners.values()
-        self.deciding.append((state.partition, [owner.partition for owner in owners if owner._holds_fresh]))
+        self.deciding.append((state.partition, [owner.partition for owner in owners if owner._fresh.held]))
         if (done := len(state.known)) == self.portions:
             return []
         state.known.add(f"portion {done}")
@@ -390,6 +390,6 @@ async def test_owners_that_decide_on_the_present_take_turns_so_that_it_does_not_
             lambda: all(len(owner._engine.state.known) == Present.portions for owner in owners),
             message="not all have reconciled",
         )
-        await until(lambda: not any(owner._holds_fresh for owner in owners), message="one does not let others")
+        await until(lambda: not any(owner._fresh.held for owner in owners), message="one does not let others")
     assert {partition for partition, _ in service.deciding} == set(range(8))
     assert all(holding == [partition] for partition, holding in service.deciding)

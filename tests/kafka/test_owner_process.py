@@ -31,10 +31,10 @@ from tests.support.waiting import until
 
 from moorage.runtime import app
 from moorage.runtime.app import ServiceRun, run_services
-from moorage.runtime.errors import EXIT_FAILED, EXIT_STUCK, TopicsError
-from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.kafka.worker import Worker
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.kafka.partition.worker import Worker
+from moorage.runtime.process.errors import EXIT_FAILED, EXIT_STUCK, TopicsError
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, JOURNAL, TOPICS, Topic
 
 pytestmark = pytest.mark.kafka
@@ -45,8 +45,8 @@ SCRIPT = """
 import asyncio, sys, time
 from tests.support.toys import Counter
 from moorage.runtime.app import run_async, run_services
-from moorage.runtime.logs import configure_logs
-from moorage.runtime.settings import Settings
+from moorage.runtime.process.logs import configure_logs
+from moorage.runtime.settings.process_settings import Settings
 
 class Blocking(Counter):
     name = "blocking"

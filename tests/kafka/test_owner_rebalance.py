@@ -21,9 +21,9 @@ from tests.support.toys import (
 )
 from tests.support.waiting import until
 
-from moorage.runtime.kafka.partition_task import Phase
-from moorage.runtime.kafka.worker import Worker
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.partition.partition_task import Phase
+from moorage.runtime.kafka.partition.worker import Worker
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import Topic
 
 pytestmark = pytest.mark.kafka
@@ -168,7 +168,7 @@ async def test_an_owner_that_another_one_fenced_stays_away_until_it_is_the_owner
         # The coordinator says that the worker holds the partition, so it takes it back, with a fresh state.
         await all_counted(settings, 20)
         with pytest.raises(Exception, match=r"(?i)fenced|epoch|producer"):
-            await usurper.write([], {worker.owners[0]._tps[Counter.sources[0]]: 0})
+            await usurper.write([], {worker.owners[0]._feed.tps[Counter.sources[0]]: 0})
         await usurper.close()
     assert_exactly_once(await counted(settings), work)
 

@@ -38,7 +38,7 @@ from tests.support.waiting import until
 
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.service import Emit, GlobalView, Input, Malformed
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id, from_headers, to_structured
 from moorage_schemas.topics import DEAD_LETTERS, partition_of
@@ -251,7 +251,7 @@ async def test_tombstones_reach_the_state_live_and_in_a_restore(broker: Broker, 
         await worker.wait_ready()
         await until(lambda: worker.owners[0]._engine.state.table == {"other": 7}, message="not deleted")
         # Batches without output commit their offsets too, a little later.
-        table = worker.owners[0]._tps[TABLE]
+        table = worker.owners[0]._feed.tps[TABLE]
         await until(
             lambda: worker.owners[0]._engine._committed[TABLE] == 3, message="the table's offsets were not committed"
         )
@@ -278,7 +278,7 @@ async def test_what_must_be_fresh_waits_until_kafka_has_brought_it(broker: Broke
     async with worker_for(service, settings) as worker:
         await worker.wait_ready()
         owner = worker.owners[0]
-        owner._context = replace(owner._context, freshen=freshen)
+        owner._fresh._context = replace(owner._fresh._context, freshen=freshen)
         await write_numbers(settings, [Number(key="k", n=1, needs="nobody")])
         await all_counted(settings, 1)
     assert asked == [0, 0, 0]

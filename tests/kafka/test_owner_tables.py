@@ -22,13 +22,13 @@ from tests.support.toys import (
 )
 from tests.support.waiting import until
 
-from moorage.runtime.errors import RuntimeFailure, StartAfresh
-from moorage.runtime.kafka import clients
-from moorage.runtime.kafka.table_reader import TableReader
-from moorage.runtime.kafka.worker import Worker
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.partition.watchdog import Watchdog
+from moorage.runtime.kafka.partition.worker import Worker
+from moorage.runtime.kafka.tables.table_reader import TableReader
+from moorage.runtime.process.errors import RuntimeFailure, StartAfresh
 from moorage.runtime.service import GlobalView, Input
-from moorage.runtime.settings import Settings
-from moorage.runtime.watchdog import Watchdog
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.envelope import Meta, to_headers
 
 HEADERS = to_headers(Meta(id="k", source="t", type=KNOWN.event_type))
@@ -261,7 +261,7 @@ class Doubles:
             return self.made[-1]
 
         monkeypatch.setattr(clients, "table_consumer", make)
-        monkeypatch.setattr("moorage.runtime.kafka.table_reader._BACKOFF", 0.0)
+        monkeypatch.setattr("moorage.runtime.kafka.tables.table_reader._BACKOFF", 0.0)
 
 
 def raising(error: BaseException) -> Callable[[Double], None]:

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.toys import COUNTED, NUMBERS, TABLE, TALLIES, Counted, Counter, Number, Tally
 
-from moorage.runtime import codec
 from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.engine.encode import Encoder
-from moorage.runtime.kafka.consumer_lag import Behind
+from moorage.runtime.kafka.partition.watchdog import OUTAGE_FACTOR, Watchdog
+from moorage.runtime.process.member import Behind
 from moorage.runtime.service import Emit, Input, Malformed, RawRecord, child_meta
-from moorage.runtime.watchdog import OUTAGE_FACTOR, Watchdog
+from moorage.runtime.wire import codec
 from moorage_schemas.dead_letter import DeadLettered
 from moorage_schemas.envelope import EnvelopeError, Meta, from_headers, to_headers
 from moorage_schemas.taint import TargetTainted

@@ -10,7 +10,7 @@ from tests.support.brokers import Broker
 from tests.support.gateways import running_gateway
 from tests.support.waiting import until
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 
 pytestmark = pytest.mark.kafka
 

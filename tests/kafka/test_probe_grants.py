@@ -18,8 +18,8 @@ from tests.support.gateways import running_gateway
 from tests.support.toys import read_all, settings_for, worker_for
 from tests.support.waiting import until
 
-from moorage.runtime.gateway_identities import GatewayIdentities
-from moorage.runtime.settings import Settings
+from moorage.runtime.identities.gateway_identities import GatewayIdentities
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.dead_letter import DeadLettered

@@ -16,16 +16,16 @@ from tests.support.worlds.flow import Record
 from tests.support.worlds.nodes import NodeWorld
 from tests.support.worlds.world import TEMPLATE, lifted
 
-from moorage.query import worker as query
-from moorage.query.worker import Answer, NotReadyError, QueryWorker
-from moorage.runtime.clock import WallClock
-from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.settings import Settings
-from moorage.simulation.explain.document import document_of
-from moorage.simulation.explain.explanation import NotFoundError
-from moorage.simulation.explain.from_topics import explain_from_topics
-from moorage.simulation.explain.grounds import TOPICS as TABLES
-from moorage.simulation.explain.question import Question
+from moorage.insight.explain.document import document_of
+from moorage.insight.explain.explanation import NotFoundError
+from moorage.insight.explain.from_topics import explain_from_topics
+from moorage.insight.explain.grounds import TOPICS as TABLES
+from moorage.insight.explain.question import Question
+from moorage.insight.query import worker as query
+from moorage.insight.query.worker import Answer, NotReadyError, QueryWorker
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.process.clock import WallClock
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TOPICS
 
 pytestmark = pytest.mark.kafka

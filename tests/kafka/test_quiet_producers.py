@@ -18,9 +18,9 @@ from tests.support.gateways import running_gateway
 from tests.support.toys import NUMBERS, Counter, Number, counted, make_toys, settings_for, worker_for, write_numbers
 from tests.support.waiting import until
 
-from moorage.runtime.kafka import clients, keep_alive
-from moorage.runtime.kafka.session import broker_times
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.admin.broker_times import broker_times
+from moorage.runtime.kafka.clients import clients, keep_alive
+from moorage.runtime.settings.process_settings import Settings
 
 pytestmark = pytest.mark.kafka
 

@@ -25,8 +25,8 @@ from tests.support.toys import read_all, settings_for, worker_for
 from tests.support.waiting import until
 from tests.support.worlds.flow import Record
 
-from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest
 from moorage_schemas.condition import ConditionReported, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta, to_headers

@@ -13,11 +13,11 @@ from tests.support.commands import moorage
 
 from moorage.cli.contract import kafka_roles
 from moorage.cli.local.stack import free_ports
-from moorage.runtime import kafka_identities
 from moorage.runtime.embedded import EmbeddedKafka
 from moorage.runtime.embedded.broker_users import BrokerUsers
-from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.settings import Settings
+from moorage.runtime.identities import kafka_identities
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TOPICS
 
 pytestmark = pytest.mark.kafka

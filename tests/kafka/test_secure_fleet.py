@@ -16,10 +16,11 @@ from tests.support.waiting import until
 from moorage.cli.commands.up import secured
 from moorage.cli.local.secure_kafka import SecureKafka
 from moorage.cli.local.stack import Stack
-from moorage.runtime import kafka_identities
-from moorage.runtime.environment import variable
-from moorage.runtime.kafka import acls, clients
-from moorage.runtime.settings import Settings
+from moorage.runtime.identities import kafka_identities
+from moorage.runtime.kafka.admin import acls
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.settings.environment import variable
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.refs import TargetRef

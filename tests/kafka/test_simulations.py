@@ -10,13 +10,13 @@ import pytest
 from tests.kafka.test_query import Kafka, kafka
 from tests.support.worlds.world import TEMPLATE
 
-from moorage.gateway.http.request_attributes import SIMULATE_PATH
-from moorage.query import simulations
-from moorage.query.http import Endpoint
-from moorage.query.simulations import BusyError, Simulator
-from moorage.runtime.health import health_app
-from moorage.runtime.settings import Settings
-from moorage.simulation.question import SimulationError, parse
+from moorage.apiserver.http.filters.request_attributes import SIMULATE_PATH
+from moorage.insight.diff.question import SimulationError, parse
+from moorage.insight.query import simulations
+from moorage.insight.query.http import Endpoint
+from moorage.insight.query.simulations import BusyError, Simulator
+from moorage.runtime.process.health import health_app
+from moorage.runtime.settings.process_settings import Settings
 
 pytestmark = pytest.mark.kafka
 

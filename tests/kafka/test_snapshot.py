@@ -25,8 +25,8 @@ from tests.support.toys import (
 )
 from tests.support.waiting import until
 
-from moorage.runtime.settings import Settings
-from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
+from moorage.insight.copy.snapshot import Snapshot, SnapshotError
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import Topic, partition_of
 
 pytestmark = pytest.mark.kafka

@@ -1,4 +1,4 @@
-"""The benchmarks that lose a zone and that evict as fast as they can, in small: all services as processes."""
+"""The benchmark that loses a zone, in small: all services as processes."""
 
 from __future__ import annotations
 
@@ -14,29 +14,21 @@ from tests.support.brokers import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
+STORM = Path(__file__).resolve().parents[2] / "bench" / "storm.py"
 
 
-async def run(name: str, *arguments: str, broker: Broker, prefix: str) -> dict[str, Any]:
-    """The result of a benchmark; it must end well."""
+async def test_a_small_storm_goes_by_the_rules(broker: Broker, topic_prefix: str) -> None:
+    size = ("--nodes", "80", "--zones", "8", "--pods", "800", "--partitions", "6")
+    times = ("--seconds", "120", "--tolerate", "3", "--monitor-period", "1", "--rates", "lifted")
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        str(BENCH / name),
-        *arguments,
-        env=os.environ | {"MOORAGE_BOOTSTRAP_SERVERS": broker.bootstrap, "BENCH_PREFIX": prefix},
+        *(sys.executable, str(STORM), *size, *times),
+        env=os.environ | {"MOORAGE_BOOTSTRAP_SERVERS": broker.bootstrap, "BENCH_PREFIX": topic_prefix},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     out, errors = await process.communicate()
     assert process.returncode == 0, errors.decode()
     result: dict[str, Any] = json.loads(out.splitlines()[-1])
-    return result
-
-
-async def test_a_small_storm_goes_by_the_rules(broker: Broker, topic_prefix: str) -> None:
-    size = ("--nodes", "80", "--zones", "8", "--pods", "800", "--partitions", "6")
-    times = ("--seconds", "120", "--tolerate", "3", "--monitor-period", "1", "--rates", "lifted")
-    result = await run("storm.py", *size, *times, broker=broker, prefix=topic_prefix)
     assert result["violations"] == 0, result["first_violations"]
     events = result["events"]
     assert events["granted"]["count"] == events["tainted"]["count"] == result["lost_nodes"] == 10
@@ -44,12 +36,3 @@ async def test_a_small_storm_goes_by_the_rules(broker: Broker, topic_prefix: str
     assert 60 <= events["requested"]["count"] <= 140
     assert events["requested"]["count"] == events["replaced_placed"]["count"]
     assert all(service["peak_mb"] > 0 for service in result["services"].values())
-
-
-async def test_evictions_are_measured_beside_the_limit(broker: Broker, topic_prefix: str) -> None:
-    size = ("--pods", "600", "--nodes", "20", "--partitions", "3", "--rounds", "1")
-    result = await run("evictions.py", *size, broker=broker, prefix=topic_prefix)
-    assert result["ours"] > 0
-    assert result["limit"] > 0
-    assert result["ratio"] == result["ratio_min"] > 0
-    assert result["karmada_published"] == 82

@@ -10,9 +10,9 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from tests.support.brokers import Broker
 from tests.support.toys import COUNTED, NUMBERS, make_toys, settings_for
 
-from moorage.runtime.kafka import clients
-from moorage.runtime.kafka.offsets import Offsets
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.tables.offsets import Offsets
+from moorage.runtime.settings.process_settings import Settings
 
 pytestmark = pytest.mark.kafka
 

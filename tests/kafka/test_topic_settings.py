@@ -18,11 +18,12 @@ from tests.support.waiting import until
 from typer.testing import CliRunner, Result
 
 from moorage.cli.app import app
-from moorage.runtime.errors import TopicsError
-from moorage.runtime.kafka import clients, topic_settings
-from moorage.runtime.kafka.log_sizes import log_sizes
-from moorage.runtime.kafka.topic_settings import SettingDifference, add_missing, change, differences
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.admin import topic_settings
+from moorage.runtime.kafka.admin.log_sizes import log_sizes
+from moorage.runtime.kafka.admin.topic_settings import SettingDifference, add_missing, change, differences
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.process.errors import TopicsError
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TOPICS, Topic
 
 pytestmark = pytest.mark.kafka

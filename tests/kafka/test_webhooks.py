@@ -21,12 +21,12 @@ from tests.support.toys import read_all
 from tests.support.waiting import until
 from tests.support.worlds.world import lifted
 
-from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.settings import Settings
-from moorage.webhooks import status_writer, subscription
-from moorage.webhooks.deliveries import UNBOUND
-from moorage.webhooks.metrics import WAITING
-from moorage.webhooks.worker import WebhookWorker
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.settings.process_settings import Settings
+from moorage.workers.webhooks import status_writer, subscription
+from moorage.workers.webhooks.deliveries import UNBOUND
+from moorage.workers.webhooks.metrics import WAITING
+from moorage.workers.webhooks.worker import WebhookWorker
 from moorage_schemas.dead_letter import DeadLettered
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.placement import WorkloadBound

@@ -162,7 +162,7 @@ def _step(where: str, given: str | Mapping[str, Any]) -> Step:
 
 
 def _block(text: str) -> str:
-    """A manifest in the style of blocks, since kubectl 1.20 takes one that begins with a brace for JSON."""
+    """A manifest in the style of blocks, since kubectl takes one that begins with a brace for JSON."""
     if not text.startswith("{"):
         return text
     try:

@@ -45,17 +45,9 @@ def record(version: str, runs: Mapping[str, Run]) -> None:
 
 
 def reasons(name: str) -> dict[str, str]:
-    """The cases of a list such as `not_yet`, with the reason of each.
-
-    A name may end with `@` and a version of kubectl, and counts for this version alone.
-    """
+    """The cases of a list such as `not_yet`, with the reason of each."""
     found: dict[str, str] = yaml.safe_load((ROOM / f"{name}.yaml").read_text("utf-8")) or {}
     return found
-
-
-def reason(found: Mapping[str, str], case: str, version: str) -> str:
-    """The reason that a list gives for a case. Empty if it is not on the list."""
-    return found.get(case) or found.get(f"{case}@{version}") or ""
 
 
 def differences(case: Case, expected: Sequence[Answer], run: Run) -> list[Difference]:
@@ -91,7 +83,7 @@ async def again(driver: Driver, cases: Sequence[Case], runs: Mapping[str, Run]) 
     for case in cases:
         if case.name not in expected:
             continue
-        known = bool(reason(listed, case.name, driver.kubectl.version))
+        known = case.name in listed
         for _ in range(_MORE_RUNS):
             if bool(differences(case, expected[case.name], found[case.name])) == known:
                 break

@@ -1,4 +1,4 @@
-"""The kubectls of this machine: two whose answers are recorded, the oldest and the newest; and helm beside them."""
+"""The kubectl of this machine whose answers are recorded, and the programs that are built beside it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Final
 
 VARIABLE: Final = "MOORAGE_KUBECTL"
-"""Names kubectls, like `PATH` separated by colons, instead of those in the cache and on `PATH`."""
+"""Names a kubectl instead of the one in the cache or on `PATH`."""
 
-RECORDED: Final = ("1.20", "1.37")
-"""The versions for which answers are recorded in `answers/`."""
-
+RECORDED: Final = "1.37"
+"""The version for which answers are recorded in `answers/`."""
 
 KARMADACTL: Final = Path(__file__).parent / "karmadactl"
 """The module of karmadactl 1.16."""
@@ -43,19 +42,21 @@ class Kubectl:
 
 
 def cache_folder() -> Path:
-    """Where `ops/kubectl-get` puts kubectls."""
+    """Where `ops/kubectl-get` puts programs."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "moorage" / "kubectl"
 
 
 @cache
 def found() -> tuple[Kubectl, ...]:
-    """One kubectl of each recorded version that is there, the oldest first."""
-    there: dict[str, Kubectl] = {}
-    for program in _candidates():
-        version = version_of(program)
-        if version in RECORDED:
-            there.setdefault(version, Kubectl(version, (program,)))
-    return tuple(there[version] for version in RECORDED if version in there)
+    """The kubectl of the recorded version, if there is one."""
+    named = os.environ.get(VARIABLE) or str(kubectl_place())
+    there = next((one for one in (named, shutil.which("kubectl") or "") if version_of(one) == RECORDED), "")
+    return (Kubectl(RECORDED, (there,)),) if there else ()
+
+
+def kubectl_place() -> Path:
+    """Where kubectl is when it is built."""
+    return cache_folder() / f"kubectl-{RECORDED}"
 
 
 def clientgo() -> Path:
@@ -88,17 +89,12 @@ def _built(module: Path) -> Path:
     return cache_folder() / f"{module.name}-{digest.hexdigest()}"
 
 
-def missing() -> list[str]:
-    """The recorded versions that no kubectl here has."""
-    return [version for version in RECORDED if version not in {one.version for one in found()}]
-
-
 def told() -> str:
     """What a run of tests says of them."""
-    there = ", ".join(one.version for one in found()) or "none"
-    lost = [f"kubectl {version}" for version in missing()] + ["client-go"] * (not clientgo().exists())
-    how = ["`make kubectl`"] * bool(lost)
-    how += ["`make karmadactl`"] * (not karmadactl()) + ["`make helm`"] * (not helm().exists())
+    there = RECORDED if found() else "none"
+    lost = [f"kubectl {RECORDED}"] * (not found()) + ["client-go"] * (not clientgo().exists())
+    how = ["`make tools`"] * bool(lost)
+    how += ["`ops/kubectl-get --karmadactl`"] * (not karmadactl()) + ["`make tools`"] * (not helm().exists())
     lost += ["karmadactl"] * (not karmadactl()) + ["helm"] * (not helm().exists())
     if not lost:
         return f"{there}, client-go, karmadactl and helm"
@@ -108,7 +104,7 @@ def told() -> str:
 
 def is_complete() -> bool:
     """Whether nothing is missing."""
-    return not missing() and clientgo().exists() and bool(karmadactl()) and helm().exists()
+    return bool(found()) and clientgo().exists() and bool(karmadactl()) and helm().exists()
 
 
 def version_of(program: str) -> str:
@@ -121,11 +117,3 @@ def version_of(program: str) -> str:
     except (OSError, subprocess.SubprocessError, ValueError, KeyError):
         return ""
     return ".".join(str(told["gitVersion"]).removeprefix("v").split(".")[:2])
-
-
-def _candidates() -> list[str]:
-    if named := os.environ.get(VARIABLE):
-        return [one for one in named.split(os.pathsep) if one]
-    cached = [str(path) for path in sorted(cache_folder().glob("kubectl-*")) if os.access(path, os.X_OK)]
-    on_path = shutil.which("kubectl")
-    return [*cached, *([on_path] if on_path else [])]

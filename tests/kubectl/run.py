@@ -4,7 +4,7 @@
     python -m tests.kubectl.run --kubeconfig FILE                   on any server
     python -m tests.kubectl.run --kubeconfig FILE --record          a real kube-apiserver, whose answers are kept
 
-`--only` takes a regular expression of names, `--kubectl` a version. What differs is printed, and counted last.
+`--only` takes a regular expression of names, `--program` kubectl or karmadactl. What differs is printed, and counted.
 `--renew` writes `not_yet.yaml` anew: cases that pass are taken off it, and those that do not are put on it.
 """
 
@@ -60,10 +60,10 @@ async def main(arguments: argparse.Namespace) -> int:
 
 async def _on(server: Server, every: Sequence[Case], arguments: argparse.Namespace) -> int:
     counts: Counter[str] = Counter()
-    failing: dict[str, set[str]] = {}
+    failing: set[str] = set()
     for kubectl in (*programs.found(), *programs.karmadactl()):
         cases = [case for case in every if case.program == kubectl.program]
-        if arguments.kubectl not in {"", kubectl.version} or not cases:
+        if arguments.program not in {"", kubectl.program} or not cases:
             continue
         began = time.monotonic()
         async with driven(server, kubectl) as driver:
@@ -76,9 +76,7 @@ async def _on(server: Server, every: Sequence[Case], arguments: argparse.Namespa
         else:
             counts += _compare(kubectl.version, cases, runs, failing, show=not arguments.quiet)
     if arguments.renew:
-        _renew(
-            failing, {case.name for case in every}, {one for one in programs.RECORDED if arguments.kubectl in {"", one}}
-        )
+        _renew(failing, {case.name for case in every})
     _say(" ".join(f"{name}={count}" for name, count in sorted(counts.items())))
     return 1 if counts["differs"] or counts["failed"] else 0
 
@@ -103,27 +101,19 @@ async def _record(version: str, runs: dict[str, Run], *, again: bool) -> Counter
     return counts
 
 
-def _renew(failing: dict[str, set[str]], ran: set[str], versions: set[str]) -> None:
+def _renew(failing: set[str], ran: set[str]) -> None:
     """Write the list of cases that do not pass yet. Reasons that are there stay."""
     before = outcome.reasons("not_yet")
     rows = {}
     for case in table():
-        for version in programs.RECORDED:
-            did_run = case.name in ran and version in versions
-            known = outcome.reason(before, case.name, version)
-            if (version in failing.get(case.name, ())) if did_run else known:
-                rows[f"{case.name}@{version}"] = known or f"not looked at yet ({case.file})"
-    for name in [row.removesuffix(f"@{programs.RECORDED[0]}") for row in rows]:
-        both = [f"{name}@{version}" for version in programs.RECORDED]
-        if all(one in rows for one in both):
-            rows[name] = rows.pop(both[0])
-            del rows[both[1]]
+        if case.name in (failing if case.name in ran else before):
+            rows[case.name] = before.get(case.name) or f"not looked at yet ({case.file})"
     text = "# Cases that do not pass yet, with the reason. The list only shrinks.\n"
     (ROOM / "not_yet.yaml").write_text(text + yaml.safe_dump(rows, width=1000), "utf-8")
 
 
 def _compare(
-    version: str, cases: Sequence[Case], runs: dict[str, Run], failing: dict[str, set[str]], *, show: bool
+    version: str, cases: Sequence[Case], runs: dict[str, Run], failing: set[str], *, show: bool
 ) -> Counter[str]:
     counts: Counter[str] = Counter()
     expected = outcome.recorded(version)
@@ -133,9 +123,9 @@ def _compare(
             counts["unrecorded"] += 1
             continue
         found = outcome.differences(case, expected[case.name], runs[case.name])
-        known = next((name for name, rows in lists.items() if outcome.reason(rows, case.name, version)), "")
+        known = next((name for name, rows in lists.items() if case.name in rows), "")
         if found and known != "differs":
-            failing.setdefault(case.name, set()).add(version)
+            failing.add(case.name)
         if found and show:
             _say(f"\n{case.file}/{case.name}@{version} ({known or 'new'})")
             for one in found:
@@ -154,7 +144,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kubeconfig", type=Path, help="the server; a Moorage of its own if it is not given")
     parser.add_argument("--record", action="store_true", help="keep the answers: the server is a real kube-apiserver")
     parser.add_argument("--only", default="", help="a regular expression of names")
-    parser.add_argument("--kubectl", default="", help="only this version")
+    parser.add_argument("--program", default="", choices=("", *PROGRAMS), help="only the cases of this one")
     parser.add_argument("--at-once", type=int, default=4, help="cases at the same time")
     parser.add_argument("--renew", action="store_true", help="write not_yet.yaml anew")
     parser.add_argument("--quiet", action="store_true", help="only counts")

@@ -58,8 +58,7 @@ async def _client_go(server: Server, namespace: str) -> dict[str, object]:
 async def test_informers_resume_at_another_gateway_and_miss_and_double_nothing(
     live: Live, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("followed", "followed-by-go"):
-        await live.here("create", "namespace", name)
+    await live.namespaces("followed", "followed-by-go")
     async with balancing(lambda: [*live.gateways.values()]) as address:
         server = kubeconfig(address, tmp_path / "kubeconfig")
 

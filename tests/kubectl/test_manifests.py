@@ -17,7 +17,6 @@ import pytest_asyncio
 import yaml
 from tests.conftest import RUN
 from tests.kubectl import programs
-from tests.kubectl.programs import Kubectl
 from tests.kubectl.servers import Server, kubeconfig
 from tests.support import documents
 from tests.support.brokers import Broker
@@ -60,26 +59,9 @@ ALL = [*_manifests(_OWN), *_manifests(_GIVEN)]
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "manifest" in metafunc.fixturenames:
-        modes = [(kubectl, mode) for kubectl in programs.found() for mode in _MODES if _knows(kubectl, mode)]
-        cases = [(*mode, at, found) for mode in modes for at, found in ALL if not _refuses(mode[0], found)]
-        rows = [(kubectl, mode, found) for kubectl, mode, _, found in cases]
-        names = [f"{kubectl.version}-{mode}-{at}" for kubectl, mode, at, _ in cases]
-        metafunc.parametrize(("kubectl", "mode", "manifest"), rows, ids=names)
-
-
-def _refuses(kubectl: Kubectl, found: dict[str, Any]) -> bool:
-    """Whether a kubectl refuses a manifest before it asks the server, also with a real kube-apiserver.
-
-    The oldest does so if a required field is left out that has a default: the type of a score coordinate.
-    """
-    policy = (found.get("spec") or {}).get("prioritizerPolicy") or {}
-    coordinates = [one.get("scoreCoordinate", {}) for one in policy.get("configurations") or []]
-    return kubectl.version == programs.RECORDED[0] and any("type" not in one for one in coordinates)
-
-
-def _knows(kubectl: Kubectl, mode: str) -> bool:
-    """Whether a kubectl has a mode: the oldest validates, or does not."""
-    return mode != "strict" or kubectl.version != programs.RECORDED[0]
+        cases = [(mode, at, found) for mode in _MODES for at, found in ALL] if programs.found() else []
+        names = [f"{mode}-{at}" for mode, at, _ in cases]
+        metafunc.parametrize(("mode", "manifest"), [(mode, found) for mode, _, found in cases], ids=names)
 
 
 @asynccontextmanager
@@ -99,24 +81,25 @@ async def server(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> As
         yield found
 
 
-async def _kubectl(kubectl: Kubectl, server: Server, *words: str, text: str = "") -> Done:
-    cache = str(server.kubeconfig.parent / f"cache-{kubectl.version}")
+async def _kubectl(server: Server, *words: str, text: str = "") -> Done:
+    (kubectl,) = programs.found()
+    cache = str(server.kubeconfig.parent / "cache")
     env = {"KUBECONFIG": str(server.kubeconfig)}
     return await program(*kubectl.command, "--cache-dir", cache, *words, env=env, text=text)
 
 
 async def test_a_manifest_applies_with_the_defaults_of_kubectl(
-    kubectl: Kubectl, mode: str, manifest: dict[str, Any], server: Server
+    mode: str, manifest: dict[str, Any], server: Server
 ) -> None:
     text = yaml.safe_dump(manifest)
     try:
-        done = await _kubectl(kubectl, server, *_MODES[mode], text=text)
+        done = await _kubectl(server, *_MODES[mode], text=text)
         assert done.code == 0, f"{done.out}{done.err}"
         if mode != "strict":
-            again = await _kubectl(kubectl, server, *_MODES[mode], text=text)
+            again = await _kubectl(server, *_MODES[mode], text=text)
             assert again.code == 0, f"{again.out}{again.err}"
     finally:
-        await _kubectl(kubectl, server, "delete", "--ignore-not-found", "-f", "-", text=text)
+        await _kubectl(server, "delete", "--ignore-not-found", "-f", "-", text=text)
 
 
 def test_the_pages_have_manifests() -> None:

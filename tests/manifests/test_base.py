@@ -12,13 +12,13 @@ from cryptography import x509
 from tests.support import manifests
 from tests.support.manifests import Manifest, component, container, environment, pod
 
+from moorage.apiserver.http.filters.access import OPEN
 from moorage.cli.contract.participants import service_classes
 from moorage.cli.local.services import GATEWAY, QUERY, WEBHOOKS
-from moorage.gateway.http.access import OPEN
-from moorage.runtime.environment import variable
-from moorage.runtime.gateway_identities import GatewayIdentities
-from moorage.runtime.health import health_app
-from moorage.runtime.settings import Settings
+from moorage.runtime.identities.gateway_identities import GatewayIdentities
+from moorage.runtime.process.health import health_app
+from moorage.runtime.settings.environment import variable
+from moorage.runtime.settings.process_settings import Settings
 
 ROOT = manifests.ROOT
 INGEST = "condition-ingest"

@@ -12,12 +12,12 @@ from tests.manifests.test_base import of_kind
 from tests.support import manifests
 from tests.support.manifests import Manifest
 
-from moorage.bridge.karmada import bridge as karmada_bridge
-from moorage.bridge.karmada import plane
-from moorage.bridge.kubernetes import bridge as kubernetes_bridge
-from moorage.bridge.kubernetes import cluster
-from moorage.bridge.ocm import bridge as ocm_bridge
-from moorage.bridge.ocm import hub
+from moorage.bridges.karmada import bridge as karmada_bridge
+from moorage.bridges.karmada import plane
+from moorage.bridges.kubernetes import bridge as kubernetes_bridge
+from moorage.bridges.kubernetes import cluster
+from moorage.bridges.ocm import bridge as ocm_bridge
+from moorage.bridges.ocm import hub
 from moorage.cli.commands import bridge as bridge_command
 
 READS = {"get", "list", "watch"}
@@ -40,7 +40,7 @@ class Case:
 
 CASES = {
     "kubernetes": Case(
-        lambda: [*(one.path for one in cluster.MIRRORED), kubernetes_bridge.LEASES],
+        lambda: [*(one.path for one in cluster.MIRRORED), cluster.LEASES],
         kubernetes_bridge.BridgeAct,
         "",
     ),

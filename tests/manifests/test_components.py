@@ -13,11 +13,11 @@ from tests.manifests.test_base import FIELDS, OURS, TOPICS, of_kind
 from tests.support import manifests
 from tests.support.manifests import Manifest, component, container, environment, pod
 
+from moorage.cli.commands.topics_acls import kafka_users
 from moorage.cli.contract import kafka_roles
 from moorage.cli.contract.participants import service_classes
-from moorage.cli.contract.strimzi_users import kafka_users
-from moorage.runtime.kafka_version import KAFKA_VERSION
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.environment import KAFKA_VERSION
+from moorage.runtime.settings.process_settings import Settings
 
 ROOT = manifests.ROOT
 CLUSTER = "moorage"

@@ -19,7 +19,7 @@ from tests.support.commands import Done, program
 from tests.support.identities import written
 from tests.support.manifests import Manifest
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 
 DEFINITIONS: Final = Path(__file__).parent / "definitions"
 FORMS: Final = [*manifests.KUSTOMIZATIONS, *manifests.CHARTS]

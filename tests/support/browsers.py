@@ -34,7 +34,7 @@ def program() -> str:
 
 def told() -> str:
     """What the header of a run says of it."""
-    return program() or "MISSING: THE CONSOLE'S PAGES ARE NOT TRIED IN A BROWSER (`make chromium` installs it)"
+    return program() or "MISSING: THE CONSOLE'S PAGES ARE NOT TRIED IN A BROWSER (`make tools` installs it)"
 
 
 @dataclass

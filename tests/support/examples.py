@@ -19,7 +19,7 @@ TYPESCRIPT: Final = EXAMPLES / "typescript"
 
 
 def compiler_folder() -> Path:
-    """Where `make typescript` puts the compiler of the locked version."""
+    """Where `make tools` puts the compiler of the locked version."""
     lock = hashlib.sha256((TYPESCRIPT / "package-lock.json").read_bytes()).hexdigest()[:12]
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "moorage" / f"typescript-{lock}"
@@ -33,7 +33,7 @@ def missing() -> dict[str, str]:
     if shutil.which("node") is None:
         found["typescript"] = "Node"
     elif not _compiler().exists():
-        found["typescript"] = "`make typescript`"
+        found["typescript"] = "`make tools`"
     return found
 
 

@@ -27,7 +27,7 @@ _FORKING.set_forkserver_preload(
         "moorage.cli.app",
         *(f"moorage.cli.commands.{found.stem}" for found in sorted((_MOORAGE / "cli" / "commands").glob("*.py"))),
         *(f"moorage.workers.{found.parent.name}" for found in sorted((_MOORAGE / "workers").glob("*/__init__.py"))),
-        "moorage.gateway.server",
+        "moorage.apiserver.server",
         "moorage.runtime.app",
     ]
 )

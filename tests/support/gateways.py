@@ -9,18 +9,21 @@ from typing import Any
 
 import httpx
 
-from moorage.core.authorization.aggregation import aggregated_rules, is_aggregated
-from moorage.core.authorization.rules import rules_of
-from moorage.gateway import serve
-from moorage.gateway.authorization.default_roles import BINDINGS, ROLES
-from moorage.runtime.settings import Settings
+from moorage.apiserver.authorization.default_roles import default_bindings, default_roles
+from moorage.apiserver.http.app import Front
+from moorage.apiserver.rbac.aggregation import aggregated_rules, is_aggregated
+from moorage.apiserver.rbac.rules import rules_of
+from moorage.apiserver.server import serve
+from moorage.runtime.settings.process_settings import Settings
 
 
 @contextlib.asynccontextmanager
-async def running_gateway(settings: Settings, **client_options: Any) -> AsyncIterator[httpx.AsyncClient]:
+async def running_gateway(
+    settings: Settings, *, front: Front | None = None, **client_options: Any
+) -> AsyncIterator[httpx.AsyncClient]:
     """A gateway that is ready, and a client of it."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(serve(settings, ready=address.set_result))
+    task = asyncio.create_task(serve(settings, ready=address.set_result, front=front))
     try:
         futures: list[asyncio.Future[Any]] = [task, address]
         done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED, timeout=60)
@@ -40,6 +43,6 @@ async def has_its_roles(client: httpx.AsyncClient) -> bool:
     roles = (await client.get(f"{rbac}/clusterroles")).json().get("items") or []
     bindings = (await client.get(f"{rbac}/clusterrolebindings")).json().get("items") or []
     names = {one["metadata"]["name"] for one in (*roles, *bindings)}
-    if not {one["metadata"]["name"] for one in (*ROLES, *BINDINGS)} <= names:
+    if not {one["metadata"]["name"] for one in (*default_roles(), *default_bindings())} <= names:
         return False
     return all(aggregated_rules(one, roles) == list(rules_of(one.get("rules"))) for one in roles if is_aggregated(one))

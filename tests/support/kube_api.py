@@ -19,7 +19,7 @@ import orjson
 from aiohttp import web
 from tests.support.kube_store import OF_KIND, RESOURCES, Change, Json, KubeError, KubeStore, Resource
 
-from moorage.core.apimachinery.patching.errors import PatchError
+from moorage.apiserver.machinery.patching.errors import PatchError
 
 _PATCHES: Final = ("application/merge-patch+json", "application/strategic-merge-patch+json")
 _APPLY: Final = "application/apply-patch+yaml"

@@ -1,6 +1,6 @@
 """The objects of a Kubernetes cluster in memory, as a kube-apiserver keeps them: versions, deletion, managed fields.
 
-Patches and managed fields are those of `moorage.core.apimachinery.patching`, which is held to upstream's.
+Patches and managed fields are those of `moorage.apiserver.machinery.patching`, which is held to upstream's.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from moorage.core.apimachinery.patching import managed_fields, merge_patch, strategic_merge
-from moorage.core.apimachinery.patching.server_side_apply import FieldManagement, reset_fields
-from moorage.kinds.openapi import registry
+from moorage.apiserver.machinery.openapi import registry
+from moorage.apiserver.machinery.patching import managed_fields, merge_patch, strategic_merge
+from moorage.apiserver.machinery.patching.server_side_apply import FieldManagement, reset_fields
 
 Json = dict[str, Any]
 Name = tuple[str, str]
@@ -55,9 +55,20 @@ RESOURCES: Final = (
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
     Resource("coordination.k8s.io", "v1", "leases", "Lease"),
     Resource("cluster.open-cluster-management.io", "v1", "managedclusters", "ManagedCluster", namespaced=False),
+    Resource(
+        "cluster.open-cluster-management.io", "v1beta2", "managedclustersets", "ManagedClusterSet", namespaced=False
+    ),
+    Resource("cluster.open-cluster-management.io", "v1beta2", "managedclustersetbindings", "ManagedClusterSetBinding"),
+    Resource("cluster.open-cluster-management.io", "v1alpha1", "addonplacementscores", "AddOnPlacementScore"),
+    Resource("addon.open-cluster-management.io", "v1alpha1", "managedclusteraddons", "ManagedClusterAddOn"),
     Resource("cluster.open-cluster-management.io", "v1beta1", "placements", "Placement"),
     Resource("cluster.open-cluster-management.io", "v1beta1", "placementdecisions", "PlacementDecision"),
     Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False),
+    Resource("policy.karmada.io", "v1alpha1", "clustertaintpolicies", "ClusterTaintPolicy", namespaced=False),
+    Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy"),
+    Resource(
+        "policy.karmada.io", "v1alpha1", "clusterpropagationpolicies", "ClusterPropagationPolicy", namespaced=False
+    ),
     Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding"),
     Resource("work.karmada.io", "v1alpha2", "clusterresourcebindings", "ClusterResourceBinding", namespaced=False),
 )

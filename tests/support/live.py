@@ -21,7 +21,7 @@ from moorage.cli.api.topics import Seen, TopicReader
 from moorage.cli.app import app
 from moorage.cli.local.services import GATEWAY
 from moorage.cli.local.stack import Stack
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import Topic
 
 

@@ -93,9 +93,8 @@ _SECONDS: Final = 60.0
 
 
 def kubectl() -> str:
-    """The newest kubectl that is there. Empty if there is none, or one without a kustomize that knows components."""
-    newest = programs.RECORDED[-1]
-    return next((one.command[0] for one in programs.found() if one.version == newest), "")
+    """The kubectl that is there. Empty if there is none."""
+    return next((one.command[0] for one in programs.found()), "")
 
 
 def is_complete() -> bool:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from moorage.core.scheduling.framework.plugins import Plugin
+from moorage.decide.scheduling.framework.plugins import Plugin
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
 

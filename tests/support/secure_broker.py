@@ -14,12 +14,12 @@ from tests.support.certificates import Authority
 
 from moorage.cli.contract import kafka_roles
 from moorage.cli.local.stack import free_ports
-from moorage.runtime import kafka_identities
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError
 from moorage.runtime.embedded.broker_users import BrokerUsers
-from moorage.runtime.kafka import acls
-from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.settings import Settings
+from moorage.runtime.identities import kafka_identities
+from moorage.runtime.kafka.admin import acls
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.settings.process_settings import Settings
 
 PARTITIONS = 2
 REAUTHENTICATED_MS = 2_000

@@ -12,8 +12,8 @@ import uvloop
 from tests.support.forks import Forked, fork
 from tests.support.toys import Counter, worker_for
 
-from moorage.runtime.logs import configure_logs
-from moorage.runtime.settings import Settings
+from moorage.runtime.process.logs import configure_logs
+from moorage.runtime.settings.process_settings import Settings
 
 _READY = "ready"
 

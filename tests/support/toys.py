@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.kafka.worker import Worker
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.service import Emit, Input, NeedFresh, Service
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.topics import DEAD_LETTERS, JOURNAL, Cleanup, Topic, partition_of

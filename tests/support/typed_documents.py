@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from moorage.core.apimachinery.schema import Field, Form, ListType, Schema
+from moorage.apiserver.machinery.schema import Field, Form, ListType, Schema
 
 Document = dict[str, Any]
 

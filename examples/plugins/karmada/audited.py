@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
-from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterRequest
+from moorage.decide.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
+from moorage.decide.scheduling.karmada.plugin import ClusterFilter, ClusterRequest
 
 LABEL: Final = "example.com/audited"
 

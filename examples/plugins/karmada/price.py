@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from moorage.core.scheduling.framework.scores import MAX_SCORE
-from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
-from moorage.core.scheduling.karmada.plugin import ClusterPrioritizer, ClusterRequest
+from moorage.decide.scheduling.framework.scores import MAX_SCORE
+from moorage.decide.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
+from moorage.decide.scheduling.karmada.plugin import ClusterPrioritizer, ClusterRequest
 
 LABEL: Final = "example.com/price"
 

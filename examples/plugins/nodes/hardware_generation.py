@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from moorage.core.scheduling.framework.scores import normalised
-from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Rows
-from moorage.core.scheduling.nodes.plugin import NodePrioritizer, PodRequest
+from moorage.decide.scheduling.framework.scores import normalised
+from moorage.decide.scheduling.nodes.fleet import Counts, Fleet, Rows
+from moorage.decide.scheduling.nodes.plugin import NodePrioritizer, PodRequest
 
 LABEL: Final = "example.com/hardware-generation"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from moorage.core.scheduling.nodes.fleet import Fleet, Mask
-from moorage.core.scheduling.nodes.plugin import NodeFilter, PodRequest
+from moorage.decide.scheduling.nodes.fleet import Fleet, Mask
+from moorage.decide.scheduling.nodes.plugin import NodeFilter, PodRequest
 
 LABEL: Final = "example.com/quarantine"
 

@@ -8,10 +8,10 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from moorage.core.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Mask, Values
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import ManagedFilter, PlacementRequest
-from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.decide.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Mask, Values
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.plugin import ManagedFilter, PlacementRequest
+from moorage.decide.scheduling.ocm.terms import PlacementTerms
 
 LABEL: Final = "example.com/frozen"
 

@@ -8,12 +8,12 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from moorage.core.scheduling.framework.scores import MAX_SCORE
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
-from moorage.core.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Rows, Values
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, PlacementRequest, Scored
-from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.decide.scheduling.framework.scores import MAX_SCORE
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
+from moorage.decide.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Rows, Values
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.plugin import ManagedPrioritizer, PlacementRequest, Scored
+from moorage.decide.scheduling.ocm.terms import PlacementTerms
 
 CLAIM: Final = "power.example.com"
 

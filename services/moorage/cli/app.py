@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from moorage.cli.errors import CliError, warn
 from moorage.cli.render import colors
 from moorage.cli.render.colors import Color
-from moorage.runtime import environment
+from moorage.runtime.settings.unknown_variables import unknown_variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +43,14 @@ COMMANDS: dict[str, Entry] = {
     "delete": Entry(f"{_COMMANDS}.delete", "delete", "Delete objects by name or by file.", _OBJECTS),
     "edit": Entry(f"{_COMMANDS}.edit", "edit", "Edit an object in your editor.", _OBJECTS),
     "scale": Entry(f"{_COMMANDS}.scale", "scale", "Set the number of replicas of an object.", _OBJECTS),
-    "create": Entry(
-        f"{_COMMANDS}.create", "app", "Create the objects of files, or one of a kind from its options.", _OBJECTS
-    ),
     "diff": Entry(
         f"{_COMMANDS}.diff",
         "diff",
         "Show what applying files would change, or what Moorage would do otherwise than a real cluster does.",
         _OBJECTS,
     ),
-    "replace": Entry(f"{_COMMANDS}.replace", "replace", "Replace objects by those of files.", _OBJECTS),
-    "patch": Entry(f"{_COMMANDS}.patch", "patch", "Change fields of objects by a patch.", _OBJECTS),
     "label": Entry(f"{_COMMANDS}.label", "label", "Set, change or remove labels.", _OBJECTS),
     "annotate": Entry(f"{_COMMANDS}.label", "annotate", "Set, change or remove annotations.", _OBJECTS),
-    "set": Entry(f"{_COMMANDS}.set_fields", "app", "Set images, resources or environment of containers.", _OBJECTS),
-    "rollout": Entry(
-        f"{_COMMANDS}.rollout",
-        "app",
-        "Follow, restart, pause or undo the rollout of a deployment and the like.",
-        _OBJECTS,
-    ),
     "wait": Entry(
         f"{_COMMANDS}.wait", "wait", "Wait until objects have a condition, a value, are there or are gone.", _OBJECTS
     ),
@@ -347,6 +335,6 @@ def root(
     """Moorage decides where work may live in a fleet, and when it has to leave."""
     ctx.call_on_close(colors.choose(color))
     if ctx.invoked_subcommand != "run":  # which logs it
-        for name, nearest in environment.unknown().items():
+        for name, nearest in unknown_variables().items():
             meant = f"; did you mean {nearest}?" if nearest else "."
             warn(f"Warning: the environment variable {name} is not known and has no effect{meant}")

@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 
 import typer
 
-from moorage.cli.api import endpoints, kinds, object_names, targets
-from moorage.kinds.kind import ServedKind
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.cli.api import endpoints, kinds, targets
 
 PATIENCE: Final = 1.0
 """Seconds to wait for the gateway."""
@@ -100,8 +100,8 @@ def conditions(ctx: typer.Context, incomplete: str) -> list[str]:
 
     Bash splits a word at the equals sign and completes what follows it. Other shells complete the whole word.
     """
-    from moorage.core.taints.desired.ocm import AVAILABLE  # noqa: PLC0415 - only `report` needs the dialects
-    from moorage.core.taints.dialects.kubernetes import CONDITION_TAINTS  # noqa: PLC0415 - as above
+    from moorage.decide.taints.desired.ocm import AVAILABLE  # noqa: PLC0415 - only `report` needs the dialects
+    from moorage.decide.taints.dialects.kubernetes import CONDITION_TAINTS  # noqa: PLC0415 - as above
     from moorage_schemas.condition import HEALTHY, ConditionStatus  # noqa: PLC0415 - as above
 
     before = ctx.params.get("statuses") or []
@@ -209,7 +209,7 @@ def _names(ctx: typer.Context, kind: ServedKind, place: str = "") -> Iterator[st
     with endpoints.connect(ctx, patience=PATIENCE, quietly=True) as client:
         listed = client.list(kind, namespace)
     for found in listed.get("items") or []:
-        yield object_names.shown(kind, found)
+        yield kinds.shown_name(kind, found)
 
 
 def _starting(incomplete: str, offered: Iterable[str], *, without: Sequence[str] = ()) -> list[str]:

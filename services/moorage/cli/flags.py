@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from moorage.runtime.environment import variable
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.environment import variable
+from moorage.runtime.settings.process_settings import Settings
 
 _FIRST, _LAST = "feature_gates", "cloud_provider"
 

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from moorage.conformance.answers import Answer, taint_json, toleration_json
 from moorage.conformance.request_fields import RequestError, RequestFields
-from moorage.core.apimachinery.field_errors import duplicate, required
-from moorage.core.apimachinery.integers import INT64_MAX, NANOSECONDS, wrapped
-from moorage.core.taints.desired.cluster_affinity import ClusterFacts
-from moorage.core.taints.desired.cluster_taint_policy import TaintPolicy, acts, in_order
-from moorage.core.taints.desired.from_conditions import belongs_to_state
-from moorage.core.taints.dialects.karmada import KARMADA
-from moorage.core.taints.eviction_verdict import Tolerated, deadline_of, taint_text
-from moorage.core.taints.matching import first_match, tolerates, untolerated
+from moorage.decide.kubernetes.field_errors import duplicate, required
+from moorage.decide.kubernetes.integers import INT64_MAX, NANOSECONDS, wrapped
+from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
+from moorage.decide.taints.desired.cluster_taint_policy import TaintPolicy, acts, in_order
+from moorage.decide.taints.desired.from_conditions import belongs_to_state
+from moorage.decide.taints.dialects.karmada import KARMADA
+from moorage.decide.taints.eviction_verdict import Tolerated, deadline_of, taint_text
+from moorage.decide.taints.matching import first_match, tolerates, untolerated
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
 from moorage_schemas.resources.policies import ClusterAffinity, FieldSelector, MatchCondition

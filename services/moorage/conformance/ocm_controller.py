@@ -9,13 +9,13 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from moorage.conformance.answers import Answer
 from moorage.conformance.request_fields import RequestError, RequestFields
-from moorage.core.apimachinery.field_errors import invalid, not_supported, required
-from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, ManagedSets, UsableSets, usable_sets
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
-from moorage.core.scheduling.ocm.decisions.conditions import conditions_of
-from moorage.core.scheduling.ocm.decisions.groups import GroupTerms
-from moorage.core.scheduling.ocm.decisions.pages import DecisionPart, Layout, layout_of
-from moorage.core.scheduling.ocm.plugin import Code, Status
+from moorage.decide.kubernetes.field_errors import invalid, not_supported, required
+from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet, ManagedSets, UsableSets, usable_sets
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
+from moorage.decide.scheduling.ocm.decisions.conditions import conditions_of
+from moorage.decide.scheduling.ocm.decisions.groups import GroupTerms
+from moorage.decide.scheduling.ocm.decisions.pages import DecisionPart, Layout, layout_of
+from moorage.decide.scheduling.ocm.plugin import Code, Status
 from moorage_schemas.placement import PlacementCondition
 from moorage_schemas.resources.managed import SELECTOR_TYPES, ClusterSetSelector, ManagedClusterSetSpec, PlacementSpec
 from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement

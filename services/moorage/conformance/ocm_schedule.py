@@ -12,14 +12,14 @@ from pydantic import BaseModel, ValidationError
 from moorage.conformance.answers import Answer
 from moorage.conformance.ocm_controller import RequestedPlacement, controlled
 from moorage.conformance.request_fields import RequestError, RequestFields
-from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, invalid, not_supported
-from moorage.core.apimachinery.unstructured import part
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.columns.usage import Usage
-from moorage.core.scheduling.ocm.decisions.result import Scheduled
-from moorage.core.scheduling.ocm.scheduler import Candidates, PlacementScheduler
-from moorage.core.scheduling.ocm.spec import terms_of
+from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, invalid, not_supported
+from moorage.decide.kubernetes.unstructured import part
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.usage import Usage
+from moorage.decide.scheduling.ocm.decisions.result import Scheduled
+from moorage.decide.scheduling.ocm.scheduler import Candidates, PlacementScheduler
+from moorage.decide.scheduling.ocm.spec import terms_of
 from moorage_schemas.resources.managed import Placement
 from moorage_schemas.resources.names import PLACEMENT_LABEL
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
+from moorage.apiserver.rules.validation.core import validate_taints
 from moorage.conformance.answers import Answer, taint_json
 from moorage.conformance.request_fields import RequestFields
-from moorage.core.admission.validation.core import validate_taints
-from moorage.core.taints.desired.ocm import AVAILABLE, submitted, with_built_in
-from moorage.core.taints.dialects.ocm import OCM
+from moorage.decide.taints.desired.ocm import AVAILABLE, submitted, with_built_in
+from moorage.decide.taints.dialects.ocm import OCM
 from moorage_schemas.taint import Taint
 
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")

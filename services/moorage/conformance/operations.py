@@ -11,18 +11,18 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from moorage.apiserver.rules.validation.core import validate_tolerations
 from moorage.conformance.answers import Answer, taint_json, toleration_json
 from moorage.conformance.karmada import ctp, karmada_evict, karmada_filter
 from moorage.conformance.ocm_schedule import ocm_schedule
 from moorage.conformance.ocm_taints import taint_controller, taint_webhook
 from moorage.conformance.request_fields import RequestError, RequestFields, read_taint, read_toleration
-from moorage.core.admission.validation.core import validate_tolerations
-from moorage.core.apimachinery.field_errors import not_supported
-from moorage.core.apimachinery.integers import INT64_MAX, NANOSECONDS, wrapped
-from moorage.core.taints.dialects.kubernetes import KUBERNETES
-from moorage.core.taints.eviction_verdict import Tolerated, deadline_of
-from moorage.core.taints.kubectl_syntax import TaintSpecError, parse_taints, set_taints
-from moorage.core.taints.matching import first_match, normalize_reversed, prefer_count, tolerates, untolerated
+from moorage.decide.kubernetes.field_errors import not_supported
+from moorage.decide.kubernetes.integers import INT64_MAX, NANOSECONDS, wrapped
+from moorage.decide.taints.dialects.kubernetes import KUBERNETES
+from moorage.decide.taints.eviction_verdict import Tolerated, deadline_of
+from moorage.decide.taints.kubectl_syntax import TaintSpecError, parse_taints, set_taints
+from moorage.decide.taints.matching import first_match, normalize_reversed, prefer_count, tolerates, untolerated
 from moorage_schemas.times import format_time
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NoReturn, TypeVar
 
-from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, required
+from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, required
 from moorage_schemas.taint import Taint, Toleration
 
 _T = TypeVar("_T")

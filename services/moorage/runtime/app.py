@@ -21,21 +21,21 @@ from faststream import FastStream
 from faststream.kafka import KafkaBroker
 from starlette.routing import Route
 
-from moorage.runtime.clock import Clock, WallClock
-from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
-from moorage.runtime.freezing import Freezing
-from moorage.runtime.health import HttpServer, health_app
-from moorage.runtime.kafka import clients
-from moorage.runtime.kafka.refusals import NotAuthenticatedError, told
-from moorage.runtime.kafka.security import security
-from moorage.runtime.kafka.topic_settings import add_missing
-from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.kafka.worker import Worker
-from moorage.runtime.member import Member, MemberMaker
+from moorage.runtime.kafka.admin.topic_settings import add_missing
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.clients.refusals import REFUSALS, NotAuthenticatedError, told
+from moorage.runtime.kafka.clients.security import security
+from moorage.runtime.kafka.partition.watchdog import Watchdog
+from moorage.runtime.kafka.partition.worker import Worker
+from moorage.runtime.process.clock import Clock, WallClock
+from moorage.runtime.process.errors import EXIT_FAILED, RuntimeFailure
+from moorage.runtime.process.freezing import Freezing
+from moorage.runtime.process.health import HttpServer, health_app
+from moorage.runtime.process.member import Member, MemberMaker
+from moorage.runtime.process.tasks import restarted
 from moorage.runtime.service import Service
-from moorage.runtime.settings import Settings
-from moorage.runtime.tasks import restarted
-from moorage.runtime.watchdog import Watchdog
+from moorage.runtime.settings.process_settings import Settings
 
 log = structlog.get_logger(__name__)
 
@@ -137,7 +137,7 @@ class _Process:
         self._began = False
         self._http = (
             HttpServer(
-                health_app(lambda: self._workers if self._began else [], routes),
+                health_app(lambda: self._workers if self._began else [], routes, refused=REFUSALS.current),
                 host=settings.http_host,
                 port=settings.http_port,
             )

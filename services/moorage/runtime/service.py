@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from moorage.runtime.row_reader import RowReader
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.topics import Topic
@@ -216,6 +215,18 @@ class Freshness:
         return self.lagging is None or key in self.lagging
 
 
+class RowFormat(Protocol):
+    """A reader of the values of a table as rows. `RowReader` is one."""
+
+    @property
+    def read(self) -> Callable[[bytes], Any | None]:
+        """Returns the row of a value; None when the value is to be left to the model."""
+
+    @property
+    def keys(self) -> Callable[[bytes], bool] | None:
+        """Returns whether the record of a key is read as a row; None for all records."""
+
+
 S = TypeVar("S")
 
 
@@ -263,31 +274,25 @@ class Service(ABC, Generic[S]):
     refuses: ClassVar[frozenset[Topic]] = frozenset()
     """Sources whose records go to `refuse` when they cannot be decoded, because third parties write them."""
 
-    rows: ClassVar[Mapping[Topic, RowReader]] = MappingProxyType({})
-    """Tables with so many records that their models would take most of the time of a restore. Their records go to
-    `apply_row` as rows, and only those that are no rows go to `apply`."""
+    rows: ClassVar[Mapping[Topic, RowFormat]] = MappingProxyType({})
+    """Tables with so many records that their models would take most of the time of a restore. A restore gives their
+    records to `apply` as rows where it can."""
 
     @abstractmethod
     def new_state(self, partition: int) -> S:
         """Return an empty state for a partition."""
 
     @abstractmethod
-    def apply(self, state: S, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold one record of a table into the state. This is idempotent, and the only way to change the state."""
-
-    def apply_row(self, state: S, topic: Topic, key: str, row: Any) -> bool:  # noqa: ARG002 - for services with rows
-        """Fold one record of a topic of `rows` into the state, with the same effect as `apply`.
+    def apply(self, state: S, topic: Topic, key: str, event: Any) -> None:
+        """Fold one record of a table into the state. This is idempotent, and the only way to change the state.
 
         Args:
             state: the state of the partition.
             topic: the topic of the record.
             key: its key.
-            row: the row, which has the fields and the properties of the model.
-
-        Returns:
-            False, without any effect, when the record is to be given to `apply` as a model.
+            event: the event of the topic; None for a tombstone. For a topic of `rows` perhaps the row of the event,
+                which has its fields and properties.
         """
-        return False
 
     @abstractmethod
     def process(self, state: S, batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:

@@ -31,9 +31,9 @@ from aiokafka.protocol.types import Array, Int16, Int32, Schema, String
 from tests.chaos.faults.proxy import Proxy
 
 from moorage.cli.local.stack import free_ports
-from moorage.runtime import shared_files
 from moorage.runtime.embedded import answers, config, jars
 from moorage.runtime.embedded.warmup import SUPERVISOR
+from moorage.runtime.process import shared_files
 
 NODES = 3
 SIDES = ("A", "B")

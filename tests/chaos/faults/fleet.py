@@ -18,8 +18,8 @@ from moorage.cli.api.topics import Seen
 from moorage.cli.local import services
 from moorage.cli.local.stack import free_ports
 from moorage.cli.local.supervisor import Child, ChildSpec, Supervisor
-from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.taint import TargetTainted

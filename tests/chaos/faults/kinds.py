@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from tests.chaos.faults.cluster import SESSION, Cluster, Node
 from tests.chaos.faults.members import Member, Members
 
-from moorage.runtime.kafka import clients
-from moorage.runtime.kafka.assignor import StickyAssignor
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.partition.assignor import StickyAssignor
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TOPICS
 
 MEMBER_SESSION = 2.0

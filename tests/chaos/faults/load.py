@@ -17,7 +17,7 @@ from tests.chaos.seeded.history import Acknowledged
 
 from moorage.cli.api import kinds
 from moorage.cli.api.client import MERGE_PATCH, list_path, object_path
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.condition import HEALTHY, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.placement import WorkloadBound

@@ -13,8 +13,8 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
 from tests.chaos.seeded.history import Acknowledged, Entry, History
 
-from moorage.runtime.kafka import clients
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TOPICS
 
 Place = tuple[str, int, int]

@@ -22,8 +22,8 @@ from tests.support import forks
 
 from moorage.cli.local import services
 from moorage.cli.local.stack import free_ports
-from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Cleanup
 
 PARTITIONS = 3

@@ -16,9 +16,9 @@ from moorage.cli.commands.run import _end_with_parent
 from moorage.cli.local import services
 from moorage.cli.local.supervisor import Process
 from moorage.runtime.app import run_async, run_services
-from moorage.runtime.clock import WallClock
-from moorage.runtime.logs import configure_logs
-from moorage.runtime.settings import Settings
+from moorage.runtime.process.clock import WallClock
+from moorage.runtime.process.logs import configure_logs
+from moorage.runtime.settings.process_settings import Settings
 
 _STEP = 10.0  # seconds
 

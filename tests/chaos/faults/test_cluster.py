@@ -11,8 +11,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 from tests.chaos.faults.cluster import NODES, Cluster, administrator
 
-from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TAINTS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]

@@ -23,7 +23,7 @@ from tests.support.live import collect
 
 from moorage.cli.api.client import Client
 from moorage.cli.api.topics import BEGINNING, Seen, TopicReader
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, to_structured

@@ -25,8 +25,8 @@ from schemathesis.core.failures import FailureGroup
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi import checks
 
-from moorage.kinds.openapi import protobuf
-from moorage.kinds.openapi.protobuf_encoding import NotEncodableError
+from moorage.apiserver.machinery.protobuf import messages
+from moorage.apiserver.machinery.protobuf.encoding import NotEncodableError
 
 NAMESPACE: Final = "fuzzed"
 _NAMES: Final = ("one", "two", "three")
@@ -38,7 +38,7 @@ _CHECKS: Final = [
 ]
 _TOLD_OTHERWISE: Final = (
     "null is not of type",  # Upstream's encoder writes times that are not set as null, and so do answers here.
-    '"lastTransitionTime" is a required property',  # Derived conditions have none (kinds/status/ocm.py).
+    '"lastTransitionTime" is a required property',  # Derived conditions have none (apiserver/kinds/status/ocm.py).
     '"limits" is a required property',  # Of a LimitRange without any. Upstream's encoder writes null.
     '"key" is a required property',  # A review is answered with what was asked.
 )
@@ -208,7 +208,7 @@ class Fuzzer:
         return steered
 
     def _written(self, body: Any, media: str) -> bytes:
-        if media == protobuf.MEDIA_TYPE:
+        if media == messages.MEDIA_TYPE:
             return self._protobuf(body)
         if isinstance(body, bytes):
             return body
@@ -219,7 +219,7 @@ class Fuzzer:
     def _protobuf(self, body: Any) -> bytes:
         """An object as protobuf, of which some bytes may be others."""
         try:
-            made = bytearray(protobuf.encode_object(body))
+            made = bytearray(messages.encode_object(body))
         except (NotEncodableError, LookupError, AttributeError, ValueError, TypeError):
             made = bytearray(b"k8s\x00" + self._dice.randbytes(self._dice.randrange(200)))
         for _ in range(self._dice.choice((0, 0, 1, 3))):

@@ -15,7 +15,7 @@ from tests.support.worlds.flow import Flow
 from tests.support.worlds.karmada import GATES, KarmadaWorld
 from tests.support.worlds.world import WITNESS, World, lifted, tolerate
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.condition import EVICTED, HEALTHY
 from moorage_schemas.topics import BINDINGS

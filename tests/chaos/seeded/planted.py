@@ -86,7 +86,7 @@ def main() -> int:
         rows[bug.name] = f"| {bug.name} | {bug.what} | {needed} | {among} | {promise} |"
         told = f"{bug.name}: {needed} ({among}); {found.seconds:.0f} s: {found.broken[:160]}"
         print(told, file=sys.stderr, flush=True)
-    print("| bug | what is wrong | seeds needed | with its themes | broken first |\n|---|---|---:|---:|---|")
+    print("| bug | fault | seeds needed | with its themes | violated first |\n|---|---|---:|---:|---|")
     print("\n".join(rows[name] for name in names))
     return 1 if missed else 0
 

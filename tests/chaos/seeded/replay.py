@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.chaos.seeded.kafka.cluster import Cluster, short_name
 
-from moorage.replay.comparison import Replayed, replay
-from moorage.replay.recording import RecordedRecord, Recording
-from moorage.runtime.logs import silenced
+from moorage.insight.replay.comparison import Replayed, replay
+from moorage.insight.replay.recording import RecordedRecord, Recording
+from moorage.runtime.process.logs import silenced
 
 
 def recorded(cluster: Cluster) -> Recording:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.tables import table
 
 FOLDER = Path(__file__).parent / "checker"
 ALLOWED = ("tests.chaos.seeded.checker", "tests.chaos.seeded.history")
@@ -37,7 +38,7 @@ def strange(source: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("**/*.py")), ids=lambda path: path.stem)
+@table("path", sorted(FOLDER.glob("**/*.py")), ids=lambda path: path.stem)
 def test_the_checker_imports_nothing_of_what_it_checks(path: Path) -> None:
     assert strange(path.read_text(encoding="utf-8")) == set()
 
@@ -51,7 +52,7 @@ def test_the_history_that_it_reads_imports_nothing_either() -> None:
     [
         ("import json\nfrom tests.chaos.seeded.history import Entry", set()),
         ("def late():\n    from moorage_schemas.topics import TOPICS", {"moorage_schemas.topics"}),
-        ("import moorage.core.taints.matching as m", {"moorage.core.taints.matching"}),
+        ("import moorage.decide.taints.matching as m", {"moorage.decide.taints.matching"}),
         ("from tests.support.worlds.flow import Flow", {"tests.support.worlds.flow"}),
         ("from . import other", {"."}),
         ("import importlib\nimportlib.import_module('moorage')", {"what is named at run time"}),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from tests.chaos.seeded.checker import check
 from tests.chaos.seeded.saved import dumps, load, loads
+from tests.support.tables import table
 
 HISTORIES = Path(__file__).parent / "histories"
 
@@ -24,7 +24,7 @@ FOUND = {
 """By the history's file: what was broken in it."""
 
 
-@pytest.mark.parametrize("name", FOUND)
+@table("name", FOUND)
 def test_what_was_wrong_is_found(name: str) -> None:
     assert {violation.invariant for violation in check(load(HISTORIES / f"{name}.json"))} == FOUND[name]
 
@@ -38,7 +38,7 @@ def test_every_pod_that_was_evicted_from_a_node_without_taint_is_named() -> None
     assert {violation.where.split()[1] for violation in found} == {f"Pod/default/p{n}|Node/n{n}|1" for n in range(4)}
 
 
-@pytest.mark.parametrize("name", FOUND)
+@table("name", FOUND)
 def test_a_history_is_the_same_when_it_is_written_and_read(name: str) -> None:
     history = load(HISTORIES / f"{name}.json")
     assert loads(dumps(history)) == history

@@ -14,6 +14,7 @@ from tests.chaos.seeded.checker.growth import nothing_grows
 from tests.chaos.seeded.checker.zones import nodes_are_tainted_at_their_zones_rate
 from tests.chaos.seeded.edited_history import Json, changed, find, instant, put, text, value_of, where, without
 from tests.chaos.seeded.history import Entry, History
+from tests.support.tables import table
 
 GRANTED = where("zone-grants", granted=True)
 WAITING = "Pod/default/waiting|Node/n3|1"
@@ -520,7 +521,7 @@ PLANTED: dict[Callable[[], History], str] = {
 """What is planted, and the promise that it breaks."""
 
 
-@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+@table("plant", PLANTED, ids=lambda plant: plant.__name__)
 def test_what_is_planted_is_found(plant: Callable[[], History]) -> None:
     assert PLANTED[plant] in {violation.invariant for violation in check(plant())}
 

@@ -9,7 +9,7 @@ from tests.chaos.seeded.history import Entry
 from tests.support.brokers import Broker
 from tests.support.toys import settings_for
 
-from moorage.runtime.kafka.topics_admin import ensure_topics
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage_schemas.topics import CONDITION_REPORTS, TAINTS
 
 

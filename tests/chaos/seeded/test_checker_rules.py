@@ -11,9 +11,10 @@ from tests.chaos.seeded.checker import Allowances, check
 from tests.chaos.seeded.checker.matching import AT_ONCE, must_leave, selects
 from tests.chaos.seeded.edited_history import changed, find, nothing, put, text, where
 from tests.chaos.seeded.history import History
+from tests.support.tables import table
 from tests.support.taint_strategies import TAINT_LISTS, TOLERATION_LISTS
 
-from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
+from moorage.decide.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage_schemas.taint import Taint, Toleration
 
 
@@ -33,7 +34,7 @@ def test_two_ways_of_matching_agree(taints: list[Taint], tolerations: list[Toler
     assert must_leave(wire(taints), wire(tolerations)) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("selector", "selected"),
     [
         (None, False),

@@ -15,6 +15,7 @@ from tests.chaos.seeded.kafka.consumer import SimConsumer
 from tests.chaos.seeded.kafka.contracts import CONTRACTS
 from tests.chaos.seeded.kafka.loop import Process, VirtualLoop
 from tests.chaos.seeded.kafka.producer import SimProducer
+from tests.support.tables import table
 
 
 class Simulated:
@@ -70,9 +71,9 @@ HARD = Faults(
 """A network that is slow now and then, which changes nothing of what is right."""
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("faults", [Faults(), HARD], ids=["sound", "hard"])
-@pytest.mark.parametrize("name", CONTRACTS)
+@table("seed", range(5))
+@table("faults", [Faults(), HARD], ids=["sound", "hard"])
+@table("name", CONTRACTS)
 def test_the_simulation_keeps_the_contract(name: str, faults: Faults, seed: int) -> None:
     loop = VirtualLoop(max_steps=200_000)
     cluster = Cluster(loop, Random(seed), faults=faults, idle_poll=0.0)  # noqa: S311 - drawn to be repeated

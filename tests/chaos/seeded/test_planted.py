@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.chaos.seeded.bugs import BUGS
 from tests.chaos.seeded.planted import find, likely
+from tests.support.tiers import turn
 
 PAGE = Path(__file__).parents[3] / "docs" / "simulation.md"
 
@@ -18,7 +19,11 @@ def rows() -> dict[str, list[str]]:
     return {cells[0]: cells for cells in found if len(cells) == 5 and cells[0] in BUGS}
 
 
-@pytest.mark.parametrize("name", BUGS)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "name" in metafunc.fixturenames:
+        metafunc.parametrize("name", turn(list(BUGS), metafunc.config.option.tier))
+
+
 def test_a_planted_bug_is_found(name: str) -> None:
     """By a seed of the 2,000 whose stories have a theme in which it is likely to show.
 

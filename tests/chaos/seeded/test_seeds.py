@@ -9,34 +9,42 @@ from tests.chaos.seeded.pool import each
 from tests.chaos.seeded.seeds import acknowledging_job, job, twice
 from tests.chaos.seeded.stories import draw
 
-SEEDS = 1000
-"""How many are run. `make soak` runs them without end, and every night others are run (`nightly.yml`)."""
+SEEDS = {"test": range(200), "rest": range(200, 1000), None: range(1000)}
+"""The seeds of each tier. `make soak` runs them without end, and every night others are run (`nightly.yml`)."""
 
-ACKNOWLEDGED = 150
-"""How many are run with a deployer that acknowledges evictions."""
+ACKNOWLEDGED = {"test": range(30), "rest": range(30, 150), None: range(150)}
+"""The seeds that are run with a deployer that acknowledges evictions."""
 
-REPLAYED = 40
-"""How many of them, the first ones, are decided on again, and must come out byte for byte."""
+REPLAYED = 20
+"""The number of the first seeds that are decided on again, and must come out byte for byte."""
+
+ACKNOWLEDGED_REPLAYED = 5
+"""The same number for the seeds with a deployer that acknowledges."""
+
+
+def of(tier: str | None, seeds: dict[str | None, range]) -> range:
+    first = int(os.environ.get("MOORAGE_SEED", "0"))
+    return range(first + seeds[tier].start, first + seeds[tier].stop)
 
 
 @pytest.mark.timeout(2400)  # its processes give way to all other tests
-def test_no_seed_breaks_a_promise() -> None:
-    first = int(os.environ.get("MOORAGE_SEED", "0"))
-    again, once = range(first, first + REPLAYED), range(first + REPLAYED, first + SEEDS)
+def test_no_seed_breaks_a_promise(pytestconfig: pytest.Config) -> None:
+    seeds = of(pytestconfig.option.tier, SEEDS)
+    again, once = seeds[:REPLAYED], seeds[REPLAYED:]
     outcomes = list(each(job, [*((seed, False, True) for seed in again), *((seed, False, False) for seed in once)]))
     broken = {outcome.seed: outcome.broken[0] for outcome in outcomes if outcome.broken}
     assert not broken, "\n".join(f"seed {seed}: {what}" for seed, what in sorted(broken.items()))
-    assert sum(outcome.evicted for outcome in outcomes) > SEEDS / 2, "too few evictions for this to show anything"
+    assert sum(outcome.evicted for outcome in outcomes) > len(seeds) / 2, "too few evictions for this to show anything"
 
 
 @pytest.mark.timeout(900)
-def test_no_seed_breaks_a_promise_with_a_deployer_that_acknowledges() -> None:
-    first = int(os.environ.get("MOORAGE_SEED", "0"))
-    seeds = range(first, first + ACKNOWLEDGED)
-    outcomes = list(each(acknowledging_job, [(seed, False, seed < first + 10) for seed in seeds]))
+def test_no_seed_breaks_a_promise_with_a_deployer_that_acknowledges(pytestconfig: pytest.Config) -> None:
+    seeds = of(pytestconfig.option.tier, ACKNOWLEDGED)
+    again = seeds[:ACKNOWLEDGED_REPLAYED]
+    outcomes = list(each(acknowledging_job, [(seed, False, seed in again) for seed in seeds]))
     broken = {outcome.seed: outcome.broken[0] for outcome in outcomes if outcome.broken}
     assert not broken, "\n".join(f"seed {seed}: {what}" for seed, what in sorted(broken.items()))
-    assert sum(outcome.acknowledged for outcome in outcomes) > ACKNOWLEDGED / 2, "too few for this to show anything"
+    assert sum(outcome.acknowledged for outcome in outcomes) > len(seeds) / 2, "too few for this to show anything"
 
 
 @pytest.mark.parametrize("seed", [3, 14, 59])

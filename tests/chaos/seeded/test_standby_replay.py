@@ -5,10 +5,10 @@ from __future__ import annotations
 from tests.chaos.seeded.replay import recorded
 from tests.chaos.seeded.stories import Play, draw
 
-from moorage.replay.comparison import replay
-from moorage.replay.recording import Recording
-from moorage.replay.runs import runs_of
-from moorage.runtime.logs import silenced
+from moorage.insight.replay.comparison import replay
+from moorage.insight.replay.recording import Recording
+from moorage.insight.replay.runs import runs_of
+from moorage.runtime.process.logs import silenced
 
 SEED = 78
 """A story in which a standby takes over, and decides otherwise if it has missed a state record (`standby-deaf`)."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from tests.chaos.seeded.checker import check
 from tests.chaos.seeded.kafka.world import World
+from tests.support.tables import table
 
 QUIET = 65.0  # longer than taints and conditions of targets that are not there are kept after a start
 CLEANED = {"": {"min.compaction.lag.ms": "100", "delete.retention.ms": "4000"}}
 
 
-@pytest.mark.parametrize("service", ["placement", "eviction", "taint-manager", "timer", "governor", "condition-ingest"])
-@pytest.mark.parametrize("how", ["pause", "cut"])
+@table("service", ["placement", "eviction", "taint-manager", "timer", "governor", "condition-ingest"])
+@table("how", ["pause", "cut"])
 def test_what_was_deleted_meanwhile_is_forgotten(service: str, how: str) -> None:
     """A process that is stopped, or cut off, goes on from where it was, and its tombstones are gone."""
 

@@ -19,6 +19,7 @@ from tests.chaos.seeded.kafka.cluster import Faults
 from tests.chaos.seeded.kafka.disturb import FAULTS, disturb
 from tests.chaos.seeded.kafka.inputs import tolerate
 from tests.chaos.seeded.kafka.world import World, dump
+from tests.support.tables import table
 
 HARD = Faults(
     slow=0.02, timeout=0.001, answer_lost=0.01, straggling=0.2, fetch_slow=0.1, fetch_small=0.1, duplicated=0.02
@@ -104,7 +105,7 @@ def disturbed_story(kinds: Mapping[str, float]) -> Any:
     return story
 
 
-@pytest.mark.parametrize("kind", FAULTS)
+@table("kind", FAULTS)
 def test_the_world_comes_to_rest_after_each_kind_of_fault(kind: str) -> None:
     world = World(f"{kind}-1", faults=HARD, settings={"reconcile_interval": 20.0})
     history = world.play(disturbed_story({kind: 1.0}))

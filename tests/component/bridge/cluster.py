@@ -7,8 +7,7 @@ from typing import Any
 from kubernetes_asyncio.client import ApiClient, Configuration
 from tests.support.kube_api import TOKEN, KubeApi
 
-from moorage.bridge.kube.client import KubeClient
-from moorage.bridge.kube.limiter import RequestLimiter
+from moorage.bridges.kube.client import KubeClient, RequestLimiter
 
 Json = dict[str, Any]
 

@@ -189,14 +189,13 @@ class GatewayDouble:
         self.reported.append(report)
         if report.workload is None:
             self.topics.condition(
-                target.name,
+                target,
                 report.type,
                 report.status.value,
                 reason=report.reason,
                 message=report.message,
                 source=event["source"],
                 uid=known.uid,
-                cluster=target.cluster,
             )
         elif report.type == HEALTHY:
             pod, healthy = report.workload.name, report.status.value

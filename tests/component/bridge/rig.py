@@ -15,12 +15,13 @@ from tests.support.kube_api import KubeApi, serve_kube_api
 from tests.support.kube_store import Change
 from tests.support.waiting import until
 
-from moorage.bridge.gateway_client import GatewayAddress
-from moorage.bridge.kube.client import ClusterAccess
-from moorage.bridge.kube.election import Election
-from moorage.bridge.kubernetes.bridge import BridgeAct, BridgeOptions, KubernetesBridge
-from moorage.bridge.member import Link
-from moorage.runtime.settings import Settings
+from moorage.bridges.engine.gateway_client import GatewayAddress
+from moorage.bridges.engine.member import BridgeMember
+from moorage.bridges.engine.plan import Link
+from moorage.bridges.kube.client import ClusterAccess
+from moorage.bridges.kube.election import Election
+from moorage.bridges.kubernetes.bridge import BridgeAct, BridgeOptions, KubernetesBridge
+from moorage.runtime.settings.process_settings import Settings
 
 ALL: Final = frozenset(BridgeAct)
 
@@ -33,23 +34,24 @@ class Rig:
         self.store = api.store
         self.gateway = gateway
         self.topics = gateway.topics
-        self._kubeconfig = api.kubeconfig(folder)
-        self.bridges: list[KubernetesBridge] = []
+        access = ClusterAccess(api.kubeconfig(folder), qps=0)
+        self.link = Link(access, GatewayAddress(gateway.server), "kube-system")
+        self.bridges: list[BridgeMember[Any, Any]] = []
 
     async def start(self, *, acts: Iterable[BridgeAct] = ALL, **options: Any) -> KubernetesBridge:
         """Start a bridge. It may not be ready yet. Nodes need no Lease, unless a grace period is given."""
-        found = BridgeOptions(
-            Link(ClusterAccess(self._kubeconfig, qps=0), GatewayAddress(self.gateway.server), "kube-system"),
-            acts=frozenset(acts),
-            **{"grace": 1e9, **options},
-        )
+        found = BridgeOptions(self.link, acts=frozenset(acts), **{"grace": 1e9, **options})
         bridge = KubernetesBridge(Settings(), found)
+        await self.begin(bridge)
+        return bridge
+
+    async def begin(self, bridge: BridgeMember[Any, Any]) -> None:
+        """Start a bridge of any kind."""
         stand_ins = {"_reader": TopicsReader(self.topics, bridge._tables), "_offsets": NoOffsets()}
         for name, stand_in in stand_ins.items():
             setattr(bridge, name, stand_in)
         await bridge.start()
         self.bridges.append(bridge)
-        return bridge
 
     async def run(self, **options: Any) -> KubernetesBridge:
         """Start a bridge, and wait until it acts, or mirrors if it is not to act."""
@@ -57,12 +59,12 @@ class Rig:
         await until(lambda: bridge.ready and (not bridge.report()["acts"] or leads(bridge)))
         return bridge
 
-    async def stop(self, bridge: KubernetesBridge) -> None:
+    async def stop(self, bridge: BridgeMember[Any, Any]) -> None:
         """Stop a bridge in order."""
         self.bridges.remove(bridge)
         await bridge.stop()
 
-    async def kill(self, bridge: KubernetesBridge) -> None:
+    async def kill(self, bridge: BridgeMember[Any, Any]) -> None:
         """End a bridge without a word: its Lease stays, and nothing that it has begun is finished."""
         self.bridges.remove(bridge)
         with patch.object(Election, "release", _nothing):
@@ -104,7 +106,7 @@ async def rig(folder: Path) -> AsyncIterator[Rig]:
                 await found.stop(bridge)
 
 
-def leads(bridge: KubernetesBridge) -> bool:
+def leads(bridge: BridgeMember[Any, Any]) -> bool:
     return bool(bridge.report()["leading"])
 
 

@@ -12,8 +12,8 @@ import pytest
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridge.act_queue import ActQueue
-from moorage.bridge.kube.errors import ApiError
+from moorage.bridges.engine.act_queue import ActQueue
+from moorage.bridges.kube.errors import ApiError
 
 
 class Work:
@@ -47,8 +47,8 @@ class Work:
 
 @asynccontextmanager
 async def running(work: Work, workers: int = 4) -> AsyncIterator[ActQueue]:
-    queue = ActQueue("test", work, workers=workers)
-    task = asyncio.create_task(queue.run())
+    queue = ActQueue("test", workers=workers)
+    task = asyncio.create_task(queue.run(work))
     try:
         yield queue
     finally:
@@ -127,7 +127,7 @@ async def test_an_act_may_be_refused_for_days() -> None:
     """As by a budget of the cluster that allows nothing."""
     work = Work()
     work.failures["a"] = [ApiError(429, causes=("DisruptionBudget",)) for _ in range(1100)]
-    queue = ActQueue("test", work)
+    queue = ActQueue("test")
 
     async def wait_until_it_ends() -> None:
         async with asyncio.timeout(40_000):
@@ -135,7 +135,7 @@ async def test_an_act_may_be_refused_for_days() -> None:
 
     queue.add("a")
     async with asyncio.TaskGroup() as group:
-        running_queue = group.create_task(queue.run())
+        running_queue = group.create_task(queue.run(work))
         await group.create_task(wait_until_it_ends())
         running_queue.cancel()
     assert len(work.times) == 1101

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridge.batches import AT_ONCE, SMALL, BatchSender
-from moorage.bridge.gateway_client import GatewayError
+from moorage.bridges.engine.batches import AT_ONCE, SMALL, BatchSender
+from moorage.bridges.engine.gateway_client import GatewayError
 
 
 class Sender(BatchSender):

@@ -15,8 +15,8 @@ from tests.support.records import T0
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridge.kubernetes.bridge import BridgeAct
-from moorage.bridge.kubernetes.pod_acts import EvictionMode
+from moorage.bridges.kubernetes.bridge import BridgeAct
+from moorage.bridges.kubernetes.pod_acts import EvictionMode
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.resource import TaintWish, resource_key
 from moorage_schemas.taint import TaintOrigin

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.component.bridge.cluster import node
 
-from moorage.bridge.kubernetes.cluster import ClusterState
+from moorage.bridges.engine.state import StateSink
+from moorage.bridges.kubernetes.cluster import ClusterState
 
 
 def test_an_object_that_was_replaced_while_nobody_watched_is_gone_first() -> None:
@@ -15,8 +16,8 @@ def test_an_object_that_was_replaced_while_nobody_watched_is_gone_first() -> Non
         found.append(known["metadata"]["uid"] if known is not None else None)
 
     state = ClusterState("", seen)
-    sink = state.sink("Node")
+    sink = StateSink(state, "Node")
     for uid in ("first", "first", "second"):
         sink.replaced([{"apiVersion": "v1", "kind": "Node", **node("n1", uid=uid)}])
     assert found == ["first", "first", None, "second"]
-    assert state.nodes["n1"].uid == "second"
+    assert state.targets["n1"].uid == "second"

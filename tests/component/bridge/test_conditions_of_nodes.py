@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.bridge.kube.client import FIELD_MANAGER
-from moorage.bridge.ownership import own_conditions
+from moorage.bridges.engine.targets import own_conditions
+from moorage.bridges.kube.client import FIELD_MANAGER
 
 
 def node(*entries: tuple[str, str, dict[str, list[str]]]) -> dict[str, Any]:

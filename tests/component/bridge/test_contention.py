@@ -6,7 +6,7 @@ import asyncio
 
 from tests.support.virtual_time import virtual_time
 
-from moorage.bridge.contention import Contention
+from moorage.bridges.engine.contention import Contention
 
 
 class Fight:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from moorage.bridge.kubernetes.difference import ClusterDifference, DecidedState, differences
-from moorage.bridge.ownership import TAINTS_ANNOTATION
+from moorage.bridges.engine.targets import TAINTS_ANNOTATION
+from moorage.bridges.kubernetes.difference import ClusterDifference, DecidedState, differences
 
 _TAINT = {"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}

@@ -13,7 +13,7 @@ from tests.support.kube_api import KubeApi, serve_kube_api
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridge.kube.election import Election
+from moorage.bridges.kube.election import Election
 
 DURATION = 4.0
 

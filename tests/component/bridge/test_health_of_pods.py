@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.component.bridge.cluster import pod
 
-from moorage.bridge.kubernetes.observations import Observations
-from moorage.bridge.kubernetes.pods import SeenPod
+from moorage.bridges.kubernetes.observations import Observations
+from moorage.bridges.kubernetes.pods import SeenPod
 from moorage_schemas.condition import HEALTHY
 
 KEY = "Pod/default/web"
@@ -28,7 +28,9 @@ def reported(
         binding_of=lambda _key, _uid: SimpleNamespace(node="n1", generation=3),
         health={KEY: {"Node/n1": SimpleNamespace(uid="u", generation=3, status=known)}} if known else {},
     )
-    state: Any = SimpleNamespace(pods={KEY: SeenPod.of(found)}, nodes={one: SimpleNamespace(uid=one) for one in nodes})
+    state: Any = SimpleNamespace(
+        pods={KEY: SeenPod.of(found)}, targets={one: SimpleNamespace(name=one, uid=one) for one in nodes}
+    )
     nothing: Any = None
     seen = Observations(
         "bridge/home", "", state=state, tables=tables, leases=nothing, is_mirrored=lambda _key, _uid: mirrored

@@ -15,12 +15,12 @@ from tests.support.kube_api import KubeApi, serve_kube_api
 from tests.support.kube_store import Change
 from tests.support.virtual_time import virtual_time
 
-from moorage.bridge.act_queue import ActQueue
-from moorage.bridge.contention import Contention
-from moorage.bridge.karmada.binding_acts import BindingActs
-from moorage.bridge.karmada.member_acts import MemberActs
-from moorage.bridge.karmada.plane import CLUSTER, PlaneState, key_of
-from moorage.bridge.karmada.tables import PlaneTables
+from moorage.bridges.engine.act_queue import ActQueue
+from moorage.bridges.engine.contention import Contention
+from moorage.bridges.karmada.binding_acts import BindingActs
+from moorage.bridges.karmada.member_acts import MemberActs
+from moorage.bridges.karmada.plane import CLUSTER, PlaneState
+from moorage.bridges.karmada.tables import PlaneTables
 from moorage.runtime.service import Input
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
@@ -51,7 +51,7 @@ class _Plane:
         api.store.create(kind, {"metadata": {"name": "b", "namespace": self.namespace}, "spec": spec})
         api.store.create(CLUSTER, {"metadata": {"name": "m1"}, "spec": {"syncMode": "Push"}})
         self.see()
-        self.queues: dict[str, ActQueue] = {}
+        self.queues = {act: ActQueue(act) for act in ("bindings", "taints")}
         client = client_of(api)
         bindings = BindingActs(
             client,
@@ -64,17 +64,17 @@ class _Plane:
         clusters = MemberActs(
             client,
             self.tables,
-            self.state.clusters.get,
+            self.state.targets.get,
             seen=lambda found: self.state.put(CLUSTER, found),
             is_settled=lambda _: True,
             undone=self._contention("taints"),
             tell=self._tell,
         )
-        self.queues |= {"bindings": ActQueue("bindings", bindings.place), "taints": ActQueue("taints", clusters.taint)}
+        self.works = {"bindings": bindings.place, "taints": clusters.taint}
 
     @property
     def key(self) -> str:
-        return key_of(self.kind, self.binding)
+        return self.state.key_of(self.kind, self.binding)
 
     @property
     def binding(self) -> dict[str, Any]:
@@ -124,14 +124,23 @@ class _Plane:
         self.see()
         self.queues["bindings"].add(self.key)
         self.queues["taints"].add("m1")
-        async with _running(*self.queues.values()):
+        async with self.running():
             await asyncio.sleep(seconds)
 
-    def _contention(self, act: str) -> Contention:
-        def later(key: str, seconds: float) -> None:
-            self.queues[act].add_later(key, seconds)  # the queues are made afterwards
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Let all queues work."""
+        tasks = [asyncio.create_task(queue.run(self.works[act])) for act, queue in self.queues.items()]
+        try:
+            yield
+            assert not any(task.done() for task in tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-        return Contention(act, later, self.noticed.append)
+    def _contention(self, act: str) -> Contention:
+        return Contention(act, self.queues[act].add_later, self.noticed.append)
 
     def _tell(self, event: dict[str, Any]) -> None:
         self.told.append((event["involvedObject"]["kind"], event["type"], event["reason"], event["message"]))
@@ -143,18 +152,6 @@ class _Plane:
 
 def _cluster(name: str) -> TargetRef:
     return TargetRef(kind=TargetKind.CLUSTER, name=name)
-
-
-@asynccontextmanager
-async def _running(*queues: ActQueue) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(queue.run()) for queue in queues]
-    try:
-        yield
-        assert not any(task.done() for task in tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @virtual_time

@@ -8,17 +8,15 @@ from typing import Any
 
 import pytest
 
-from moorage.bridge.contention import Contention
-from moorage.bridge.karmada.binding_acts import BindingActs
-from moorage.bridge.karmada.bindings import APPLIED_PLACEMENT, SeenBinding
-from moorage.bridge.karmada.members import READY
-from moorage.bridge.karmada.observations import PlaneObservations
-from moorage.bridge.karmada.plane import CLUSTER, PlaneState, binding_path
-from moorage.bridge.karmada.reduced import reduced
-from moorage.bridge.karmada.tables import PlaneTables
-from moorage.bridge.kube.client import KubeClient
-from moorage.bridge.leases import Leases
-from moorage.bridge.reports import Report
+from moorage.bridges.engine.contention import Contention
+from moorage.bridges.engine.reports import Report
+from moorage.bridges.engine.silence import Leases
+from moorage.bridges.karmada.binding_acts import BindingActs
+from moorage.bridges.karmada.bindings import APPLIED_PLACEMENT, SeenBinding
+from moorage.bridges.karmada.observations import PlaneObservations
+from moorage.bridges.karmada.plane import CLUSTER, READY, PlaneState, binding_path, reduced
+from moorage.bridges.karmada.tables import PlaneTables
+from moorage.bridges.kube.client import KubeClient
 from moorage.runtime.service import Input
 from moorage_schemas.base import Model
 from moorage_schemas.condition import EVICTED, HEALTHY
@@ -341,7 +339,7 @@ def test_a_cluster_without_the_condition_is_not_ready() -> None:
 def test_only_an_agent_in_a_cluster_falls_silent(sync: str, silent: list[str]) -> None:
     world = _World(_binding())
     world.state.put(CLUSTER, _seen(sync, _IS_READY))
-    cluster = world.state.clusters["m1"]
+    cluster = world.state.targets["m1"]
     world.leases.set_grace("m1", cluster.grace(40.0))
     world.leases.renewed("m1", 0.0, heartbeat=cluster.heartbeat)
     assert world.leases.due(100.0) == silent

@@ -15,7 +15,7 @@ from tests.component.bridge.test_restarts import EXPECTED, decide, end, is_write
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridge import batches
+from moorage.bridges.engine import batches
 from moorage_schemas.topics import RESOURCES
 
 BATCHES = 6

@@ -11,11 +11,12 @@ from tests.support.kube_api import serve_kube_api
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridge.act_queue import ActQueue
-from moorage.bridge.gateway_client import GatewayAddress
-from moorage.bridge.kube.client import ClusterAccess
-from moorage.bridge.kube.election import Election
-from moorage.bridge.member import BridgeLeadership, Link
+from moorage.bridges.engine.act_queue import ActQueue
+from moorage.bridges.engine.gateway_client import GatewayAddress
+from moorage.bridges.engine.leadership import BridgeLeadership
+from moorage.bridges.engine.plan import Link
+from moorage.bridges.kube.client import ClusterAccess
+from moorage.bridges.kube.election import Election
 
 
 @virtual_time
@@ -33,8 +34,8 @@ async def test_an_act_is_not_lost_while_a_renewal_of_the_lease_is_late(
         async def work(key: str) -> None:
             done.append(key)
 
-        queue = ActQueue("test", leadership.checked(work))
-        tasks = [asyncio.create_task(one) for one in (leadership.run(), queue.run())]
+        queue = ActQueue("test")
+        tasks = [asyncio.create_task(one) for one in (leadership.run(), queue.run(leadership.checked(work)))]
         await until(lambda: leadership.may_act)
         with monkeypatch.context() as late:
             late.setattr(Election, "leading", property(lambda _: holds[0]))

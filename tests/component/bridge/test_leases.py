@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from moorage.bridge.leases import Leases
+from moorage.bridges.engine.silence import Leases
 
 GRACE = 50.0
 NODES = st.sampled_from(["n1", "n2"])

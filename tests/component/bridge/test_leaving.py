@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,19 +16,19 @@ from tests.support.kube_api import KubeApi, serve_kube_api
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridge import leaving
-from moorage.bridge.gateway_client import GatewayAddress
-from moorage.bridge.karmada.leaving import bridged_plane
-from moorage.bridge.kube.client import FIELD_MANAGER, ClusterAccess
-from moorage.bridge.kube.election import Election
-from moorage.bridge.kubernetes.leaving import bridged_cluster
-from moorage.bridge.leaving import Bridged, Left, leave
-from moorage.bridge.member import Link
-from moorage.bridge.ocm.leaving import bridged_hub
-from moorage.bridge.ownership import TAINTS_ANNOTATION
-from moorage.core.taints.desired.addons import LABEL_PREFIX
-from moorage.runtime.errors import RuntimeFailure
-from moorage.runtime.settings import Settings
+from moorage.bridges.engine import leaving
+from moorage.bridges.engine.gateway_client import GatewayAddress
+from moorage.bridges.engine.leaving import Bridged, Left, leave
+from moorage.bridges.engine.plan import Link
+from moorage.bridges.engine.targets import TAINTS_ANNOTATION
+from moorage.bridges.karmada.bridge import bridged_plane
+from moorage.bridges.kube.client import FIELD_MANAGER, ClusterAccess
+from moorage.bridges.kube.election import Election
+from moorage.bridges.kubernetes.bridge import bridged_cluster
+from moorage.bridges.ocm.bridge import bridged_hub
+from moorage.decide.taints.desired.addons import LABEL_PREFIX
+from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.settings.process_settings import Settings
 
 Json = dict[str, Any]
 
@@ -83,15 +82,15 @@ async def test_its_taints_go_and_those_of_others_stay(
 ) -> None:
     async with _ends(tmp_path, monkeypatch) as ends:
         bridged = ends.of(kind)
-        ends.target(bridged.target, "a", annotations=NOTED)
-        ends.target(bridged.target, "b")
-        before = ends.store.get(bridged.target, "b")
+        ends.target(bridged.plan.target, "a", annotations=NOTED)
+        ends.target(bridged.plan.target, "b")
+        before = ends.store.get(bridged.plan.target, "b")
         left = await leave(Settings(), bridged)
         assert left == Left(targets=1, objects=0)
-        found = ends.store.get(bridged.target, "a")
-        assert ends.taints(bridged.target, "a") == ["dedicated"]
+        found = ends.store.get(bridged.plan.target, "a")
+        assert ends.taints(bridged.plan.target, "a") == ["dedicated"]
         assert found["metadata"]["annotations"] == {"other": "x"}
-        assert ends.store.get(bridged.target, "b") == before
+        assert ends.store.get(bridged.plan.target, "b") == before
         assert await leave(Settings(), bridged) == Left(0, 0), "a second time there is nothing to do"
 
 
@@ -101,12 +100,12 @@ async def test_of_many_targets_none_is_forgotten(tmp_path: Path, monkeypatch: py
         bridged = ends.of(kind)
         ends.api.page = 2
         for number in range(5):
-            ends.target(bridged.target, f"t{number}", annotations=NOTED)
+            ends.target(bridged.plan.target, f"t{number}", annotations=NOTED)
         ends.api.between_pages = lambda: (
-            ends.store.delete(bridged.target, "t4") if ends.store.has(bridged.target, "t4") else None
+            ends.store.delete(bridged.plan.target, "t4") if ends.store.has(bridged.plan.target, "t4") else None
         )
         assert (await leave(Settings(), bridged)).targets == 5
-        assert [ends.taints(bridged.target, f"t{number}") for number in range(4)] == [["dedicated"]] * 4
+        assert [ends.taints(bridged.plan.target, f"t{number}") for number in range(4)] == [["dedicated"]] * 4
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,27 +114,27 @@ async def test_what_was_mirrored_is_forgotten_with_the_targets_last(
 ) -> None:
     async with _ends(tmp_path, monkeypatch) as ends:
         bridged = ends.of(kind)
-        work = min(bridged.work)
-        for one in (bridged.target, "Between", work):
-            space = {} if one == bridged.target else {"namespace": "default"}
+        work = min(bridged.plan.work)
+        for one in (bridged.plan.target, "Between", work):
+            space = {} if one == bridged.plan.target else {"namespace": "default"}
             metadata = {"name": "x", "uid": f"u-{one}", **space}
             found = {"apiVersion": "v1", "kind": one, "metadata": metadata}
-            ends.topics.declare(found, source=bridged.source)
+            ends.topics.declare(found, source=bridged.plan.source)
             others = {**found, "metadata": {**metadata, "name": "y"}}
             ends.topics.declare(others, source="bridge/other")
         assert await leave(Settings(), bridged) == Left(targets=0, objects=3)
-        assert ends.gateway.objects == [f"-{work}/x", "-Between/x", f"-{bridged.target}/x"]
+        assert ends.gateway.objects == [f"-{work}/x", "-Between/x", f"-{bridged.plan.target}/x"]
 
 
 @asynccontextmanager
 async def _acting(ends: Ends, bridged: Bridged) -> AsyncIterator[None]:
     """A bridge that has tainted `a` and holds the Lease. In the end it is killed."""
-    ends.target(bridged.target, "a", annotations=NOTED)
+    ends.target(bridged.plan.target, "a", annotations=NOTED)
     client = client_of(ends.api)
     election = Election(
         client,
         namespace="kube-system",
-        name=bridged.lease,
+        name=bridged.plan.lease,
         identity="a-bridge",
         duration=LASTS,
         on_change=lambda _: None,
@@ -182,23 +181,25 @@ async def test_another_cluster_of_the_name_is_left_alone_and_forgotten_when_it_i
 ) -> None:
     async with _ends(tmp_path, monkeypatch) as ends:
         bridged = ends.of(kind)
-        ends.target(bridged.target, "a", annotations=NOTED)
-        found = {"apiVersion": "v1", "kind": bridged.target, "metadata": {"name": "x", "uid": "u"}}
-        ends.topics.declare(found, source=bridged.source, cluster_uid="another")
+        ends.target(bridged.plan.target, "a", annotations=NOTED)
+        found = {"apiVersion": "v1", "kind": bridged.plan.target, "metadata": {"name": "x", "uid": "u"}}
+        ends.topics.declare(found, source=bridged.plan.source, cluster_uid="another")
         with pytest.raises(RuntimeFailure, match="from the cluster with the uid another, and this cluster has the uid"):
             await leave(Settings(), bridged)
         assert ends.gateway.objects == []
         ends.api.go_away()
         assert await leave(Settings(), bridged, is_gone=True) == Left(targets=0, objects=1)
-        assert ends.gateway.objects == [f"-{bridged.target}/x"]
+        assert ends.gateway.objects == [f"-{bridged.plan.target}/x"]
         assert ends.api.writes == []
 
 
 async def test_what_the_gateway_refuses_to_forget_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with _ends(tmp_path, monkeypatch) as ends:
-        bridged = replace(ends.of(bridged_hub), source="bridge/ocm")
+        bridged = ends.of(bridged_hub)
         metadata = {"name": "x", "uid": "u"}
-        ends.topics.declare({"apiVersion": "v1", "kind": bridged.target, "metadata": metadata}, source="bridge/ocm")
+        ends.topics.declare(
+            {"apiVersion": "v1", "kind": bridged.plan.target, "metadata": metadata}, source="bridge/ocm"
+        )
         ends.gateway.answer = {"results": [{"key": "x", "outcome": "Refused", "message": "because"}]}
         with pytest.raises(RuntimeFailure, match="ManagedCluster//x: the gateway does not forget it: because"):
             await leave(Settings(), bridged)

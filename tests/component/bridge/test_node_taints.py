@@ -5,23 +5,17 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.component.bridge.topics import a_taint
 from tests.support.records import at
+from tests.support.tables import table
 
-from moorage.bridge.kubernetes.nodes import SeenNode
-from moorage.bridge.kubernetes.reduced import reduced
-from moorage.bridge.ownership import (
-    TAINTS_ANNOTATION,
-    foreign_taints,
-    identity_of,
-    managed_taints,
-    own_taints,
-)
-from moorage.bridge.taint_lists import taints_patch
-from moorage.core.apimachinery.patching import merge_patch
+from moorage.apiserver.machinery.patching import merge_patch
+from moorage.bridges.engine.taint_lists import taints_patch
+from moorage.bridges.engine.targets import TAINTS_ANNOTATION, foreign_taints, identity_of, managed_taints, own_taints
+from moorage.bridges.kubernetes.cluster import SeenNode
+from moorage.bridges.kubernetes.reduced import reduced
 from moorage_schemas.taint import TaintRecord
 
 Json = dict[str, Any]
@@ -125,7 +119,7 @@ def tainted(*taints: Json, note: str | None = None) -> Json:
     }
 
 
-@pytest.mark.parametrize(
+@table(
     "note",
     [
         "",
@@ -150,7 +144,7 @@ def test_a_note_that_cannot_be_read_claims_nothing(note: str) -> None:
     assert [identity_of(one) for one in there["spec"]["taints"]] == [("broken", "NoExecute"), ("mine", "NoExecute")]
 
 
-@pytest.mark.parametrize(
+@table(
     ("taint", "is_managed", "is_wish"),
     [
         ({"key": NOT_READY, "effect": "NoSchedule"}, True, False),

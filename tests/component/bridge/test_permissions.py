@@ -11,19 +11,20 @@ from tests.component.bridge.cluster import node, pod
 from tests.component.bridge.rig import Rig, rig
 from tests.component.bridge.topics import a_taint
 from tests.support.kube_api import Seen, serve_kube_api
+from tests.support.tables import table
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridge.kube.client import ClusterAccess, KubeClient
-from moorage.bridge.kube.errors import ApiError
-from moorage.bridge.kube.permissions import ClusterPermission, MissingPermissions
-from moorage.bridge.kubernetes.bridge import KubernetesBridge
+from moorage.bridges.kube.client import ClusterAccess, KubeClient
+from moorage.bridges.kube.errors import ApiError
+from moorage.bridges.kube.permissions import ClusterPermission, MissingPermissions
+from moorage.bridges.kubernetes.bridge import KubernetesBridge
 
 _HUB = "/apis/cluster.open-cluster-management.io/v1beta1"
 _WATCH = {"watch": "true", "resourceVersion": "7"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "path", "params", "words"),
     [
         ("GET", "/api/v1/nodes", {}, "list nodes"),

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from moorage.bridge.kubernetes.reduced import reduced
-from moorage.bridge.ownership import TAINTS_ANNOTATION
+from moorage.bridges.engine.targets import TAINTS_ANNOTATION
+from moorage.bridges.kubernetes.reduced import reduced
 
 Json = dict[str, Any]
 

@@ -9,8 +9,8 @@ from typing import Any
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridge.reports import Report, Reports
-from moorage.runtime.clock import WallClock
+from moorage.bridges.engine.reports import Report, Reports
+from moorage.runtime.process.clock import WallClock
 from moorage_schemas.refs import TargetKind, TargetRef
 
 

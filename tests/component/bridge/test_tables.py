@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.component.bridge.cluster import node, pod
 from tests.component.bridge.topics import Topics, a_taint, tables, target, workload
 from tests.support.records import T0
+from tests.support.tables import table
 
-from moorage.bridge.tables import DecidedTables
+from moorage.bridges.kubernetes.tables import DecidedTables
 from moorage.runtime.service import Input
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.keys import binding_key, condition_key, eviction_key
@@ -141,7 +142,7 @@ def wish(key: str, actor: str, *, present: bool = True) -> TaintWish:
     return TaintWish(key=key, effect="NoExecute", present=present, generation=1, time=T0, actor=actor)
 
 
-@pytest.mark.parametrize(
+@table(
     ("origins", "wishes", "is_own"),
     [
         ([TaintOrigin.CONDITION], [], True),

@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.support.records import T0
 
-from moorage.bridge.tables import TOPICS, DecidedTables, TargetTables
+from moorage.bridges.engine.tables import TargetTables
+from moorage.bridges.kubernetes.tables import DecidedTables
 from moorage.runtime.service import Input
 from moorage_schemas.base import Model
 from moorage_schemas.condition import HEALTHY, ConditionChanged, ConditionStatus, WorkloadConditionChanged
@@ -119,7 +120,7 @@ class Topics:
 
     def condition(
         self,
-        node: str,
+        node: str | TargetRef,
         kind: str,
         status: str = "True",
         *,
@@ -129,7 +130,7 @@ class Topics:
         uid: str = "",
         cluster: str = "",
     ) -> None:
-        where = target(node, cluster)
+        where = node if isinstance(node, TargetRef) else target(node, cluster)
         event = ConditionChanged(
             target=where,
             target_uid=uid,
@@ -242,6 +243,3 @@ class NoOffsets:
 
 def tables(cluster: str = "", touched: Callable[[str, str], None] = lambda _kind, _key: None) -> DecidedTables:
     return DecidedTables(cluster, touched)
-
-
-ALL = TOPICS

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 from typer.testing import CliRunner, Result
 
+from moorage.apiserver.admission import field_owners
+from moorage.apiserver.machinery.patching import json_patch
+from moorage.apiserver.machinery.patching.errors import PatchError
+from moorage.cli.api import kinds
+from moorage.cli.api.client import APPLY_PATCH
 from moorage.cli.app import app
-from moorage.core.apimachinery.patching import json_patch
 
 Object = dict[str, Any]
 
@@ -111,6 +116,8 @@ class FakeGateway:
                 self.put(where, body)
                 headers = [("warning", text) for text in self.warnings]
                 return httpx.Response(201, json=self.objects[where], headers=headers)
+            case "PATCH" if self.content_types[-1] == APPLY_PATCH:
+                return self._apply(path, body)
             case "PATCH":
                 return self._patch(path, body)
             case "PUT":
@@ -162,6 +169,26 @@ class FakeGateway:
         return httpx.Response(
             200, json={"metadata": found["metadata"], "spec": {"replicas": found["spec"]["replicas"]}}
         )
+
+    def _apply(self, path: str, sent: Object) -> httpx.Response:
+        """A server-side apply, as the gateway does it."""
+        self.before_patch(path)
+        kind, query, found = kinds.of_object(sent["apiVersion"], sent["kind"]), self.queries[-1], self.objects.get(path)
+        assert kind is not None
+        live = None if found is None else {**found, "apiVersion": kind.api_version, "kind": kind.kind}
+        try:
+            after = field_owners.management(kind).applied(
+                live, sent, query["fieldManager"], datetime.now(UTC), force="force" in query
+            )
+        except PatchError as error:
+            causes = [{"reason": one.reason, "message": one.message, "field": one.field} for one in error.causes]
+            body = {"kind": "Status", "code": error.code, "reason": error.reason, "message": error.message}
+            return httpx.Response(error.code, json={**body, "details": {"causes": causes}})
+        if after != live and "dryRun" not in query:
+            self.put(path, after)
+            after = self.objects[path]
+        headers = [("warning", text) for text in self.warnings]
+        return httpx.Response(200 if found else 201, json=after, headers=headers)
 
     def _patch(self, path: str, change: Any) -> httpx.Response:
         self.before_patch(path)

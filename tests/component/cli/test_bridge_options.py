@@ -8,9 +8,9 @@ import pytest
 from tests.component.cli.fake_gateway import FakeGateway, Run, said
 
 BRIDGES = {
-    "kubernetes": ("moorage.bridge.kubernetes.bridge.KubernetesBridge", "conditions evictions placement taints"),
-    "ocm": ("moorage.bridge.ocm.bridge.HubBridge", "labels placements taints"),
-    "karmada": ("moorage.bridge.karmada.bridge.PlaneBridge", "bindings taints"),
+    "kubernetes": ("moorage.bridges.kubernetes.bridge.KubernetesBridge", "conditions evictions placement taints"),
+    "ocm": ("moorage.bridges.ocm.bridge.HubBridge", "labels placements taints"),
+    "karmada": ("moorage.bridges.karmada.bridge.PlaneBridge", "bindings taints"),
 }
 
 
@@ -30,7 +30,7 @@ def begun(bridge: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             make(settings)
         return 0
 
-    monkeypatch.setattr("moorage.runtime.logs.configure_logs", lambda _settings: None)
+    monkeypatch.setattr("moorage.runtime.process.logs.configure_logs", lambda _settings: None)
     monkeypatch.setattr("moorage.runtime.app.run_services", run)
     monkeypatch.setattr(BRIDGES[bridge][0], lambda _settings, chosen: options.append(chosen))
     return options

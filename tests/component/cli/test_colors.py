@@ -13,8 +13,9 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from bench.cli import Answers
 from tests.component.cli.fake_gateway import FakeGateway, Run, said
+from tests.support.answers import Answers
+from tests.support.tables import table
 
 from moorage.cli.render import colors
 
@@ -25,7 +26,7 @@ def plain(text: str) -> str:
     return re.sub("\x1b\\[[0-9;]*m", "", text)
 
 
-@pytest.mark.parametrize(
+@table(
     ("column", "cell", "colored"),
     [
         ("STATUS", "Ready", f"{GREEN}Ready{RESET}"),

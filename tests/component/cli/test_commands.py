@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,25 +9,13 @@ import pytest
 import yaml
 from tests.component.cli.fake_gateway import FakeGateway, Object, Run, said, status
 
-from moorage.cli.commands.rollout import progress
-from moorage.cli.errors import CliError
-
 PODS = "/api/v1/namespaces/default/pods"
-WEB = "/apis/apps/v1/namespaces/default/deployments/web"
-SETS = "/apis/apps/v1/namespaces/default/replicasets"
 
 
 def pod(name: str, *, owner: str = "ReplicaSet", **spec: Any) -> Object:
     owners = [{"kind": owner, "name": "o", "uid": "u", "controller": True}] if owner else []
     metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "ownerReferences": owners}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n1", **spec}}
-
-
-def deployment(**status: Any) -> Object:
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}}
-    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
-    metadata = {"name": "web", "namespace": "default", "uid": "u1", "generation": 2}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec, "status": status}
 
 
 # label and annotate
@@ -71,165 +57,6 @@ def test_annotations_are_set_and_removed(gateway: FakeGateway, run: Run) -> None
 def test_labels_need_objects_and_changes(gateway: FakeGateway, run: Run, words: tuple[str, ...]) -> None:
     assert said(run("label", *words))[0] in {1, 2}
     assert [method for method, _, _ in gateway.requests if method != "GET"] == []
-
-
-# patch, set, replace
-
-
-def test_patches_of_three_types(gateway: FakeGateway, run: Run, tmp_path: Path) -> None:
-    gateway.put(WEB, deployment())
-    assert said(run("patch", "deployment", "web", "-p", '{"spec":{"replicas":3}}')) == (
-        0,
-        "deployment.apps/web patched\n",
-        "",
-    )
-    assert gateway.content_types[-1] == "application/strategic-merge-patch+json"
-    file = tmp_path / "p.yaml"
-    file.write_text("- {op: replace, path: /spec/replicas, value: 4}\n", "utf-8")
-    run("patch", "deployment/web", "--type=json", "--patch-file", str(file))
-    assert gateway.content_types[-1] == "application/json-patch+json"
-    assert gateway.objects[WEB]["spec"]["replicas"] == 4
-    gateway.put("/apis/moorage.io/v1alpha1/evictionpauses/p", {"metadata": {"name": "p"}, "spec": {}})
-    run("patch", "evictionpause", "p", "-p", "spec: {reason: x}")
-    assert gateway.content_types[-1] == "application/merge-patch+json"
-    assert said(run("patch", "deployment", "web", "-p", "1"))[0] == 1
-    assert said(run("patch", "deployment", "web"))[0] == 2
-    assert said(run("patch", "deployment", "web", "-p", "{}", "--type", "x"))[0] == 2
-
-
-def test_images_resources_and_variables_are_set(gateway: FakeGateway, run: Run) -> None:
-    gateway.put(WEB, deployment())
-    assert said(run("set", "image", "deployment/web", "main=web:2")) == (
-        0,
-        "deployment.apps/web image updated\n",
-        "",
-    )
-    run("set", "resources", "deployment", "web", "--limits=cpu=1,memory=2Gi", "--requests=cpu=500m")
-    run("set", "env", "deployment/web", "A=1", "B=2")
-    run("set", "env", "deployment/web", "A-", "B=3")
-    assert gateway.objects[WEB]["spec"]["template"]["spec"]["containers"] == [
-        {
-            "name": "main",
-            "image": "web:2",
-            "resources": {"limits": {"cpu": "1", "memory": "2Gi"}, "requests": {"cpu": "500m"}},
-            "env": [{"name": "B", "value": "3"}],
-        }
-    ]
-    assert run("set", "env", "deployment/web", "--list").stdout.endswith("B=3\n")
-    assert said(run("set", "image", "deployment/web", "nix=x")) == (
-        1,
-        "",
-        "error: unable to find container named nix in deployment.apps/web\n",
-    )
-
-
-def test_objects_are_replaced(gateway: FakeGateway, run: Run) -> None:
-    gateway.put(f"{PODS}/p", pod("p", old=True))
-    text = yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"new": True}})
-    assert said(run("replace", "-f", "-", text=text)) == (0, "pod/p replaced\n", "")
-    assert gateway.objects[f"{PODS}/p"]["spec"] == {"new": True}
-    assert gateway.requests[-1][0] == "PUT"
-    assert said(run("replace", "-f", "-", "--force", text=text)) == (0, "pod/p replaced\n", "")
-    assert [method for method, _, _ in gateway.requests[-2:]] == ["DELETE", "POST"]
-    gateway.objects.clear()
-    assert said(run("replace", "-f", "-", text=text))[0] == 1
-    assert said(run("replace", "-f", "-", "--force", text=text))[0] == 0
-
-
-# create
-
-
-@pytest.mark.parametrize(
-    ("words", "made"),
-    [
-        (("namespace", "team"), {"kind": "Namespace", "metadata": {"name": "team"}}),
-        (
-            ("configmap", "c", "--from-literal=a=b", "--from-literal", "c=d=e"),
-            {"data": {"a": "b", "c": "d=e"}, "metadata": {"name": "c", "namespace": "default"}},
-        ),
-        (
-            ("deployment", "web", "--image=r:5000/x/web:1", "--replicas=3", "--port=80", "-n", "team", "--", "run"),
-            {
-                "metadata": {"name": "web", "namespace": "team", "labels": {"app": "web"}},
-                "spec": {
-                    "replicas": 3,
-                    "selector": {"matchLabels": {"app": "web"}},
-                    "template": {
-                        "metadata": {"labels": {"app": "web"}},
-                        "spec": {
-                            "containers": [
-                                {
-                                    "name": "web",
-                                    "image": "r:5000/x/web:1",
-                                    "command": ["run"],
-                                    "ports": [{"containerPort": 80}],
-                                }
-                            ]
-                        },
-                    },
-                },
-            },
-        ),
-        (
-            ("pdb", "b", "--selector=app=web", "--min-available=50%"),
-            {"spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": "50%"}},
-        ),
-        (
-            ("poddisruptionbudget", "b", "--selector=app=web", "--max-unavailable=1"),
-            {"spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}},
-        ),
-        (
-            ("job", "j", "--image=job:1"),
-            {
-                "spec": {
-                    "template": {"spec": {"containers": [{"name": "j", "image": "job:1"}], "restartPolicy": "Never"}}
-                }
-            },
-        ),
-        (
-            ("role", "r", "--verb=get,list", "--resource=pods,deployments/scale"),
-            {
-                "rules": [
-                    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
-                    {"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["get", "list"]},
-                ]
-            },
-        ),
-        (
-            ("rolebinding", "b", "--clusterrole=view", "--user=u", "--serviceaccount=a:b"),
-            {
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
-                "subjects": [
-                    {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "u"},
-                    {"kind": "ServiceAccount", "namespace": "a", "name": "b"},
-                ],
-            },
-        ),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
-)
-def test_an_object_is_created_from_options(
-    gateway: FakeGateway, run: Run, words: tuple[str, ...], made: Object
-) -> None:
-    options, behind = (words[: words.index("--")], words[words.index("--") :]) if "--" in words else (words, ())
-    shown = yaml.safe_load(run("create", *options, "--dry-run=client", "-o", "yaml", *behind).stdout)
-    assert {name: shown[name] for name in made} == made
-    assert gateway.requests == []
-    assert said(run("create", *words))[1].endswith(f"/{words[1]} created\n")
-    assert gateway.requests[-1][2] == shown
-
-
-def test_objects_of_files_are_created_once(gateway: FakeGateway, run: Run) -> None:
-    text = yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}})
-    assert said(run("create", "-f", "-", text=text)) == (0, "pod/p created\n", "")
-    code, out, err = said(run("create", "-f", "-", text=text))
-    assert (code, out) == (1, "")
-    assert "Error from server (AlreadyExists)" in err
-    assert said(run("create"))[0] == 2
-    run("create", "-f", "-", "--save-config", "-n", "x", text=text)
-    sent = gateway.requests[-1][2]["metadata"]
-    assert sent["namespace"] == "x"
-    assert "kubectl.kubernetes.io/last-applied-configuration" in sent["annotations"]
 
 
 # diff
@@ -376,84 +203,6 @@ def test_pods_may_be_deleted_instead(node: FakeGateway, run: Run) -> None:
     )
     deleted = [body for method, _, body in node.requests if method == "DELETE"]
     assert deleted == [{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 5}]
-
-
-# rollout
-
-
-@pytest.mark.parametrize(
-    ("state", "text"),
-    [
-        ({"observedGeneration": 1}, "Waiting for deployment spec update to be observed..."),
-        (
-            {"observedGeneration": 2, "updatedReplicas": 1},
-            'Waiting for deployment "web" rollout to finish: 1 out of 2 new replicas have been updated...',
-        ),
-        (
-            {"observedGeneration": 2, "updatedReplicas": 2, "replicas": 3},
-            'Waiting for deployment "web" rollout to finish: 1 old replicas are pending termination...',
-        ),
-        (
-            {"observedGeneration": 2, "updatedReplicas": 2, "replicas": 2, "availableReplicas": 1},
-            'Waiting for deployment "web" rollout to finish: 1 of 2 updated replicas are available...',
-        ),
-    ],
-)
-def test_how_far_a_rollout_is(gateway: FakeGateway, run: Run, state: Object, text: str) -> None:
-    gateway.put(WEB, deployment(**state))
-    assert said(run("rollout", "status", "deployment/web", "--no-watch")) == (0, f"{text}\n", "")
-
-
-def test_a_rollout_ends_well_or_badly(gateway: FakeGateway, run: Run) -> None:
-    done = {"observedGeneration": 2, "updatedReplicas": 2, "replicas": 2, "availableReplicas": 2}
-    gateway.put(WEB, deployment(**done))
-    assert said(run("rollout", "status", "deployment", "web")) == (0, 'deployment "web" successfully rolled out\n', "")
-    with pytest.raises(CliError, match='deployment "web" exceeded its progress deadline'):
-        progress(
-            deployment(conditions=[{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}], observedGeneration=2)
-        )
-    node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}}
-    gateway.put("/api/v1/nodes/n1", node)
-    assert said(run("rollout", "status", "node/n1"))[0] == 1
-
-
-def test_a_rollout_is_restarted_paused_resumed_and_undone(gateway: FakeGateway, run: Run) -> None:
-    gateway.put(WEB, deployment())
-    assert said(run("rollout", "restart", "deployment/web")) == (0, "deployment.apps/web restarted\n", "")
-    annotations = gateway.objects[WEB]["spec"]["template"]["metadata"]["annotations"]
-    assert "kubectl.kubernetes.io/restartedAt" in annotations
-    assert said(run("rollout", "pause", "deployment/web")) == (0, "deployment.apps/web paused\n", "")
-    assert said(run("rollout", "pause", "deployment/web")) == (
-        1,
-        "",
-        'error: deployments.apps "web" is already paused\n',
-    )
-    assert said(run("rollout", "undo", "deployment/web"))[0] == 1
-    assert said(run("rollout", "resume", "deployment/web")) == (0, "deployment.apps/web resumed\n", "")
-
-    for number in (1, 2):
-        template = json.loads(json.dumps(deployment()["spec"]["template"]))
-        template["metadata"]["labels"]["pod-template-hash"] = str(number)
-        template["spec"]["containers"][0]["image"] = f"web:{number}"
-        owner = {"kind": "Deployment", "name": "web", "uid": "u1", "controller": True}
-        notes = {"deployment.kubernetes.io/revision": str(number)}
-        metadata = {"name": f"web-{number}", "namespace": "default", "ownerReferences": [owner], "annotations": notes}
-        gateway.put(
-            f"{SETS}/web-{number}", {"kind": "ReplicaSet", "metadata": metadata, "spec": {"template": template}}
-        )
-    assert said(run("rollout", "history", "deployment/web")) == (
-        0,
-        "deployment.apps/web \nREVISION   CHANGE-CAUSE\n1          <none>\n2          <none>\n\n",
-        "",
-    )
-    assert "image: web:2" in run("rollout", "history", "deployment/web", "--revision=2").stdout
-    assert said(run("rollout", "undo", "deployment/web", "--to-revision=2"))[1] == "deployment.apps/web rolled back\n"
-    assert gateway.objects[WEB]["spec"]["template"]["spec"]["containers"][0]["image"] == "web:2"
-    assert "pod-template-hash" not in gateway.objects[WEB]["spec"]["template"]["metadata"]["labels"]
-    assert said(run("rollout", "undo", "deployment/web", "--to-revision=2"))[1] == (
-        "deployment.apps/web skipped rollback (current template already matches revision 2)\n"
-    )
-    assert said(run("rollout", "undo", "deployment/web", "--to-revision=7"))[0] == 1
 
 
 # looking around

@@ -11,11 +11,11 @@ import yaml
 from tests.component.cli.fake_gateway import FakeGateway, Run, invoke, said, status
 from tests.component.simulation.copying import ProbedFleet
 
+from moorage.apiserver.writing.configuration import first_configuration
 from moorage.cli.commands import simulate
-from moorage.gateway.configuration import first_configuration
-from moorage.runtime.configuration import spec_of
-from moorage.runtime.settings import Settings
-from moorage.simulation.copy.snapshot import Snapshot
+from moorage.insight.copy.snapshot import Snapshot
+from moorage.runtime.settings.configuration import spec_of
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.topics import CONFIGURATION, FLEET
 

@@ -20,8 +20,8 @@ from moorage.cli.api import kubeconfig, runfile
 from moorage.cli.api.credentials import NONE, Credentials, first_of, of_environment
 from moorage.cli.api.endpoints import Server
 from moorage.cli.errors import CliError
-from moorage.runtime.gateway_identities import GatewayIdentities
-from moorage.runtime.local_certificates import LocalAuthority
+from moorage.runtime.identities.gateway_identities import GatewayIdentities
+from moorage.runtime.identities.local_certificates import LocalAuthority
 
 
 def headers(shown: Credentials) -> Mapping[str, str]:

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.support.tables import table
 
-from moorage.simulation.explain.wording import local_clock, utc_clock, words
+from moorage.insight.explain.wording import local_clock, utc_clock, words
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAsked, EvictionSlot
 from moorage_schemas.condition import ConditionReported, ConditionStatus, WorkloadConditionChanged
@@ -189,7 +190,7 @@ CASES: list[tuple[Model, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("event", "text"), CASES, ids=lambda case: type(case).__name__)
+@table(("event", "text"), CASES, ids=lambda case: type(case).__name__)
 def test_an_event_in_words(event: Model, text: str) -> None:
     assert words("k", event) == text
 

@@ -16,7 +16,7 @@ from moorage.cli.api import endpoints
 from moorage.cli.app import WITH_SETTINGS, load
 from moorage.cli.flags import FIELDS, SWITCHES, SwitchCommand, with_settings
 from moorage.cli.local.stack import Stack
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 
 UPSTREAM = """
 --feature-gates --allow-no-execute-taint-policy --enable-no-execute-taint-eviction

@@ -16,14 +16,14 @@ from tests.support.in_memory import transport_to
 from tests.support.kube_api import serve_kube_api
 from tests.support.virtual_time import virtual_time
 
-from moorage.bridge.kube.client import ClusterAccess
+from moorage.apiserver.kinds.status.records import ObjectId
+from moorage.bridges.kube.client import ClusterAccess
 from moorage.cli.api.client import Client
 from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.commands import diff_cluster
 from moorage.cli.commands.diff_cluster import PresentCluster
 from moorage.cli.errors import ServerError
-from moorage.kinds.status.records import ObjectId
-from moorage.simulation.explain.question import Question
+from moorage.insight.explain.question import Question
 
 SERVER = "http://127.0.0.1:8080"
 
@@ -171,7 +171,7 @@ def test_a_cluster_is_compared_with_what_was_decided_on_it(line: str, monkeypatc
         return []
 
     it_is(monkeypatch, "uid-east")
-    monkeypatch.setattr("moorage.bridge.kubernetes.difference.differences", compared)
+    monkeypatch.setattr("moorage.bridges.kubernetes.difference.differences", compared)
     code, _, err = run(line)
     assert code == 0, err
     (decided,) = read

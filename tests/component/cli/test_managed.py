@@ -12,13 +12,13 @@ import yaml
 from tests.component.cli.fake_gateway import FakeGateway, Object, Run, said, status
 from typer.testing import CliRunner
 
+from moorage.apiserver.kinds.families.ocm import selector_text
+from moorage.apiserver.kinds.kind import ServedKind
 from moorage.cli.api.kinds import find, of_object
 from moorage.cli.app import app
 from moorage.cli.commands.evaluate import evaluate
 from moorage.conformance.operations import OPERATIONS
-from moorage.kinds.families.ocm import selector_text
-from moorage.kinds.kind import ServedKind
-from moorage.simulation.explain.wording import words as told_of
+from moorage.insight.explain.wording import words as told_of
 from moorage_schemas.placement import PlacementCondition, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.taint import TargetTainted
@@ -241,7 +241,7 @@ def test_older_versions_are_applied_in_their_own(gateway: FakeGateway, run: Run)
     document = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "Placement", "metadata": {"name": "p"}, "spec": {}}
     done = said(run("apply", "-f", "-", text=json.dumps(document)))
     assert done == (0, f"placement.{GROUP}/p created\n", "")
-    assert gateway.requests[-1][1] == f"{API}/v1alpha1/namespaces/default/placements"
+    assert gateway.requests[-1][1] == f"{API}/v1alpha1/namespaces/default/placements/p"
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import yaml
 from tests.component.cli.fake_gateway import FakeGateway, Object, Run, said
+from tests.support.tables import table
 
 from moorage.cli.errors import CliError
-from moorage.cli.render.jsonpath import JsonPath, JsonPathError, relaxed
-from moorage.cli.render.sorting import sorted_by
+from moorage.cli.render.jsonpath import JsonPath, JsonPathError, relaxed, sorted_by
 
 RECORDED = json.loads((Path(__file__).parent / "jsonpath.json").read_text("utf-8"))
 """Templates with what kubectl 1.37 makes of them, or the reason why it makes nothing."""
 
 
-@pytest.mark.parametrize("case", RECORDED["cases"], ids=lambda case: case["template"])
+@table("case", RECORDED["cases"], ids=lambda case: case["template"])
 def test_jsonpath_is_that_of_kubectl(case: dict[str, str]) -> None:
     if "error" in case:
         with pytest.raises(JsonPathError) as caught:

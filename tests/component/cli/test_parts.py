@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.tables import table
 from tests.support.waiting import until
 
+from moorage.apiserver.kinds.eviction import acknowledged
+from moorage.apiserver.kinds.printing.sections import toleration_text, why_evicted
 from moorage.cli.api import manifests, runfile
 from moorage.cli.api.runfile import Running
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.local import services
 from moorage.cli.local.supervisor import ChildSpec, Supervisor
 from moorage.cli.render.durations import parse_duration, parse_instant, to_the_second
-from moorage.core.apimachinery.durations import age, human
-from moorage.kinds.eviction import acknowledged
-from moorage.kinds.printing.sections import toleration_text, why_evicted
-from moorage.simulation.explain.wording import words
+from moorage.decide.kubernetes.durations import age, human
+from moorage.insight.explain.wording import words
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.eviction import EvictionDecided, EvictionState
@@ -36,7 +37,7 @@ NODE = TargetRef(kind=TargetKind.NODE, name="n1")
 POD = WorkloadRef(kind="Pod", namespace="shop", name="p")
 
 
-@pytest.mark.parametrize(
+@table(
     ("seconds", "text"),
     [
         (0, "0s"),
@@ -248,7 +249,7 @@ SAID = {"source": "deployer/mine", "time": "2026-01-01T12:00:00Z"}
 FAILED = {**SAID, "reason": "Failed", "message": "the disk hangs"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "column", "why"),
     [
         ({}, "<none>", ""),

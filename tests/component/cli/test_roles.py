@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import yaml
 from tests.component.cli.fake_gateway import FakeGateway, Object, Run, said
 
@@ -34,36 +33,6 @@ def file(folder: Path, *documents: Object) -> str:
     path = folder / "roles.yaml"
     path.write_text(yaml.safe_dump_all(documents), "utf-8")
     return str(path)
-
-
-def test_cluster_roles_of_paths_and_of_other_roles(gateway: FakeGateway, run: Run) -> None:
-    made = "clusterrole.rbac.authorization.k8s.io/a created\n"
-    words = ("--verb=get,list", "--resource=pods", "--non-resource-url=/metrics,/healthz")
-    assert said(run("create", "clusterrole", "a", *words)) == (0, made, "")
-    assert gateway.objects[f"{RBAC}/clusterroles/a"]["rules"] == [
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
-        {"nonResourceURLs": ["/metrics", "/healthz"], "verbs": ["get", "list"]},
-    ]
-    assert run("create", "clusterrole", "b", "--aggregation-rule=a=b,c=d").exit_code == 0
-    selectors = gateway.objects[f"{RBAC}/clusterroles/b"]["aggregationRule"]["clusterRoleSelectors"]
-    assert selectors == [{"matchLabels": {"a": "b", "c": "d"}}]
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ((), "at least one verb must be specified"),
-        (("--verb=get",), "one of resource or nonResourceURL must be specified"),
-        (
-            ("--verb=get", "--aggregation-rule=a=b"),
-            "aggregation rule must be specified without nonResourceURLs, resources or verbs",
-        ),
-    ],
-)
-def test_cluster_roles_that_are_refused(gateway: FakeGateway, run: Run, words: tuple[str, ...], told: str) -> None:
-    done = run("create", "clusterrole", "a", *words)
-    assert (done.exit_code, gateway.requests) == (2, [])
-    assert told in done.stderr
 
 
 def test_reconcile_adds_what_is_missing(gateway: FakeGateway, run: Run, tmp_path: Path) -> None:

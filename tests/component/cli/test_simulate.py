@@ -13,13 +13,14 @@ import yaml
 from tests.component.cli.fake_gateway import invoke, said
 from tests.component.simulation.copying import ProbedFleet
 from tests.component.simulation.test_clusters import AVAILABLE, hub
+from tests.support.tables import table
 
 from moorage.cli.api import runfile
 from moorage.cli.commands import simulate
 from moorage.cli.flags import given
 from moorage.cli.render import simulation
-from moorage.runtime.settings import Settings
-from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
+from moorage.insight.copy.snapshot import Snapshot, SnapshotError
+from moorage.runtime.settings.process_settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def asked(*words: str, code: int = 0, text: str | None = None) -> Any:
     return json.loads(result.stdout)
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "problem"),
     [
         ((), "no change is given: use -f FILE"),
@@ -80,7 +81,7 @@ def test_what_cannot_be_understood_is_a_usage_error(words: tuple[str, ...], prob
     assert problem in err
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "problem"),
     [
         (("--taint", "node/a1=x:Whatever"), "invalid taint effect: Whatever, unsupported taint effect"),

@@ -12,7 +12,7 @@ import yaml
 from tests.component.cli.fake_gateway import invoke
 from tests.console.simulated import SimulatedWorld
 
-from moorage.kinds.status.records import ObjectId
+from moorage.apiserver.kinds.status.records import ObjectId
 
 MERGE = "application/merge-patch+json"
 
@@ -59,7 +59,7 @@ async def test_files_are_applied_and_objects_deleted(world: SimulatedWorld, tmp_
     file.write_text(yaml.safe_dump_all([more, known]))
     found = await simulated(world, "-f", str(file), "--delete", "node/n1")
     assert found["changes"] == ["node/n9 created", "node/n2 configured", "node/n1 deleted"]
-    assert [write["method"] for write in world.asked[0]["writes"]] == ["POST", "PATCH", "DELETE"]
+    assert [write["method"] for write in world.asked[0]["writes"]] == ["PATCH", "PATCH", "DELETE"]
     assert found["summary"]["moved"] == 1
 
 

@@ -12,8 +12,8 @@ from tests.component.cli.fake_gateway import Run, said
 
 from moorage.cli.commands.up import secured
 from moorage.cli.local.stack import Stack
-from moorage.runtime import kafka_identities
-from moorage.runtime.settings import Settings
+from moorage.runtime.identities import kafka_identities
+from moorage.runtime.settings.process_settings import Settings
 
 
 def test_the_permissions_of_a_role_are_shown(run: Run) -> None:

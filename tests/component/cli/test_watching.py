@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from tests.component.cli.fake_gateway import FakeGateway, Run, said
 
+from moorage.apiserver.kinds.kind import ServedKind
 from moorage.cli.api.client import Client
 from moorage.cli.api.kinds import find
 from moorage.cli.api.watching import LONGEST_PAUSE, PATIENCE, Watching
 from moorage.cli.errors import CliError, ServerError, UnreachableError
-from moorage.kinds.kind import ServedKind
 
 NODES = find("nodes")
 AWAY = UnreachableError("http://gateway", "refused")

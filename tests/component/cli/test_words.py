@@ -13,8 +13,8 @@ import pytest
 import yaml
 from tests.component.cli.fake_gateway import FakeGateway, Run, invoke, said, status
 
+from moorage.apiserver.kinds.kind import ServedKind
 from moorage.cli.api.client import Client, JsonObject
-from moorage.kinds.kind import ServedKind
 
 # taint
 
@@ -199,16 +199,18 @@ def test_apply_says_created_unchanged_configured_and_orders_by_kind(
     assert gateway.objects["/api/v1/namespaces/default/pods/p"]["metadata"]["labels"] == {"app": "x"}
 
 
-def test_apply_removes_what_it_had_applied_and_leaves_what_others_set(gateway: FakeGateway, run: Run) -> None:
+def test_the_taints_of_a_file_are_one_list_and_those_of_the_state_stay(gateway: FakeGateway, run: Run) -> None:
     run("apply", "-f", "-", text=yaml.dump(NODE))
-    gateway.spec("n1")["taints"].append({"key": "theirs", "effect": "NoExecute"})
+    gateway.spec("n1")["taints"].append({"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"})
+    assert said(run("apply", "-f", "-", text=yaml.dump(NODE))) == (0, "node/n1 unchanged\n", "")
     result = run(
         "apply", "-f", "-", text=yaml.dump({**NODE, "spec": {"taints": [{"key": "b", "effect": "NoSchedule"}]}})
     )
     assert said(result) == (0, "node/n1 configured\n", "")
-    assert [taint["key"] for taint in gateway.spec("n1")["taints"]] == ["theirs", "b"]
+    assert [taint["key"] for taint in gateway.spec("n1")["taints"]] == ["b", "node.kubernetes.io/not-ready"]
+    assert said(run("taint", "node", "n1", "c:NoExecute")) == (0, "node/n1 tainted\n", "")
     assert said(run("apply", "-f", "-", text=yaml.dump({**NODE, "spec": {}})))[1] == "node/n1 configured\n"
-    assert [taint["key"] for taint in gateway.spec("n1")["taints"]] == ["theirs"]
+    assert [taint["key"] for taint in gateway.spec("n1")["taints"]] == ["node.kubernetes.io/not-ready"]
 
 
 def test_apply_takes_out_of_a_list_what_somebody_else_has_put_in(gateway: FakeGateway, run: Run) -> None:
@@ -224,17 +226,6 @@ def test_apply_takes_out_of_a_list_what_somebody_else_has_put_in(gateway: FakeGa
     )
     assert gateway.objects[path]["spec"] == {"clusterSets": ["a"], "tolerations": []}
     assert said(run("apply", "-f", "-", text=file))[1].endswith("/p unchanged\n")
-
-
-def test_apply_leaves_what_admission_has_added_to_a_pod(gateway: FakeGateway, run: Run) -> None:
-    asked = {"key": "maintenance", "operator": "Exists", "effect": "NoExecute"}
-    pod = {**POD, "spec": {"containers": [{"name": "c"}], "tolerations": [asked]}}
-    run("apply", "-f", "-", text=yaml.dump(pod))
-    (path,) = gateway.objects
-    added = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
-    gateway.objects[path]["spec"]["tolerations"].append(added)
-    assert said(run("apply", "-f", "-", text=yaml.dump(pod))) == (0, "pod/p unchanged\n", "")
-    assert gateway.objects[path]["spec"]["tolerations"] == [asked, added]
 
 
 def test_apply_names_what_it_refuses_and_applies_the_rest(gateway: FakeGateway, run: Run, tmp_path: Path) -> None:
@@ -255,7 +246,7 @@ def test_apply_names_what_it_refuses_and_applies_the_rest(gateway: FakeGateway, 
 
 
 def test_apply_tells_what_the_server_refuses_with_file_and_document(gateway: FakeGateway, run: Run) -> None:
-    gateway.refuse["POST /api/v1/namespaces/default/pods"] = status(
+    gateway.refuse["PATCH /api/v1/namespaces/default/pods/p"] = status(
         422, "Invalid", 'Pod "p" is invalid: spec.tolerations[0].operator: Invalid value: "x": must be Equal or Exists'
     )
     code, out, err = said(run("apply", "-f", "-", text=yaml.dump_all([NODE, POD])))
@@ -310,7 +301,7 @@ def test_delete_by_file_takes_only_what_has_the_labels(gateway: FakeGateway, run
     assert len(gateway.objects) == 2
 
 
-@pytest.mark.parametrize("words", [("delete", "nodes"), ("scale", "deployments", "--replicas", "3")])
+@pytest.mark.parametrize("words", [("delete", "nodes"), ("label", "nodes", "a=b")])
 def test_all_and_labels_are_one_too_many(gateway: FakeGateway, run: Run, words: tuple[str, ...]) -> None:
     gateway.node("n1")
     code, out, err = said(run(*words, "--all", "-l", "zone=a"))

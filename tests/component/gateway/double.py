@@ -12,17 +12,17 @@ import httpx
 from tests.component.gateway.letters import MemoryLetters
 from tests.support.waiting import until
 
-from moorage.gateway.derivation import Derivation
-from moorage.gateway.durable_log import Write
-from moorage.gateway.errors import StatusError, unavailable
-from moorage.gateway.http import paths
-from moorage.gateway.http.app import Front, Gateway, create_app
-from moorage.gateway.http.explain import Explanations
-from moorage.gateway.object_log import LoggedRecord
-from moorage.gateway.report_outcomes import ReportOutcomes
-from moorage.gateway.store import Store
+from moorage.apiserver.http import paths
+from moorage.apiserver.http.app import Front, Gateway, create_app
+from moorage.apiserver.http.intake.explain import Explanations
+from moorage.apiserver.machinery.api_errors import StatusError, unavailable
+from moorage.apiserver.storage.derivation import Derivation
+from moorage.apiserver.storage.durable_log import Write
+from moorage.apiserver.storage.object_log import LoggedRecord
+from moorage.apiserver.storage.report_outcomes import ReportOutcomes
+from moorage.apiserver.storage.store import Store
 from moorage.runtime.service import Input
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta, event_id

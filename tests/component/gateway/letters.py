@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 
-from moorage.gateway.dead_letters import LetterName, LetterReader, LetterRecord
-from moorage.gateway.errors import unavailable
+from moorage.apiserver.machinery.api_errors import unavailable
+from moorage.apiserver.storage.dead_letters import LetterName, LetterReader, LetterRecord
 from moorage_schemas.dead_letter import DeadLettered
 
 START = int(datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp() * 1000)

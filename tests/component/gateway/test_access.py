@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import Fixture
 from tests.support.identities import written
+from tests.support.tables import table
 from tests.support.waiting import until
 
-from moorage.core.authorization.attributes import Attributes
-from moorage.gateway.http.request_attributes import attributes_of, seen_by
-from moorage.runtime.settings import Settings
+from moorage.apiserver.http.filters.request_attributes import attributes_of, seen_by
+from moorage.decide.kubernetes.attributes import Attributes
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.topics import AUDIT
 
@@ -33,7 +34,7 @@ EXPLAIN = {"name": "x", "namespace": "a"}
 NAMED = {"fieldSelector": "a=b,metadata.name==p", "watch": "1"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "path", "query", "asked"),
     [
         ("GET", "/api/v1/pods", {}, "list v1 pods - -"),

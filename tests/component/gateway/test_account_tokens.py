@@ -11,7 +11,7 @@ import pytest
 from tests.component.gateway.double import Fixture, Json
 from tests.support.identities import Issuer, written
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.topics import AUDIT
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.component.gateway.double import Fixture, Json, node, pod
+from tests.support.tables import table
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -68,7 +69,7 @@ async def test_a_writer_is_warned_of_unknown_fields_also_when_the_write_fails() 
     assert (answer.status_code, "nosuch" in answer.headers["warning"]) == (422, True)
 
 
-@pytest.mark.parametrize(
+@table(
     ("media", "content", "code", "message"),
     [
         ("json-patch", None, 200, ""),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.component.gateway.double import Fixture, Json
 
-from moorage.core.authorization.attributes import Attributes, User
-from moorage.gateway.authorization.authorizer import Authorizer
-from moorage.gateway.store import Store
+from moorage.apiserver.authorization.authorizer import Authorizer
+from moorage.apiserver.storage.store import Store
+from moorage.decide.kubernetes.attributes import Attributes, User
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ANN = User("ann", ("system:authenticated",))

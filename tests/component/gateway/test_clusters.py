@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
-from bench.scale_fleet import UNITS, UnitRecord
 from tests.component.gateway.double import NOW, Fixture, Json, node, pod
 from tests.component.gateway.test_access import allow, call, gateway_of
 from tests.component.gateway.test_mirror import GPU, SOURCE, gone, last, mirrored, seen_node, seen_pod, wishes
+from tests.support.fleet_units import UNITS, UnitRecord
+from tests.support.tables import table
 from tests.support.waiting import until
 
-from moorage.gateway.cluster_store import ClusterStore
-from moorage.gateway.http.messages.selectors import Selector
-from moorage.gateway.http.verbs.watch import Watch, events, start
-from moorage.gateway.store import Store
-from moorage.gateway.tables import READ
-from moorage.kinds.kind import ServedKind, discovered
-from moorage.kinds.node import KIND as NODE_KIND
-from moorage.kinds.status.clusters import cluster_of, local_event, local_key
+from moorage.apiserver.http.messages.selectors import Selector
+from moorage.apiserver.http.verbs.watch import Watch, events, start
+from moorage.apiserver.kinds.kind import ServedKind, discovered
+from moorage.apiserver.kinds.node import KIND as NODE_KIND
+from moorage.apiserver.kinds.status.clusters import cluster_of, local_event, local_key
+from moorage.apiserver.storage.cluster_store import ClusterStore
+from moorage.apiserver.storage.store import Store
+from moorage.apiserver.storage.tables import READ
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.keys import condition_key
@@ -166,7 +166,7 @@ async def test_its_api_has_discovery_tables_and_watches() -> None:
     assert [(one["type"], one["object"]["metadata"]["name"]) for one in found] == [("ADDED", "n4")]
 
 
-@pytest.mark.parametrize(
+@table(
     "path",
     [
         "/clusters",

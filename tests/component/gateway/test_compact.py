@@ -15,21 +15,22 @@ from typing import Any
 
 import orjson
 import pytest
-from bench import scale, scale_fleet
 from tests.component.gateway.double import Fixture, node, node_ref
 from tests.component.gateway.test_clusters import in_cluster, key_in
+from tests.support import fleet_units
+from tests.support.tables import table
 
-from moorage.core.apimachinery.packing import Packer
-from moorage.gateway.history import selectable
-from moorage.gateway.http.messages.selectors import selector
-from moorage.gateway.tables import Tables
-from moorage.kinds.pod import KIND as POD
-from moorage.kinds.status.controllers import counts
+from moorage.apiserver.http.messages.selectors import selector
+from moorage.apiserver.kinds.pod import KIND as POD
+from moorage.apiserver.kinds.status.controllers import counts
+from moorage.apiserver.storage.history import selectable
+from moorage.apiserver.storage.tables import Tables
+from moorage.runtime.wire.packing import Packer
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.topics import BINDINGS, CONDITIONS, PLACEMENTS, RESOURCES, WORKLOAD_CONDITIONS
 
-UNITS = {unit.name: unit for unit in scale_fleet.UNITS}
+UNITS = {unit.name: unit for unit in fleet_units.UNITS}
 _SHARED = (type, Packer, Model)  # one for all rows: classes, dictionaries, and the few records that are kept decoded
 
 
@@ -59,13 +60,13 @@ def inside(one: object) -> Iterable[Any]:
                 yield getattr(one, name)
 
 
-def bytes_each(place: scale.Place, unit: scale_fleet.Unit, count: int = 300) -> int:
+def bytes_each(place: fleet_units.Place, unit: fleet_units.Unit, count: int = 300) -> int:
     """The bytes of a unit in a state: what the second half of twice as many units adds."""
     sizes = []
     for first, last in ((0, count), (0, 2 * count)):
         state, fold, finish = place.make()
-        scale.fill(fold, place.topics, unit.context(2 * count))
-        scale.fill(fold, place.topics, itertools.chain.from_iterable(map(unit.records, range(first, last))))
+        fleet_units.fill(fold, place.topics, unit.context(2 * count))
+        fleet_units.fill(fold, place.topics, itertools.chain.from_iterable(map(unit.records, range(first, last))))
         finish()
         sizes.append(size(state))
     return (sizes[1] - sizes[0]) // count
@@ -84,23 +85,23 @@ def bytes_each(place: scale.Place, unit: scale_fleet.Unit, count: int = 300) -> 
     ],
 )
 def test_the_gateway_keeps_few_bytes_for_a_unit(unit: str, bound: int) -> None:
-    assert 100 < bytes_each(scale.gateway(), UNITS[unit]) < bound
+    assert 100 < bytes_each(fleet_units.gateway(), UNITS[unit]) < bound
 
 
 @pytest.mark.parametrize(("unit", "bound"), [("node", 4_900), ("workload", 2_450), ("eviction", 1_320)])
 def test_a_unit_of_a_cluster_takes_no_more_than_one_of_the_home_fleet(unit: str, bound: int) -> None:
-    def of_east(records: Iterable[scale_fleet.UnitRecord]) -> Iterator[scale_fleet.UnitRecord]:
+    def of_east(records: Iterable[fleet_units.UnitRecord]) -> Iterator[fleet_units.UnitRecord]:
         for record in records:
             yield record._replace(key=key_in(record, "east"), event=in_cluster(record.event, "east"))
 
     found = UNITS[unit]
-    east = scale_fleet.Unit(
+    east = fleet_units.Unit(
         unit,
         found.what,
         lambda number: of_east(found.records(number)),
         lambda units: of_east(found.context(units)),
     )
-    assert 100 < bytes_each(scale.gateway(), east) < bound
+    assert 100 < bytes_each(fleet_units.gateway(), east) < bound
 
 
 @pytest.mark.parametrize(
@@ -108,11 +109,11 @@ def test_a_unit_of_a_cluster_takes_no_more_than_one_of_the_home_fleet(unit: str,
     [("node", 9_850), ("workload", 3_340), ("eviction", 940)],  # 7,403, 2,505, 708
 )
 def test_the_query_worker_keeps_few_bytes_for_a_unit(unit: str, bound: int) -> None:
-    assert 100 < bytes_each(scale.query(), UNITS[unit]) < bound
+    assert 100 < bytes_each(fleet_units.query(), UNITS[unit]) < bound
 
 
 def test_what_is_kept_of_a_record_gives_the_record_again() -> None:
-    tables, records = Tables(), list[scale_fleet.UnitRecord]()
+    tables, records = Tables(), list[fleet_units.UnitRecord]()
     for name in ("node", "workload", "eviction", "cluster", "managed cluster", "OCM placement"):
         records += itertools.chain.from_iterable(map(UNITS[name].records, range(100)))
     records = [record for record in records if record.topic.short in tables.tables]
@@ -137,7 +138,7 @@ def test_the_records_of_a_group_are_told_apart() -> None:
     tables = Tables()
 
     def told(kind: str, status: ConditionStatus | None) -> None:
-        times = {"last_transition_time": scale_fleet.NOW, "last_heartbeat_time": scale_fleet.NOW}
+        times = {"last_transition_time": fleet_units.NOW, "last_heartbeat_time": fleet_units.NOW}
         head = {"target": node_ref("n1"), "type": kind, "generation": 1, **times}
         event = ConditionChanged.model_validate({**head, "status": status}) if status else None
         tables.apply(CONDITIONS, f"Node/n1|{kind}", event)
@@ -168,7 +169,7 @@ FIELDS = ("metadata.name", "metadata.namespace", *POD.field_selectors)
 VALUES = ("a", "n1", "", "true", "false")
 
 
-@pytest.mark.parametrize(
+@table(
     ("labels", "fields"),
     [
         *((text, "") for text in ("tier", "!tier", "tier=x", "tier==x", "tier!=x", "tier=", "tier in (x,y)")),

@@ -14,12 +14,13 @@ from cloudevents.core.bindings.http import HTTPMessage, to_binary, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 from tests.component.gateway.double import NOW, Fixture, later, node, node_ref
+from tests.support.tables import table
 
-from moorage.core.conditions.reports import report_hash
-from moorage.gateway.durable_log import Write
-from moorage.gateway.http import reports
-from moorage.gateway.report_outcomes import Decided, Following, RefusedLater, ReportCounted, Unrecorded
-from moorage.kinds.status.records import ObjectId
+from moorage.apiserver.http.intake import reports
+from moorage.apiserver.kinds.status.records import ObjectId
+from moorage.apiserver.storage.durable_log import Write
+from moorage.apiserver.storage.report_outcomes import Decided, Following, RefusedLater, ReportCounted, Unrecorded
+from moorage.decide.conditions.reports import report_hash
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import DeadLettered, RefusalReason
 from moorage_schemas.keys import condition_key, workload_condition_key
@@ -95,7 +96,7 @@ async def test_a_whole_batch_that_is_good_or_bad() -> None:
     assert [good.status_code, bad.status_code] == [202, 422]
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "attributes", "code", "field"),
     [
         ({**REPORT, "target": {"kind": "Node", "name": "nobody"}}, {}, 404, "target"),
@@ -219,7 +220,7 @@ TWICE = "a report of this source with the id 'first' has already counted"
 SILENT = "not newer than 2026-01-01T12:00:00Z, when the condition was last observed before its source fell silent"
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "outcome", "why"),
     [
         ({"observed": later(10)}, "Ignored", OLDER),
@@ -231,7 +232,7 @@ SILENT = "not newer than 2026-01-01T12:00:00Z, when the condition was last obser
         ({"observed": later(10), "target_uid": "of an earlier node"}, "Accepted", ""),
     ],
 )
-@pytest.mark.parametrize("workload", [None, WorkloadRef(kind="Pod", namespace="shop", name="web-0")])
+@table("workload", [None, WorkloadRef(kind="Pod", namespace="shop", name="web-0")])
 async def test_a_report_that_cannot_count_is_ignored_with_its_reason(
     fields: dict[str, Any], outcome: str, why: str, workload: WorkloadRef | None
 ) -> None:

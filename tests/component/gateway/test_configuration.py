@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from tests.component.gateway.double import Fixture, node
 
-from moorage.gateway.errors import unavailable
-from moorage.gateway.object_records import SOURCE
-from moorage.runtime.settings import Settings
+from moorage.apiserver.machinery.api_errors import unavailable
+from moorage.apiserver.writing.object_records import SOURCE
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.resources.configuration import MoorageConfigurationSpec

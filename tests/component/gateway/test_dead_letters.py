@@ -12,7 +12,7 @@ import pytest
 from tests.component.gateway.double import NOW, Fixture, node
 from tests.component.gateway.letters import START, MemoryLetters
 
-from moorage.gateway import dead_letters
+from moorage.apiserver.storage import dead_letters
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.dead_letter import REPLAY_HEADER, DeadLettered, RefusalReason
 from moorage_schemas.topics import AUDIT, CONDITION_REPORTS

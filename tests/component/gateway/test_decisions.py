@@ -17,10 +17,10 @@ from tests.component.gateway.double import NOW, Fixture, node_ref, pod_ref
 from tests.component.gateway.test_access import allow, call, gateway_of
 from tests.component.gateway.test_mirror import SOURCE, mirrored, seen_node
 
-from moorage.gateway.authentication.authenticator import ADMIN
-from moorage.gateway.http.cluster_paths import ClusterPaths
-from moorage.gateway.http.decisions import Decisions
-from moorage.gateway.http.limits import OpenWatches
+from moorage.apiserver.authentication.authenticator import ADMIN
+from moorage.apiserver.http.cluster_paths import ClusterPaths
+from moorage.apiserver.http.filters.limits import OpenWatches
+from moorage.apiserver.http.intake.decisions import Decisions
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import binding_key, eviction_key
 from moorage_schemas.placement import WorkloadBound
@@ -231,7 +231,7 @@ async def test_other_methods_and_a_gateway_that_is_not_ready() -> None:
 
 
 async def test_an_id_of_the_future_is_answered_with_504_or_a_new_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moorage.gateway.http.verbs.watch.FRESH_WITHIN", 0.01)
+    monkeypatch.setattr("moorage.apiserver.http.verbs.watch.FRESH_WITHIN", 0.01)
     gateway = Fixture()
     assert (await gateway.call("GET", PATH, headers={"last-event-id": "999"})).status_code == 504
     async with Client(gateway).stream(last="99999999999") as stream:

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import Fixture, Json
 
-from moorage.core.authorization.attributes import Attributes, User
-from moorage.core.authorization.rules import rules_of
-from moorage.gateway.authorization.authorizer import Authorizer
-from moorage.gateway.authorization.default_roles import BINDINGS, ROLES
-from moorage.gateway.http.discovery import groups
-from moorage.gateway.http.discovery.reviews import REVIEWS
-from moorage.gateway.served_kinds import served_at
-from moorage.kinds.kind import discovered
+from moorage.apiserver.authorization.authorizer import Authorizer
+from moorage.apiserver.authorization.default_roles import default_bindings, default_roles
+from moorage.apiserver.http.discovery import groups
+from moorage.apiserver.http.discovery.reviews import REVIEWS
+from moorage.apiserver.kinds.kind import discovered
+from moorage.apiserver.machinery.served_kinds import served_at
+from moorage.apiserver.rbac.rules import rules_of
+from moorage.decide.kubernetes.attributes import Attributes, User
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ROLE_VIEW = f"{RBAC}/clusterroles/system:aggregate-to-view"
@@ -52,9 +52,9 @@ async def test_a_fleet_begins_with_them_and_a_restart_writes_nothing() -> None:
     gateway = Fixture()
     await started(gateway)
     found = (await gateway.ok("GET", f"{RBAC}/clusterroles"))["items"]
-    assert {one["metadata"]["name"] for one in found} == {one["metadata"]["name"] for one in ROLES}
+    assert {one["metadata"]["name"] for one in found} == {one["metadata"]["name"] for one in default_roles()}
     found = (await gateway.ok("GET", f"{RBAC}/clusterrolebindings"))["items"]
-    assert {one["metadata"]["name"] for one in found} == {one["metadata"]["name"] for one in BINDINGS}
+    assert {one["metadata"]["name"] for one in found} == {one["metadata"]["name"] for one in default_bindings()}
     assert {one["metadata"]["labels"]["kubernetes.io/bootstrapping"] for one in found} == {"rbac-defaults"}
     async with gateway.running():
         await gateway.settled()
@@ -130,7 +130,7 @@ def held(rules: list[Any]) -> set[tuple[str, str, str]]:
 def test_roles_name_what_is_served() -> None:
     reviews = {(one.group, one.plural) for one in REVIEWS}
     unknown = set()
-    for role in ROLES:
+    for role in default_roles():
         for group, resource, _ in held(role["rules"]):
             plural, _, subresource = resource.partition("/")
             kinds = [kind for kind in discovered() if plural == kind.plural and group in {kind.group, "events.k8s.io"}]
@@ -149,7 +149,7 @@ def subresources(kind: Any) -> tuple[str, ...]:
 def test_whoever_views_a_namespace_sees_every_kind_of_it() -> None:
     viewed = {
         (group, resource)
-        for role in ROLES
+        for role in default_roles()
         if "rbac.authorization.k8s.io/aggregate-to-view" in role["metadata"]["labels"]
         for group, resource, _ in held(role["rules"])
     }

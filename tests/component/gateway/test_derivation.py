@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from moorage.gateway.derivation import Derivation
-from moorage.gateway.object_log import Emission, LoggedRecord
-from moorage.gateway.store import Store
-from moorage.kinds.status.records import ObjectId
+from moorage.apiserver.kinds.status.records import ObjectId
+from moorage.apiserver.storage.derivation import Derivation
+from moorage.apiserver.storage.object_log import Emission, LoggedRecord
+from moorage.apiserver.storage.store import Store
 from moorage.runtime.service import Input
 from moorage_schemas.envelope import Meta
 from moorage_schemas.resource import ResourceDeclared

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from tests.component.gateway.double import Fixture, pod
+from tests.support.tables import table
 
-from moorage.kinds.openapi.protobuf import decode_object
+from moorage.apiserver.machinery.protobuf.messages import decode_object
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 KUBECTL = ",".join((AGGREGATED.format("v2"), AGGREGATED.format("v2beta1"), "application/json"))
@@ -106,7 +107,7 @@ async def test_health_of_a_gateway_that_cannot_write() -> None:
     assert (await gateway.http.get("/livez")).status_code == 200
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "path", "code", "reason"),
     [
         ("GET", "/api/v1//nodes", 404, "NotFound"),

@@ -9,8 +9,8 @@ import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, later, node_ref, pod_ref
 from tests.support.waiting import until
 
-from moorage.gateway.http.app import create_app
-from moorage.runtime.settings import Settings
+from moorage.apiserver.http.app import create_app
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.eviction import Acknowledgement, Escalation, EvictionDecided, EvictionState
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
@@ -255,7 +255,7 @@ async def test_the_oldest_go_when_there_are_too_many() -> None:
 
 
 async def test_what_cannot_be_written_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moorage.gateway.controllers.events._AGAIN", 0.01)
+    monkeypatch.setattr("moorage.apiserver.controllers.events._AGAIN", 0.01)
     async with Fixture().running() as gateway:
         await gateway.settled()
         gateway.log.obstacle = "Kafka is away"

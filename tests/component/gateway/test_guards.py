@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import Fixture, Json
 
-from moorage.core.admission.feature_gates import FeatureGates
-from moorage.core.authorization.attributes import User
-from moorage.gateway.authorization.authorizer import Authorizer
-from moorage.gateway.authorization.guards import WriteGuards
-from moorage.gateway.errors import StatusError
-from moorage.gateway.object_records import Caller
-from moorage.gateway.served_kinds import served_at
-from moorage.gateway.writer import Writer
-from moorage.kinds.kind import ServedKind
-from moorage.kinds.status.records import ObjectId
+from moorage.apiserver.authorization.authorizer import Authorizer
+from moorage.apiserver.authorization.guards import WriteGuards
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.kinds.status.records import ObjectId
+from moorage.apiserver.machinery.api_errors import StatusError
+from moorage.apiserver.machinery.served_kinds import served_at
+from moorage.apiserver.rules.feature_gates import FeatureGates
+from moorage.apiserver.writing.object_records import Caller
+from moorage.apiserver.writing.writer import Writer
+from moorage.decide.kubernetes.attributes import User
 
 RBAC = "rbac.authorization.k8s.io"
 OCM = "cluster.open-cluster-management.io"

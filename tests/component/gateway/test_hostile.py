@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from tests.component.gateway.double import Fixture, node
+from tests.support.tables import table
 
-from moorage.gateway.http.messages import bodies, warnings
+from moorage.apiserver.http.messages import bodies, warnings
 
 NODES = "/api/v1/nodes"
 JSON = "application/json"
@@ -25,7 +26,7 @@ MERGES = "a0: &a0 {k0: 1, k1: 2}\n" + "".join(
 HUGE = b'{"metadata": {"name": "n"}, "spec": {"podCIDR": %s}}'
 
 
-@pytest.mark.parametrize(
+@table(
     ("content", "media"),
     [
         (b"", JSON),
@@ -65,7 +66,7 @@ async def test_bodies(content: bytes, media: str) -> None:
     assert gateway.log.written == []
 
 
-@pytest.mark.parametrize(
+@table(
     "path",
     [
         "/api/v1/nodes/..%2f..%2fetc",

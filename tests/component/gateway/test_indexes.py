@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import NOW, node, node_ref
 
-from moorage.gateway import tables as module
-from moorage.gateway.tables import Tables
-from moorage.kinds import kind as kinds
-from moorage.kinds.kind import Untyped, View
-from moorage.kinds.status import index, records
-from moorage.kinds.status.index import Groups, Index
-from moorage.kinds.status.records import ObjectId, Records
-from moorage.kinds.status.views import ViewIndex
+from moorage.apiserver.kinds import kind as kinds
+from moorage.apiserver.kinds.kind import Untyped, View
+from moorage.apiserver.kinds.status import index, records
+from moorage.apiserver.kinds.status.index import Groups, Index
+from moorage.apiserver.kinds.status.records import ObjectId, Records
+from moorage.apiserver.kinds.status.views import ViewIndex
+from moorage.apiserver.storage import tables as module
+from moorage.apiserver.storage.tables import Tables
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.resource import ResourceDeclared

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from moorage.gateway.controllers import keeper
-from moorage.gateway.controllers.keeper import Keeper
-from moorage.gateway.errors import StatusError
-from moorage.gateway.store import Store
-from moorage.kinds.status.index import Unsettled
+from moorage.apiserver.controllers import keeper
+from moorage.apiserver.controllers.keeper import Keeper
+from moorage.apiserver.kinds.status.index import Unsettled
+from moorage.apiserver.machinery.api_errors import StatusError
+from moorage.apiserver.storage.store import Store
 
 
 class Toy(Keeper):

@@ -8,16 +8,17 @@ from typing import Any
 import orjson
 import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node, node_ref, pod_ref
+from tests.support.tables import table
 
-from moorage.core.admission.feature_gates import FeatureGates
-from moorage.core.taints.desired.reconcile import next_taints
-from moorage.gateway.admission.feature_gates import feature_gates
-from moorage.gateway.http.messages.selectors import selector
-from moorage.gateway.http.verbs import watch
-from moorage.gateway.served_kinds import served
-from moorage.kinds import kind as kinds
-from moorage.kinds.eviction_pause import PauseIndex
-from moorage.runtime.settings import Settings
+from moorage.apiserver.admission.feature_gates import feature_gates
+from moorage.apiserver.http.messages.selectors import selector
+from moorage.apiserver.http.verbs import watch
+from moorage.apiserver.kinds import kind as kinds
+from moorage.apiserver.kinds.eviction_pause import PauseIndex
+from moorage.apiserver.machinery.served_kinds import served
+from moorage.apiserver.rules.feature_gates import FeatureGates
+from moorage.decide.taints.desired.reconcile import next_taints
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.eviction import EvictionDecided, EvictionState
@@ -80,7 +81,7 @@ def declared(gateway: Fixture) -> ResourceDeclared:
     return event
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "body", "field", "message"),
     [
         (CLUSTERS, named(spec={"syncMode": "Both"}), "spec.syncMode", 'Unsupported value: "Both"'),
@@ -129,7 +130,7 @@ async def test_invalid_objects_name_field_value_and_rule(path: str, body: Json, 
     assert not gateway.declared
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "body"),
     [
         ("/api/v1/namespaces/shop/configmaps", named(data={"a": "b"})),
@@ -370,7 +371,7 @@ async def test_scale_reads_and_changes_the_number_alone() -> None:
     assert now["metadata"]["generation"] == 4
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "path", "body", "code", "message"),
     [
         ("PATCH", "web/scale", {"spec": {"replicas": -1}}, 422, 'Scale.autoscaling "web" is invalid: spec.replicas'),

@@ -16,9 +16,9 @@ from tests.component.gateway.test_access import allow, call
 from tests.component.gateway.test_dead_letters import LETTERS, letter
 from tests.component.gateway.test_probe_grants import GRANTS, TOKENS, seal_of, seals
 
-from moorage.runtime.gateway_identities import GatewayIdentities
-from moorage.runtime.report_seals import Sealed
-from moorage.runtime.settings import Settings
+from moorage.runtime.identities.gateway_identities import GatewayIdentities
+from moorage.runtime.reports.report_seals import Sealed
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.dead_letter import DeadLettered, RefusalReason
 from moorage_schemas.signing import SEAL_HEADER, SIGNATURE_HEADER, Signature, SignedReport, signed_bytes

@@ -7,8 +7,9 @@ from typing import Any
 import httpx
 import pytest
 from tests.component.gateway.double import Fixture, node, pod
+from tests.support.tables import table
 
-from moorage.gateway.http.app import create_app
+from moorage.apiserver.http.app import create_app
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"
@@ -74,7 +75,7 @@ async def test_a_gateway_that_does_not_know_the_list_goes_on_with_the_present_on
     assert names((await onward_from(gone.json()["metadata"]["continue"])).json()) == ["n2", "n4"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("query", "code", "message"),
     [
         ("limit=abc", 400, 'strconv.ParseInt: parsing "abc": invalid syntax'),
@@ -104,7 +105,7 @@ async def test_options_that_are_not_allowed(query: str, code: int, message: str)
     assert message in answer.json()["message"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("labels", "message"),
     [
         ("a in web", "unable to parse requirement: found 'web' expected: '('"),
@@ -128,7 +129,7 @@ async def test_label_selectors_that_cannot_be_read(labels: str, message: str) ->
     assert message in answer.json()["message"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("labels", "left"),
     [
         ("even in (true, maybe)", "024"),
@@ -222,7 +223,7 @@ async def test_what_a_list_selects_is_deleted(query: str, left: list[str]) -> No
     assert names(await gateway.ok("GET", NODES)) == left
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "query", "code", "message"),
     [
         ({"propagationPolicy": "Never"}, "", 422, 'Unsupported value: "Never"'),

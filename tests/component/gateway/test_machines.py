@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, node, node_ref
 
-from moorage.gateway.durable_log import Write
-from moorage.gateway.errors import unavailable
+from moorage.apiserver.machinery.api_errors import unavailable
+from moorage.apiserver.storage.durable_log import Write
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.keys import condition_key
 from moorage_schemas.resource import ResourceDeclared

@@ -8,11 +8,12 @@ from typing import Any
 import orjson
 import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, later
+from tests.support.tables import table
 
-from moorage.gateway.http.messages.selectors import selector
-from moorage.gateway.http.verbs import watch
-from moorage.kinds import managed_cluster_set
-from moorage.kinds.kind import ServedKind
+from moorage.apiserver.http.messages.selectors import selector
+from moorage.apiserver.http.verbs import watch
+from moorage.apiserver.kinds import managed_cluster_set
+from moorage.apiserver.kinds.kind import ServedKind
 from moorage_schemas.placement import DecisionGroupStatus, PlacementCondition, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
@@ -121,7 +122,7 @@ IN_GROUP = "spec.decisionStrategy.groupStrategy.decisionGroups[0].groupClusterSe
 TAINTED = {"taints": [{"key": "a", "effect": "NoSchedule"}]}
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "body", "field", "message"),
     [
         (CLUSTERS, named("a.b"), "metadata.name", 'Invalid value: "a.b": '),
@@ -266,7 +267,7 @@ async def test_invalid_objects_name_field_value_and_rule(path: str, body: Json, 
     assert not gateway.declared
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "body"),
     [
         (CLUSTERS, named(spec={"hubAcceptsClient": True, "managedClusterClientConfigs": [{"url": "https://a:1"}]})),

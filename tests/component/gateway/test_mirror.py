@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node, pod
 from tests.component.gateway.test_access import allow, call, gateway_of
+from tests.support.tables import table
 
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.resource import ResourceDeclared
@@ -154,7 +155,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("document", "why"), REFUSED, ids=[why[:40] for _, why in REFUSED])
+@table(("document", "why"), REFUSED, ids=[why[:40] for _, why in REFUSED])
 async def test_what_cannot_be_read_is_refused_and_stops_nothing_else(document: Any, why: str) -> None:
     gateway = Fixture()
     (first, (_, refused), second) = await mirrored(gateway, seen_node("a"), document, seen_node("b"))
@@ -192,7 +193,7 @@ async def test_a_deletion_that_cannot_be_read_is_refused(gone_object: Any, why: 
     assert done == "Written"
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "code", "why"),
     [
         ([], 400, "must be a JSON object"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, deployment, node, pod
 from tests.component.gateway.test_mirror import (
     DISK,
@@ -18,6 +17,7 @@ from tests.component.gateway.test_mirror import (
     seen_pod,
     wishes,
 )
+from tests.support.tables import table
 
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import binding_key, eviction_key
@@ -43,7 +43,7 @@ EVICT = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p1
 BIND = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p1"}, "target": {"name": "n2"}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "path", "body"),
     [
         ("PATCH", "/api/v1/nodes/n1", {"metadata": {"labels": {"a": "b"}}}),

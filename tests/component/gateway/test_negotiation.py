@@ -10,6 +10,7 @@ import orjson
 import pytest
 import yaml
 from tests.component.gateway.double import Fixture, node, pod
+from tests.support.tables import table
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"
@@ -189,7 +190,7 @@ LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 )
 
 
-@pytest.mark.parametrize(
+@table(
     "body",
     [
         b"a: [",

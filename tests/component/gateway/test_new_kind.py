@@ -18,21 +18,21 @@ from docs import reference
 from tests.component.gateway.double import NOW, Fixture, node_ref, pod
 from typer.testing import CliRunner, Result
 
+from moorage.apiserver.http.messages.selectors import selector
+from moorage.apiserver.http.verbs.watch import Watch, events, start
+from moorage.apiserver.kinds import kind as kinds
+from moorage.apiserver.machinery.served_kinds import served_at
 from moorage.cli.api.client import Client
 from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.app import app
 from moorage.cli.commands.schemas import generated
-from moorage.gateway.http.messages.selectors import selector
-from moorage.gateway.http.verbs.watch import Watch, events, start
-from moorage.gateway.served_kinds import served_at
-from moorage.kinds import kind as kinds
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.topics import TIMERS
 
 PAGE = Path(__file__).parents[3] / "docs" / "kinds.md"
 PODS = "/api/v1/namespaces/default/pods"
 BERTHS = "/apis/harbour.example/v1/namespaces/default/berths"
-MODULES = ("moorage_schemas.resources.berth", "moorage.kinds.berth")
+MODULES = ("moorage_schemas.resources.berth", "moorage.apiserver.kinds.berth")
 
 
 def berth(name: str = "b1", **spec: Any) -> dict[str, Any]:
@@ -223,8 +223,8 @@ def test_it_is_in_the_reference() -> None:
 
 
 ALARM = """
-from moorage.kinds.kind import View
-from moorage.kinds.status.records import ObjectId
+from moorage.apiserver.kinds.kind import View
+from moorage.apiserver.kinds.status.records import ObjectId
 
 
 class AlarmKind(View):
@@ -251,7 +251,7 @@ def alarm(tmp_path: Path) -> Iterator[None]:
     importlib.invalidate_caches()
     yield
     path.remove(str(tmp_path))
-    sys.modules.pop("moorage.kinds.alarm", None)
+    sys.modules.pop("moorage.apiserver.kinds.alarm", None)
 
 
 @pytest.mark.usefixtures("alarm")
@@ -268,7 +268,7 @@ async def test_a_view_of_records_is_one_file() -> None:
 
 
 SILENT = """
-from moorage.kinds.config_map import ConfigMapKind
+from moorage.apiserver.kinds.config_map import ConfigMapKind
 
 
 class OneKind(ConfigMapKind):
@@ -292,9 +292,15 @@ def test_without_its_files_it_is_not_there() -> None:
     [
         ("", "must have a KIND"),
         ("KIND = 'Berth'", "must have a KIND"),
-        ("from moorage.kinds.kind import View\nclass One(View):\n    kind = 'One'\nKIND = One()", "it says no plural"),
+        (
+            "from moorage.apiserver.kinds.kind import View\nclass One(View):\n    kind = 'One'\nKIND = One()",
+            "it says no plural",
+        ),
         (SILENT, "it names the built-in object first and has no built_in_object"),
-        ("from moorage.kinds.node import NodeKind\nKIND = NodeKind()", "another kind has the name Node or nodes"),
+        (
+            "from moorage.apiserver.kinds.node import NodeKind\nKIND = NodeKind()",
+            "another kind has the name Node or nodes",
+        ),
     ],
 )
 def test_a_file_that_is_no_kind_is_refused(tmp_path: Path, source: str, message: str) -> None:
@@ -307,4 +313,4 @@ def test_a_file_that_is_no_kind_is_refused(tmp_path: Path, source: str, message:
             kinds.discovered()
     finally:
         path.remove(str(tmp_path))
-        sys.modules.pop("moorage.kinds.zz_new", None)
+        sys.modules.pop("moorage.apiserver.kinds.zz_new", None)

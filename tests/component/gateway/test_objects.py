@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from tests.component.gateway.double import NOW, Fixture, deployment, node, node_ref, pod, pod_ref
+from tests.support.tables import table
 
-from moorage.gateway.http.messages import bodies
+from moorage.apiserver.http.messages import bodies
 from moorage.runtime.service import Input
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
@@ -51,7 +52,7 @@ async def test_every_write_is_one_record_of_the_resource_and_one_of_the_audit() 
     assert (shown["actor"], shown["verb"], shown["version"]) == ("ann", "create", 1)
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "path", "body", "code", "reason"),
     [
         ("GET", f"{NODES}/nobody", None, 404, "NotFound"),
@@ -411,7 +412,7 @@ async def test_a_controller_is_counted_once_for_records_that_come_together() -> 
     assert versions == sorted(versions)
 
 
-@pytest.mark.parametrize(
+@table(
     ("selector", "names"),
     [
         ("a=1", ["n1"]),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
-from moorage.gateway.tables import Tables
-from moorage.kinds.status.managed_index import CLUSTER, SET, ManagedIndex, merged_labels
+from moorage.apiserver.kinds.status.managed_index import CLUSTER, SET, ManagedIndex, merged_labels
+from moorage.apiserver.storage.tables import Tables
+from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.managed import BUILT_IN_SETS, SET_LABEL, ManagedClusterSet

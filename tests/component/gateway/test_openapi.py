@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import Fixture
 
-from moorage.kinds.openapi.strict import decode_document
+from moorage.apiserver.machinery.openapi.strict import decode_document
 
 PROTOBUF = "application/com.github.proto-openapi.spec.v2"
 

@@ -7,8 +7,9 @@ from typing import Any
 import orjson
 import pytest
 from tests.component.gateway.double import Fixture, deployment, node, pod
+from tests.support.tables import table
 
-from moorage.kinds.openapi.protobuf import decode_object, encode_object
+from moorage.apiserver.machinery.protobuf.messages import decode_object, encode_object
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"
@@ -38,7 +39,7 @@ async def test_a_strategic_merge_patch_taints_a_node_as_kubectl_does() -> None:
     assert answer.json()["spec"]["unschedulable"] is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("media", "body", "code", "message"),
     [
         (STRATEGIC, [], 400, "json: cannot unmarshal array into Go value of type map[string]interface {}"),
@@ -92,7 +93,7 @@ async def test_a_json_patch_does_all_or_nothing() -> None:
     assert (await gateway.ok("GET", f"{NODES}/n1"))["metadata"]["labels"] == {"a": "b"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "media", "body", "code", "message"),
     [
         (f"{NODES}/n1", "application/json", {}, 415, "415: Unsupported Media Type"),

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, later, node_ref, pod_ref
 
-from moorage.core.scheduling.nodes.workloads import template_hash
-from moorage.gateway.http.app import create_app
+from moorage.apiserver.http.app import create_app
+from moorage.decide.scheduling.nodes.workloads import template_hash
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.topics import PLACEMENTS

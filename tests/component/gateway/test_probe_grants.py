@@ -9,10 +9,10 @@ import pytest
 from tests.component.gateway.double import Fixture
 from tests.component.gateway.test_access import allow, call
 
-from moorage.gateway.durable_log import Write
-from moorage.runtime.gateway_identities import GatewayIdentities
-from moorage.runtime.report_seals import Sealed, Seals
-from moorage.runtime.settings import Settings
+from moorage.apiserver.storage.durable_log import Write
+from moorage.runtime.identities.gateway_identities import GatewayIdentities
+from moorage.runtime.reports.report_seals import Sealed, Seals
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.probe_grant import ProbeGrantChanged
 from moorage_schemas.signing import SEAL_HEADER, SIGNATURE_HEADER, SignedReport, parse_signature
 from moorage_schemas.topics import CONDITION_REPORTS, FLEET, PROBE_GRANTS, RESOURCES

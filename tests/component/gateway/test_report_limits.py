@@ -13,7 +13,7 @@ from tests.component.gateway.test_access import call
 from tests.component.gateway.test_probe_grants import BATCH, DISK, event, gateway_of, sent
 from tests.support.waiting import until
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_sdk import Connection, Probe, Refusal
 from moorage_sdk.senders import HttpSender
 

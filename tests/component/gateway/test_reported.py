@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node_ref, pod, pod_ref
 
-from moorage.core.scheduling.nodes.workloads import template_hash
+from moorage.decide.scheduling.nodes.workloads import template_hash
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.keys import binding_key, eviction_key

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from tests.component.gateway.double import Fixture
+from tests.support.tables import table
 
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
 WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -13,7 +13,7 @@ ASKED = {"resourceAttributes": {"verb": "create", "resource": "pods", "namespace
 PATHS = {"nonResourceAttributes": {"verb": "get", "path": "/healthz"}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "spec", "allowed"),
     [
         ("selfsubjectaccessreviews", ASKED, True),
@@ -116,7 +116,7 @@ async def test_who_the_caller_is() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "path", "body", "code", "reason"),
     [
         ("POST", f"{AUTHORIZATION}/selfsubjectaccessreviews", {"spec": {}}, 422, "Invalid"),
@@ -186,7 +186,7 @@ async def test_whoever_is_in_the_administrators_group_is_one() -> None:
     assert await gateway.ok("GET", "/api/v1/nodes", headers=headers)
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "path", "told"),
     [
         ("GET", "/api/v1/nodes", 'nodes is forbidden: User "bob" cannot list resource "nodes" in API group ""'),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.component.gateway.double import Fixture, Json, deployment, later, node_ref, pod_ref
 
-from moorage.core.scheduling.nodes.workloads import template_hash
+from moorage.decide.scheduling.nodes.workloads import template_hash
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced

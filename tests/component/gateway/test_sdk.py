@@ -9,7 +9,7 @@ import pytest
 from tests.component.gateway.double import NOW, Fixture, node
 from tests.support.waiting import until
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.condition import ConditionReported
 from moorage_sdk import Connection, Probe, Refusal
 from moorage_sdk.senders import HttpSender

@@ -13,9 +13,9 @@ from prometheus_client import generate_latest
 from tests.component.gateway.double import Fixture, Json, node
 from tests.support.waiting import until
 
-from moorage.gateway.http.discovery import groups
-from moorage.runtime.logs import configure_logs
-from moorage.runtime.settings import Settings
+from moorage.apiserver.http.discovery import groups
+from moorage.runtime.process.logs import configure_logs
+from moorage.runtime.settings.process_settings import Settings
 
 TOKEN = "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJzM2NyM3R2NGx1ZSJ9.c2lnbmF0dXJlLW9mLWFkYQ"  # noqa: S105 - nobody's
 PATHS = ("/api/v1/nodes", "/api/v1/nodes/n1", "/apis/nothing/v1/x", "/nothing", "/v1/conditions", "/version", "/livez")

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from moorage.gateway.server import listen
+from moorage.apiserver.server import listen
 
 
 def test_a_port_that_is_taken_is_named() -> None:

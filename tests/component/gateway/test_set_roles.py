@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.component.gateway.double import Fixture, Json
 
-from moorage.core.authorization.attributes import Attributes, User
-from moorage.gateway.authorization.authorizer import Authorizer
+from moorage.apiserver.authorization.authorizer import Authorizer
+from moorage.decide.kubernetes.attributes import Attributes, User
 
 OCM = "cluster.open-cluster-management.io"
 SETS = f"/apis/{OCM}/v1beta2/managedclustersets"

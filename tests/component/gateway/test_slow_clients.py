@@ -14,11 +14,11 @@ import pytest
 from tests.component.gateway.double import Fixture, Json, node
 from tests.support.waiting import until
 
-from moorage.gateway import server
-from moorage.gateway.http import protocol
-from moorage.gateway.http.messages import bodies
-from moorage.gateway.server import http_server, listen
-from moorage.runtime.settings import Settings
+from moorage.apiserver import server
+from moorage.apiserver.http import protocol
+from moorage.apiserver.http.messages import bodies
+from moorage.apiserver.server import http_server, listen
+from moorage.runtime.settings.process_settings import Settings
 
 NODES = "/api/v1/nodes"
 PLENTY = 60.0  # seconds within which an answer comes on a busy machine

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from tests.component.gateway.double import Fixture, deployment, node, pod
+from tests.support.tables import table
 
-from moorage.gateway.http.messages import tables
-from moorage.gateway.served_kinds import served
+from moorage.apiserver.http.messages import tables
+from moorage.apiserver.machinery.served_kinds import served
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 APPS = "/apis/apps/v1"
@@ -72,15 +73,15 @@ TYPES = {
 }
 
 
-async def table(gateway: Fixture, path: str) -> Any:
+async def shown_table(gateway: Fixture, path: str) -> Any:
     answer = await gateway.http.get(path, headers={"accept": TABLE})
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-@pytest.mark.parametrize(("path", "columns"), COLUMNS.items())
+@table(("path", "columns"), COLUMNS.items())
 async def test_the_columns_are_those_that_users_of_kubectl_expect(path: str, columns: str) -> None:
-    found = (await table(Fixture(), path))["columnDefinitions"]
+    found = (await shown_table(Fixture(), path))["columnDefinitions"]
     shown = " ".join("*" * column["priority"] + column["name"].replace(" ", "_") for column in found)
     assert shown == columns
     assert (found[0]["name"], found[0]["format"]) == ("Name", "name")
@@ -108,14 +109,14 @@ async def test_every_kind_has_a_name_and_something_more_in_each_row() -> None:
 async def test_both_labels_of_a_role_count(labels: dict[str, str], roles: str) -> None:
     gateway = Fixture()
     await gateway.ok("POST", "/api/v1/nodes", {"metadata": {"name": "n1", "labels": labels}})
-    (row,) = (await table(gateway, "/api/v1/nodes"))["rows"]
+    (row,) = (await shown_table(gateway, "/api/v1/nodes"))["rows"]
     assert row["cells"][2] == roles
 
 
 async def test_a_scale_has_columns_of_its_own() -> None:
     gateway = Fixture()
     await gateway.ok("POST", f"{APPS}/namespaces/default/deployments", deployment())
-    found = await table(gateway, f"{APPS}/namespaces/default/deployments/web/scale")
+    found = await shown_table(gateway, f"{APPS}/namespaces/default/deployments/web/scale")
     assert [column["name"] for column in found["columnDefinitions"]] == ["Name", "Desired", "Available", "Age"]
     (row,) = found["rows"]
     assert row["cells"] == ["web", 2, 0, "0s"]
@@ -135,7 +136,7 @@ async def test_rows_show_the_objects() -> None:
     await gateway.ok("POST", "/api/v1/namespaces/default/services", service)
     rows = {}
     for path in ("/api/v1/nodes", "/api/v1/pods", f"{APPS}/deployments", "/api/v1/configmaps", "/api/v1/services"):
-        (row,) = (await table(gateway, path))["rows"]
+        (row,) = (await shown_table(gateway, path))["rows"]
         rows[path.rpartition("/")[2]] = row["cells"]
     assert rows["nodes"][:5] == ["n1", "Unknown,SchedulingDisabled", "<none>", "0s", ""]
     assert rows["pods"][:5] == ["p1", "0/1", "Pending", "0", "0s"]
@@ -146,7 +147,7 @@ async def test_rows_show_the_objects() -> None:
 
 @pytest.mark.parametrize(("path", "types"), TYPES.items())
 async def test_columns_have_the_types_of_their_definitions(path: str, types: dict[str, str]) -> None:
-    found = (await table(Fixture(), path))["columnDefinitions"]
+    found = (await shown_table(Fixture(), path))["columnDefinitions"]
     assert {one["name"]: one["type"] for one in found if one["type"] != "string"} == types
 
 
@@ -155,14 +156,14 @@ async def test_cells_of_custom_resources_have_the_types_of_their_columns() -> No
     urls = [{"url": "https://one.example"}, {"url": "https://two.example"}]
     spec = {"hubAcceptsClient": True, "managedClusterClientConfigs": urls}
     await gateway.ok("POST", f"{OCM}/v1/managedclusters", {"metadata": {"name": "c"}, "spec": spec})
-    (row,) = (await table(gateway, f"{OCM}/v1/managedclusters"))["rows"]
+    (row,) = (await shown_table(gateway, f"{OCM}/v1/managedclusters"))["rows"]
     assert row["cells"][:5] == ["c", True, "https://one.example", None, None]
 
 
 async def test_the_cells_of_a_count_are_numbers() -> None:
     gateway = Fixture()
     await gateway.ok("POST", "/api/v1/namespaces/shop/configmaps", {"metadata": {"name": "m"}, "data": {"a": "b"}})
-    (row,) = (await table(gateway, "/api/v1/configmaps"))["rows"]
+    (row,) = (await shown_table(gateway, "/api/v1/configmaps"))["rows"]
     assert row["cells"][:2] == ["m", 1]
 
 
@@ -170,7 +171,7 @@ async def test_a_scale_has_a_table_of_its_own() -> None:
     gateway = Fixture()
     await gateway.ok("POST", f"{APPS}/namespaces/shop/deployments", deployment())
     path = f"{APPS}/namespaces/shop/deployments/web/scale"
-    found = await table(gateway, path)
+    found = await shown_table(gateway, path)
     assert [one["name"] for one in found["columnDefinitions"]] == ["Name", "Desired", "Available", "Age"]
     (row,) = found["rows"]
     assert row["cells"][:3] == ["web", deployment()["spec"]["replicas"], 0]

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from tests.component.gateway.double import Fixture, Json, deployment, pod
+from tests.support.tables import table
 
-from moorage.kinds.kind import named
+from moorage.apiserver.kinds.kind import named
 from moorage_schemas.resource import ResourceDeclared, resource_key
 from moorage_schemas.topics import RESOURCES
 
@@ -33,7 +34,7 @@ async def test_every_broken_rule_of_a_pod_is_a_cause(dry_run: str) -> None:
     assert fields == ["spec.containers[0].name", "spec.containers[0].image", "spec.restartPolicy"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("patch", "field"),
     [
         ({"nodeName": "n9"}, "spec"),
@@ -186,19 +187,6 @@ async def test_what_was_accepted_once_gets_labels_and_loses_its_finalizers(
     await gateway.ok("DELETE", path)
     await gateway.ok("PATCH", path, {"metadata": {"finalizers": None}})
     assert await gateway.status(path) == 404
-
-
-async def test_addresses_and_blocks_that_were_accepted_once_may_stay() -> None:
-    gateway = Fixture()
-    path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies/old"
-    metadata = {"name": "old", "namespace": "default", "uid": "u1"}
-    spec = {"ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.1/8"}}]}]}
-    flawed = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": spec}
-    key = resource_key("NetworkPolicy", "default", "old")
-    gateway.log.append(RESOURCES, key, key, ResourceDeclared(object=flawed, version=1))
-    await gateway.ok("PATCH", path, {"spec": {"egress": [{"ports": [{"port": 80}]}]}})
-    answer = await gateway.call("PATCH", path, {"spec": {"ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.2/8"}}]}]}})
-    assert [field for field, _ in causes(answer)] == ["spec.ingress[0].from[0].ipBlock.cidr"]
 
 
 async def test_built_in_namespaces_are_as_old_as_the_fleet() -> None:

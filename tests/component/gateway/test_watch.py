@@ -10,11 +10,11 @@ import orjson
 import pytest
 from tests.component.gateway.double import Fixture, node
 
-from moorage.gateway.http.messages.selectors import selector
-from moorage.gateway.http.verbs.watch import Watch, events, start
-from moorage.kinds import managed_cluster_set, taint
-from moorage.kinds.kind import ServedKind
-from moorage.kinds.node import KIND as NODE_KIND
+from moorage.apiserver.http.messages.selectors import selector
+from moorage.apiserver.http.verbs.watch import Watch, events, start
+from moorage.apiserver.kinds import managed_cluster_set, taint
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.kinds.node import KIND as NODE_KIND
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import RESOURCES
 

@@ -9,12 +9,12 @@ import httpx
 from tests.component.gateway.double import Fixture
 from tests.component.query.following import Following
 
-from moorage.gateway.http.explain import Explanations
-from moorage.query.http import Endpoint
-from moorage.query.worker import Answer, QueryWorker
-from moorage.runtime.health import health_app
-from moorage.runtime.settings import Settings
-from moorage.simulation.explain.question import Question
+from moorage.apiserver.http.intake.explain import Explanations
+from moorage.insight.explain.question import Question
+from moorage.insight.query.http import Endpoint
+from moorage.insight.query.worker import Answer, QueryWorker
+from moorage.runtime.process.health import health_app
+from moorage.runtime.settings.process_settings import Settings
 
 ADDRESS = "http://127.0.0.1:8082"
 

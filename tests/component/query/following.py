@@ -11,19 +11,19 @@ from datetime import UTC, datetime
 
 from tests.support.worlds.flow import Flow, Record
 
-from moorage.query import chain_index
-from moorage.query.chain_index import ChainIndex, rounds_of
-from moorage.query.tables import ChainsNow, QueryTables
+from moorage.insight.copy.snapshot import Kept, Snapshot
+from moorage.insight.explain.answer import answer
+from moorage.insight.explain.chain import EventRecord
+from moorage.insight.explain.document import document_of
+from moorage.insight.explain.explanation import Summary
+from moorage.insight.explain.grounds import TOPICS, SnapshotGrounds
+from moorage.insight.explain.history import Places, Window, complete
+from moorage.insight.explain.question import Question
+from moorage.insight.query import chain_index
+from moorage.insight.query.chain_index import ChainIndex, rounds_of
+from moorage.insight.query.tables import ChainsNow, QueryTables
 from moorage.runtime.service import Input
-from moorage.runtime.settings import Settings
-from moorage.simulation.copy.snapshot import Kept, Snapshot
-from moorage.simulation.explain.answer import answer
-from moorage.simulation.explain.chain import EventRecord
-from moorage.simulation.explain.document import document_of
-from moorage.simulation.explain.explanation import Summary
-from moorage.simulation.explain.grounds import TOPICS, SnapshotGrounds
-from moorage.simulation.explain.history import Places, Window, complete
-from moorage.simulation.explain.question import Question
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import CONDITION_REPORTS, Topic
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.query import chain_index
-from moorage.query.chain_index import YOUNG_SECONDS, ChainIndex, rounds_of, spans_of
-from moorage.query.tables import QueryTables
-from moorage.runtime.settings import Settings
+from moorage.insight.query import chain_index
+from moorage.insight.query.chain_index import YOUNG_SECONDS, ChainIndex, rounds_of, spans_of
+from moorage.insight.query.tables import QueryTables
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import CONDITIONS, TAINTS, TIMERS
 
 NOW = 1_800_000_000.0

@@ -14,17 +14,18 @@ from tests.component.gateway.double import Fixture
 from tests.component.query.edge import ADDRESS, Edge
 from tests.component.query.following import Following
 from tests.support.identities import Issuer, written
+from tests.support.tables import table
 from tests.support.worlds.nodes import NodeWorld, pod_spec
 from tests.support.worlds.world import TEMPLATE, lifted
 
-from moorage.gateway.authentication.authenticator import ADMIN
-from moorage.gateway.authentication.peers import Peers
-from moorage.gateway.http.explain import Explanations
-from moorage.query import worker
-from moorage.query.worker import NotReadyError
-from moorage.runtime.errors import RuntimeFailure
-from moorage.runtime.settings import Settings
-from moorage.simulation.explain.question import EXPLAINED, Question
+from moorage.apiserver.authentication.authenticator import ADMIN
+from moorage.apiserver.authentication.peers import Peers
+from moorage.apiserver.http.intake.explain import Explanations
+from moorage.insight.explain.question import EXPLAINED, Question
+from moorage.insight.query import worker
+from moorage.insight.query.worker import NotReadyError
+from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.settings.process_settings import Settings
 
 Json = dict[str, Any]
 
@@ -64,7 +65,7 @@ async def test_the_gateway_passes_question_and_answer_on() -> None:
     assert passed.json()["message"] == "the query worker is not ready: its tables are read to 7%"
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "field", "message"),
     [
         ({}, "kind", f"kind: invalid value '': must be one of {', '.join(EXPLAINED)}"),

@@ -11,7 +11,7 @@ from tests.component.query.following import Following
 from tests.support.worlds.mirrored import BRIDGE, MirroredWorld, controller
 from tests.support.worlds.world import WITNESS, lifted
 
-from moorage.simulation.explain.question import Question, QuestionError
+from moorage.insight.explain.question import Question, QuestionError
 
 
 def world() -> tuple[MirroredWorld, MirroredWorld]:

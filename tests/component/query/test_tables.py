@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from tests.component.query.following import Following
 from tests.component.simulation.test_explain_managed import SelectingWorld
+from tests.support.tables import table
 from tests.support.worlds.karmada import ONE, KarmadaWorld
 from tests.support.worlds.nodes import NodeWorld, pod_spec
 from tests.support.worlds.world import TEMPLATE, lifted
 
-from moorage.query import tables
-from moorage.simulation.explain.explanation import NotFoundError
-from moorage.simulation.explain.question import Question, QuestionError
+from moorage.insight.explain.explanation import NotFoundError
+from moorage.insight.explain.question import Question, QuestionError
+from moorage.insight.query import tables
 from moorage_schemas.topics import CONDITIONS, PLACEMENTS, RESOURCES
 
 
@@ -162,7 +163,7 @@ async def test_placements_on_managed_clusters() -> None:
     await everything()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@table("seed", range(8))
 async def test_whatever_happens_in_whatever_order(seed: int) -> None:
     """Nodes and pods are added and removed, fail and are tainted in random order. Both ways always agree."""
     drawn = random.Random(seed)  # noqa: S311 - the random choices must be repeatable

@@ -13,7 +13,7 @@ from aiokafka.conn import AIOKafkaConnection, CloseReason, create_conn
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.admin import ApiVersionRequest
 
-from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.clients import clients
 
 _NO_VERSIONS = struct.pack(">hi", 0, 0)  # no error, and no APIs are listed
 

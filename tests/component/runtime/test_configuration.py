@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 import structlog
+from tests.support.tables import table
 
-from moorage.core.apimachinery.durations import duration_text
-from moorage.runtime.configuration import (
+from moorage.decide.kubernetes.durations import duration_text
+from moorage.runtime.engine.journal import deciding
+from moorage.runtime.service import Input
+from moorage.runtime.settings.configuration import (
     DECIDING,
     Configuration,
     ConfiguredView,
@@ -18,9 +21,7 @@ from moorage.runtime.configuration import (
     overruled,
     spec_of,
 )
-from moorage.runtime.engine.journal import deciding
-from moorage.runtime.service import Input
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.envelope import Meta
 from moorage_schemas.resources.configuration import MoorageConfigurationSpec
@@ -88,7 +89,7 @@ def test_settings_that_state_something_else_are_named() -> None:
     assert overruled(own, spec) == ["featureGates", "nodeEvictionRate", "taintAddHold"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("seconds", "text"),
     [
         (0, "0s"),

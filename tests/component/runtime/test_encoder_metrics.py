@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from moorage.runtime import metrics
 from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.engine.encode import Encoder
+from moorage.runtime.process import metrics
 from moorage.runtime.service import Emit
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import eviction
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided

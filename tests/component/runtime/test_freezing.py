@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from moorage.runtime import freezing
-from moorage.runtime.freezing import Freezing, freeze
-from moorage.runtime.member import Member
+from moorage.runtime.process import freezing
+from moorage.runtime.process.freezing import Freezing, freeze
+from moorage.runtime.process.member import Member
 
 
 @pytest.fixture(autouse=True)

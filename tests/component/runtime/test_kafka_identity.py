@@ -19,17 +19,18 @@ from aiokafka.errors import (
 )
 from pydantic import SecretStr
 from tests.support.certificates import Authority
+from tests.support.tables import table
 
 from moorage.cli.api import endpoints
 from moorage.cli.errors import UsageError
 from moorage.runtime.engine.journal import deciding
-from moorage.runtime.errors import RuntimeFailure
-from moorage.runtime.kafka.certificates import RenewedContext
-from moorage.runtime.kafka.passwords import Password, SecretFileError
-from moorage.runtime.kafka.refusals import Refusals, refusal
-from moorage.runtime.kafka.security import principal, security
-from moorage.runtime.kafka.tokens import ClientCredentials, TokenError, TokenFile
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.clients.certificates import RenewedContext
+from moorage.runtime.kafka.clients.passwords import Password, SecretFileError
+from moorage.runtime.kafka.clients.refusals import Refusals, refusal
+from moorage.runtime.kafka.clients.security import principal, security
+from moorage.runtime.kafka.clients.tokens import ClientCredentials, TokenError, TokenFile
+from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.settings.process_settings import Settings
 
 _SECRET = "correct horse"  # noqa: S105 - a test's
 
@@ -50,7 +51,7 @@ def _oauth(**more: Any) -> dict[str, Any]:
     return {"kafka_security_protocol": "SASL_SSL", "kafka_sasl_mechanism": "OAUTHBEARER", **more}
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "field", "rule"),
     [
         ({"kafka_security_protocol": "TLS"}, "kafka_security_protocol", "must be 'PLAINTEXT', 'SSL'"),

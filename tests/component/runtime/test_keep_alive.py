@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from moorage.runtime.kafka.keep_alive import KeepAlive
-from moorage.runtime.kafka.session import BrokerTimes
+from moorage.runtime.kafka.admin.broker_times import BrokerTimes
+from moorage.runtime.kafka.clients.keep_alive import KeepAlive
 
 DAY = 24 * 3600.0
 
 
 def interval(times: BrokerTimes, name: str) -> float:
-    return KeepAlive(times, transactional_id=name, due=lambda: None)._after
+    return KeepAlive(times.ids_kept_ms, transactional_id=name, due=lambda: None)._after
 
 
 def test_it_writes_once_or_twice_a_day_and_earlier_where_ids_are_kept_for_a_shorter_time() -> None:
@@ -25,7 +25,7 @@ def test_it_writes_once_or_twice_a_day_and_earlier_where_ids_are_kept_for_a_shor
 
 async def test_it_is_due_once_until_something_is_written() -> None:
     due: asyncio.Queue[None] = asyncio.Queue()
-    keeping = KeepAlive(BrokerTimes(ids_kept_ms=3), transactional_id="a", due=lambda: due.put_nowait(None))
+    keeping = KeepAlive(3, transactional_id="a", due=lambda: due.put_nowait(None))
     for _ in range(2):
         keeping.wrote()
         await due.get()
@@ -35,7 +35,7 @@ async def test_it_is_due_once_until_something_is_written() -> None:
 
 async def test_who_has_written_meanwhile_is_not_due() -> None:
     due: list[None] = []
-    keeping = KeepAlive(BrokerTimes(), transactional_id="a", due=lambda: due.append(None))
+    keeping = KeepAlive(BrokerTimes().ids_kept_ms, transactional_id="a", due=lambda: due.append(None))
     keeping.wrote()
     keeping._look()
     assert due == []

@@ -10,9 +10,9 @@ import pytest
 import structlog
 import uvicorn
 
-from moorage.gateway.http import explain
-from moorage.runtime.logs import configure_logs
-from moorage.runtime.settings import Settings
+from moorage.apiserver.http.intake import explain
+from moorage.runtime.process.logs import configure_logs
+from moorage.runtime.settings.process_settings import Settings
 
 
 @pytest.fixture

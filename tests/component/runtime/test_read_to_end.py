@@ -11,7 +11,7 @@ import pytest
 from aiokafka import TopicPartition
 from tests.chaos.seeded.kafka.loop import VirtualLoop
 
-from moorage.runtime.kafka.read_to_end import STALLED_SECONDS, read_to
+from moorage.runtime.kafka.tables.read_to_end import STALLED_SECONDS, read_to
 
 A, B, C = (TopicPartition("topic", number) for number in range(3))
 

@@ -17,11 +17,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tests.support.tables import table
 
-from moorage.runtime import codec
 from moorage.runtime.engine.dead_letters import dead_letter
-from moorage.runtime.row_reader import ModelReader
 from moorage.runtime.service import Input, Malformed
+from moorage.runtime.wire import codec
+from moorage.runtime.wire.row_reader import ModelReader
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.dead_letter import DeadLettered
 from moorage_schemas.envelope import Meta, to_headers
@@ -232,7 +233,7 @@ STRANGE = {
 }
 
 
-@pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE)
+@table("value", STRANGE.values(), ids=STRANGE)
 def test_strange_json_is_read_or_refused_as_by_pydantic(value: bytes) -> None:
     for _ in range(2):  # also from what is kept of it
         agree(value)

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter, field_validator
 from structlog.testing import capture_logs
 
-from moorage.runtime import metrics
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.format import KafkaFormat
 from moorage.runtime.engine.requests import Bounded, Bounds
-from moorage.runtime.row_reader import ModelReader, RowReader
-from moorage.runtime.service import Service
-from moorage.runtime.settings import Settings
+from moorage.runtime.process import metrics
+from moorage.runtime.service import RowFormat, Service
+from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire.row_reader import ModelReader, RowReader
 from moorage.workers.condition_ingest.service import ConditionIngest
 from moorage.workers.eviction.service import Eviction
 from moorage.workers.eviction.state import EvictionPartition
@@ -68,7 +68,7 @@ SERVICES: tuple[Callable[[], Service[Any]], ...] = (
     lambda: PlacementService(SETTINGS),
     TimerService,
 )
-READERS: Mapping[Topic, RowReader] = {topic: reader for new in SERVICES for topic, reader in new().rows.items()}
+READERS: Mapping[Topic, RowFormat] = {topic: reader for new in SERVICES for topic, reader in new().rows.items()}
 
 
 def built(model: type[M], **given_fields: st.SearchStrategy[Any]) -> st.SearchStrategy[M]:
@@ -304,7 +304,7 @@ def test_what_the_model_accepts_in_another_form_is_left_to_it() -> None:
 
 
 def test_rows_share_the_objects_of_fields_with_few_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moorage.runtime.row_reader._SHARED", 3)
+    monkeypatch.setattr("moorage.runtime.wire.row_reader._SHARED", 3)
 
     class Labelled(Model):
         labels: dict[str, str] = Field(default_factory=dict)
@@ -542,3 +542,15 @@ def test_a_timer_is_kept_in_the_same_form_from_a_row_and_from_a_model() -> None:
     assert due.target_key == event.target.key
     for name in ("id", "owner", "generation", "deadline", "subject", "correlation_id"):
         assert getattr(due, name) == getattr(event, name)
+
+
+def test_only_decisions_on_pods_are_rows() -> None:
+    keys = PlacementService(SETTINGS).rows[PLACEMENTS].keys
+    assert keys is not None
+    of_pods = (b"Pod/shop/a", b"paris:Pod/shop/a")
+    others = (
+        b"ResourceBinding.work.karmada.io/shop/a",
+        b"paris:ResourceBinding.work.karmada.io/shop/a",
+        b"Pods/shop/a",
+    )
+    assert [keys(key) for key in (*of_pods, *others)] == [True, True, False, False, False]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from moorage.runtime import shared_files
+from moorage.runtime.process import shared_files
 
 
 def test_a_lock_is_held_once_until_its_file_is_closed(tmp_path: Path) -> None:

@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from moorage.gateway import server
-from moorage.gateway.errors import StatusError
-from moorage.gateway.kafka.term import Term
-from moorage.gateway.metrics import Metrics
-from moorage.gateway.store import Store
-from moorage.runtime.errors import TablesTooOld
-from moorage.runtime.kafka.session import BrokerTimes
-from moorage.runtime.kafka.table_age import Instant, TableAge
-from moorage.runtime.settings import Settings
+from moorage.apiserver import server
+from moorage.apiserver.machinery.api_errors import StatusError
+from moorage.apiserver.metrics import Metrics
+from moorage.apiserver.storage.kafka.term import Term
+from moorage.apiserver.storage.store import Store
+from moorage.runtime.kafka.admin.broker_times import BrokerTimes
+from moorage.runtime.kafka.tables.table_age import Instant, TableAge
+from moorage.runtime.process.errors import TablesTooOld
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.shown import GatewayLeader
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -109,7 +109,7 @@ def test_a_leading_gateway_that_is_too_old_takes_no_writes() -> None:
 def test_a_gateway_that_is_too_old_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     lives = []
 
-    async def life(_settings: Settings, _ready: object) -> None:
+    async def life(_settings: Settings, _ready: object, _front: object) -> None:
         lives.append(1)
         if len(lives) == 1:
             raise ExceptionGroup("tasks", [TablesTooOld("stood still")])

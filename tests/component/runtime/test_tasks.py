@@ -11,14 +11,14 @@ from aiokafka import TopicPartition
 from structlog.testing import capture_logs
 from tests.support.toys import TALLIES, Counter, CounterState
 
-from moorage.runtime import tasks
-from moorage.runtime.kafka.context import WorkerContext
-from moorage.runtime.kafka.standby_task import StandbyTask
-from moorage.runtime.kafka.standbys import Standbys
-from moorage.runtime.kafka.worker import Worker
-from moorage.runtime.settings import Settings
-from moorage.runtime.tasks import log_failure, restarted
-from moorage.runtime.watchdog import Watchdog
+from moorage.runtime.kafka.partition.context import WorkerContext
+from moorage.runtime.kafka.partition.standby_task import StandbyTask
+from moorage.runtime.kafka.partition.standbys import Standbys
+from moorage.runtime.kafka.partition.watchdog import Watchdog
+from moorage.runtime.kafka.partition.worker import Worker
+from moorage.runtime.process import tasks
+from moorage.runtime.process.tasks import log_failure, restarted
+from moorage.runtime.settings.process_settings import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ async def test_the_pause_grows_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> No
         pauses.append(seconds)
 
     monkeypatch.setattr(tasks, "_BACKOFF_FIRST", 1.0)
-    monkeypatch.setattr("moorage.runtime.tasks.asyncio.sleep", sleep)
+    monkeypatch.setattr("moorage.runtime.process.tasks.asyncio.sleep", sleep)
     left = list(range(9))
 
     async def work() -> None:

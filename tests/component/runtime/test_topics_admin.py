@@ -16,9 +16,10 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from moorage.runtime.errors import TopicsError
-from moorage.runtime.kafka import clients, topics_admin
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.admin import topics_admin
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.process.errors import TopicsError
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TAINTS
 
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.support.records import decide
 from tests.unit.contract.strategies import instances
 
-from moorage.core.apimachinery.trusted_events import target_ref, trusted, workload_ref
 from moorage.runtime.service import Input
 from moorage.workers.eviction.service import Eviction
 from moorage_schemas.base import Model
@@ -22,6 +21,7 @@ from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted, Toleration
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.topics import BINDINGS, TAINTS
+from moorage_schemas.trusted_events import target_ref, trusted, workload_ref
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

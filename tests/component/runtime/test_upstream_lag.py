@@ -9,11 +9,11 @@ from typing import Any, cast
 
 from aiokafka import TopicPartition
 
-from moorage.runtime.kafka.context import WorkerContext
-from moorage.runtime.kafka.table_reader import Tail
-from moorage.runtime.kafka.upstream_lag import UpstreamWatch
+from moorage.runtime.kafka.partition.context import WorkerContext
+from moorage.runtime.kafka.partition.upstream_lag import UpstreamWatch
+from moorage.runtime.kafka.tables.table_reader import Tail
 from moorage.runtime.service import Upstream
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import CONDITIONS, RESOURCES, TAINTS, Topic
 
 UPSTREAM = Upstream("taint-manager", (RESOURCES, CONDITIONS), TAINTS, lambda _topic, key: key)

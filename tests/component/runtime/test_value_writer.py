@@ -13,7 +13,7 @@ from msgspec import Raw
 from pydantic import AwareDatetime, Field, computed_field, field_serializer
 
 from moorage.runtime.service import Emit
-from moorage.runtime.value_writer import encode_value, value_type, write_value
+from moorage.runtime.wire.value_writer import encode_row, row_type, write_value
 from moorage_schemas import topics
 from moorage_schemas.base import Model, OpenModel, Timestamp
 from moorage_schemas.envelope import Meta
@@ -72,12 +72,12 @@ def test_every_model_is_written_as_pydantic_writes_it(topic: Topic, data: st.Dat
 def test_an_event_that_was_never_made_is_written_as_if_it_had_been(event: Model) -> None:
     fields = {name: getattr(event, name) for name in TimerFired.model_fields}
     target = Raw(write_value(fields.pop("target")))
-    assert encode_value(value_type(TimerFired)(**fields, target=target)) == write_value(event)
+    assert encode_row(row_type(TimerFired)(**fields, target=target)) == write_value(event)
 
 
-def test_a_model_that_only_pydantic_can_write_has_no_value_type() -> None:
+def test_a_model_that_only_pydantic_can_write_has_no_row_type() -> None:
     with pytest.raises(TypeError, match="OpenModel"):
-        value_type(OpenModel)
+        row_type(OpenModel)
 
 
 def test_what_a_service_emits_as_a_value_is_read_as_the_event() -> None:
@@ -89,7 +89,7 @@ def test_what_a_service_emits_as_a_value_is_read_as_the_event() -> None:
 
 
 def test_a_fast_way_exists_for_what_is_written_most() -> None:
-    from moorage.runtime.value_writer import _row_type  # noqa: PLC0415 - only this test looks at how it is done
+    from moorage.runtime.wire.value_writer import _row_type  # noqa: PLC0415 - only this test looks at how it is done
 
     often = ("conditions", "timers", "timer-fired", "evictions", "bindings", "placements", "taints", "zone-members")
     assert [topic.short for topic in TOPICS if topic.short in often and _row_type(topic.event) is None] == []

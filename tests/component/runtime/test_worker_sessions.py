@@ -9,9 +9,9 @@ from typing import Any, cast
 from aiokafka import TopicPartition
 from tests.support.toys import Counter
 
-from moorage.runtime.kafka.context import WorkerContext
-from moorage.runtime.kafka.worker import Worker
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.partition.context import WorkerContext
+from moorage.runtime.kafka.partition.worker import Worker
+from moorage.runtime.settings.process_settings import Settings
 
 
 def test_what_a_session_that_has_ended_is_given_has_no_owner() -> None:

@@ -10,14 +10,14 @@ import httpx
 from tests.support.worlds.flow import Flow, Record
 from tests.support.worlds.world import PARTITIONS, World, every_service, flow_of
 
+from moorage.insight.copy.gateway import ADDRESS, Edge
+from moorage.insight.copy.pod_gc import Sweep
+from moorage.insight.copy.run import Change, Simulated, simulate
+from moorage.insight.copy.snapshot import Kept, Snapshot
+from moorage.insight.copy.stack import MemoryStack
+from moorage.insight.diff import changes, report
 from moorage.runtime.service import Input
-from moorage.runtime.settings import Settings
-from moorage.simulation.copy.gateway import ADDRESS, Edge
-from moorage.simulation.copy.pod_gc import Sweep
-from moorage.simulation.copy.run import Change, Simulated, simulate
-from moorage.simulation.copy.snapshot import Kept, Snapshot
-from moorage.simulation.copy.stack import MemoryStack
-from moorage.simulation.diff import changes, report
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.topics import PLACEMENTS, TOPICS
 

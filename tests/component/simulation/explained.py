@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from moorage.cli.render import explain
-from moorage.simulation.copy.snapshot import Kept, Snapshot
-from moorage.simulation.explain.chain import Chain
-from moorage.simulation.explain.document import document_of
-from moorage.simulation.explain.explanation import ExplainedTarget, Explanation
-from moorage.simulation.explain.target_explanation import TargetExplanation
+from moorage.insight.copy.snapshot import Kept, Snapshot
+from moorage.insight.explain.chain import Chain
+from moorage.insight.explain.document import document_of
+from moorage.insight.explain.explanation import ExplainedTarget, Explanation
+from moorage.insight.explain.target_explanation import TargetExplanation
 from moorage_schemas.topics import TOPICS
 
 

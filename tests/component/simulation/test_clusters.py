@@ -10,12 +10,12 @@ from tests.component.simulation.copying import applied, ask, client, copy_of, no
 from tests.support.worlds.karmada import KarmadaWorld
 from tests.support.worlds.ocm import OcmWorld, tolerates
 
-from moorage.runtime.settings import Settings
-from moorage.simulation.copy.gateway import Edge
-from moorage.simulation.copy.run import Change
-from moorage.simulation.copy.snapshot import Snapshot
-from moorage.simulation.copy.stack import MemoryStack
-from moorage.simulation.diff.changes import ChangeError, ZoneOutage
+from moorage.insight.copy.gateway import Edge
+from moorage.insight.copy.run import Change
+from moorage.insight.copy.snapshot import Snapshot
+from moorage.insight.copy.stack import MemoryStack
+from moorage.insight.diff.changes import ChangeError, ZoneOutage
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import TAINTS

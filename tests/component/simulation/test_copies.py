@@ -7,15 +7,16 @@ from datetime import timedelta
 
 import pytest
 from tests.component.simulation.copying import ProbedFleet, copy_of, nothing
+from tests.support.tables import table
 from tests.support.worlds.flow import START, Flow
 
 from moorage.cli.local import services as live
+from moorage.insight.copy import run
+from moorage.insight.copy.alive import lives_on
+from moorage.insight.copy.memory import Record
+from moorage.insight.copy.snapshot import Kept, Snapshot
 from moorage.runtime.service import Input
-from moorage.runtime.settings import Settings
-from moorage.simulation.copy import run
-from moorage.simulation.copy.alive import lives_on
-from moorage.simulation.copy.memory import Record
-from moorage.simulation.copy.snapshot import Kept, Snapshot
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.envelope import Meta
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
@@ -55,7 +56,7 @@ def busy(seed: int) -> tuple[ProbedFleet, random.Random]:
     return made, rng
 
 
-@pytest.mark.parametrize("seed", range(8))
+@table("seed", range(8))
 def test_a_copy_writes_what_the_fleet_writes(seed: int) -> None:
     """The bytes and ids are the same, in the same order within each partition."""
     made, _ = busy(seed)

@@ -11,8 +11,8 @@ from tests.component.simulation.explained import copy
 from tests.support.worlds.nodes import NodeWorld
 from tests.support.worlds.world import TEMPLATE, lifted
 
-from moorage.simulation.copy.snapshot import Kept
-from moorage.simulation.explain.chain import Trail, target_of
+from moorage.insight.copy.snapshot import Kept
+from moorage.insight.explain.chain import Trail, target_of
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import CONDITIONS, PLACEMENTS, RESOURCES, TAINTS, Topic
 

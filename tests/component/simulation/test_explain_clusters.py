@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from tests.component.simulation.explained import chain, copy, of, said, topics
+from tests.support.tables import table
 from tests.support.worlds.karmada import ONE, KarmadaWorld
 
-from moorage.simulation.explain.explanation import Explanation, NotFoundError, Wanted
-from moorage.simulation.explain.grounds import SnapshotGrounds
-from moorage.simulation.explain.karmada import binding_of, explain_binding
+from moorage.insight.explain.explanation import Explanation, NotFoundError, Wanted
+from moorage.insight.explain.grounds import SnapshotGrounds
+from moorage.insight.explain.karmada import binding_of, explain_binding
 
 ALL = Wanted(every=True)
 DIVIDED = {
@@ -165,7 +166,7 @@ def test_what_is_not_there_is_not_found() -> None:
         explained(world, Wanted("atlantis"))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@table("seed", range(8))
 def test_at_rest_every_explanation_agrees_with_the_decision(seed: int) -> None:
     """People change a fleet at random. Whenever it is at rest, the rules give the recorded decisions."""
     rng = random.Random(seed)  # noqa: S311 - the random choices must be repeatable

@@ -25,10 +25,10 @@ from typer.testing import CliRunner, Result
 from moorage.cli.api.client import Client
 from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.app import app
-from moorage.runtime.settings import Settings
-from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
-from moorage.simulation.explain import from_topics as reading
-from moorage.simulation.explain.history import complete
+from moorage.insight.copy.snapshot import Snapshot, SnapshotError
+from moorage.insight.explain import from_topics as reading
+from moorage.insight.explain.history import complete
+from moorage.runtime.settings.process_settings import Settings
 
 Explain = Callable[..., Result]
 

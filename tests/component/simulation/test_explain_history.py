@@ -10,13 +10,13 @@ from tests.support.worlds.flow import Flow
 from tests.support.worlds.nodes import NodeWorld
 from tests.support.worlds.world import TEMPLATE, lifted
 
-from moorage.simulation.copy.snapshot import Kept, Snapshot
-from moorage.simulation.explain.answer import answer
-from moorage.simulation.explain.document import document_of
-from moorage.simulation.explain.explanation import Explanation
-from moorage.simulation.explain.grounds import TOPICS, SnapshotGrounds
-from moorage.simulation.explain.history import AFTER, BEFORE, Places, Window, complete
-from moorage.simulation.explain.question import EXPLAINED, Question
+from moorage.insight.copy.snapshot import Kept, Snapshot
+from moorage.insight.explain.answer import answer
+from moorage.insight.explain.document import document_of
+from moorage.insight.explain.explanation import Explanation
+from moorage.insight.explain.grounds import TOPICS, SnapshotGrounds
+from moorage.insight.explain.history import AFTER, BEFORE, Places, Window, complete
+from moorage.insight.explain.question import EXPLAINED, Question
 from moorage.workers.placement.ocm.decision import PLACEMENT_DECISION as OCM_DECISION
 from moorage.workers.placement.ocm.spec import PLACEMENT as OCM_PLACEMENT
 from moorage_schemas.resources.workload_kinds import RESOURCE_BINDING

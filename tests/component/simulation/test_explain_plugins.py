@@ -16,15 +16,15 @@ from tests.support.worlds.karmada import ONE, KarmadaWorld
 from tests.support.worlds.nodes import NodeWorld, pod_spec
 from tests.support.worlds.world import lifted
 
-from moorage.core.scheduling.framework.plugins import Plugin
-from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterPrioritizer
-from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer
-from moorage.core.scheduling.ocm.plugin import ManagedFilter, ManagedPrioritizer
-from moorage.simulation.explain.document import document_of
-from moorage.simulation.explain.explanation import Explanation, Wanted
-from moorage.simulation.explain.grounds import SnapshotGrounds
-from moorage.simulation.explain.karmada import explain_binding
-from moorage.simulation.explain.pods import explain_pod
+from moorage.decide.scheduling.framework.plugins import Plugin
+from moorage.decide.scheduling.karmada.plugin import ClusterFilter, ClusterPrioritizer
+from moorage.decide.scheduling.nodes.plugin import NodeFilter, NodePrioritizer
+from moorage.decide.scheduling.ocm.plugin import ManagedFilter, ManagedPrioritizer
+from moorage.insight.explain.document import document_of
+from moorage.insight.explain.explanation import Explanation, Wanted
+from moorage.insight.explain.grounds import SnapshotGrounds
+from moorage.insight.explain.karmada import explain_binding
+from moorage.insight.explain.pods import explain_pod
 
 ALL = Wanted(every=True)
 Json = dict[str, Any]

@@ -10,10 +10,10 @@ from tests.component.simulation.explained import chain, copy, of, said, topics
 from tests.support.worlds.nodes import NodeWorld, pod_spec
 from tests.support.worlds.world import TEMPLATE, lifted
 
-from moorage.simulation.explain.answer import summary_of
-from moorage.simulation.explain.explanation import Explanation, NotFoundError, Wanted
-from moorage.simulation.explain.grounds import SnapshotGrounds
-from moorage.simulation.explain.pods import explain_pod
+from moorage.insight.explain.answer import summary_of
+from moorage.insight.explain.explanation import Explanation, NotFoundError, Wanted
+from moorage.insight.explain.grounds import SnapshotGrounds
+from moorage.insight.explain.pods import explain_pod
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import PLACEMENTS, RESOURCES
 

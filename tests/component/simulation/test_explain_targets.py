@@ -14,14 +14,14 @@ from tests.support.worlds.karmada import KarmadaWorld
 from tests.support.worlds.nodes import NodeWorld, pod_spec
 from tests.support.worlds.world import TEMPLATE, World, lifted
 
-from moorage.simulation.explain.answer import answer
-from moorage.simulation.explain.chain import Chain
-from moorage.simulation.explain.document import document_of
-from moorage.simulation.explain.explanation import NotFoundError
-from moorage.simulation.explain.grounds import SnapshotGrounds
-from moorage.simulation.explain.history import complete
-from moorage.simulation.explain.question import TARGETS, Question, QuestionError
-from moorage.simulation.explain.target_explanation import TargetExplanation
+from moorage.insight.explain.answer import answer
+from moorage.insight.explain.chain import Chain
+from moorage.insight.explain.document import document_of
+from moorage.insight.explain.explanation import NotFoundError
+from moorage.insight.explain.grounds import SnapshotGrounds
+from moorage.insight.explain.history import complete
+from moorage.insight.explain.question import TARGETS, Question, QuestionError
+from moorage.insight.explain.target_explanation import TargetExplanation
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import TaintOrigin
 from moorage_schemas.topics import TAINTS

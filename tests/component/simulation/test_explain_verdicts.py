@@ -11,24 +11,25 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.tables import table
 from tests.unit.scheduling import nodes_reference as reference
 from tests.unit.scheduling.nodes_reference import Bound
 from tests.unit.scheduling.test_nodes import BOUND, NODES, ask, filled, shape, shapes
 
-from moorage.core.apimachinery.quantities import amount_text
-from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
-from moorage.core.scheduling.karmada.plugin import ClusterRequest
-from moorage.core.scheduling.karmada.scheduler import ClusterScheduler
-from moorage.core.scheduling.karmada.verdicts import ClusterVerdicts
-from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
-from moorage.core.scheduling.nodes.plugin import PodRequest
-from moorage.core.scheduling.nodes.pod_shape import PodShape
-from moorage.core.scheduling.nodes.scheduler import NodeScheduler
-from moorage.core.scheduling.nodes.verdicts import ONE_NODE, NodeVerdicts
-from moorage.core.taints.desired.cluster_affinity import ClusterFacts, objections, selects
-from moorage.core.taints.dialects.kubernetes import KUBERNETES
-from moorage.core.taints.matching import fits
-from moorage.core.taints.tolerations import judge_taints, toleration_text
+from moorage.decide.kubernetes.quantities import amount_text
+from moorage.decide.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
+from moorage.decide.scheduling.karmada.plugin import ClusterRequest
+from moorage.decide.scheduling.karmada.scheduler import ClusterScheduler
+from moorage.decide.scheduling.karmada.verdicts import ClusterVerdicts
+from moorage.decide.scheduling.nodes.fleet import Fleet, NodeFacts
+from moorage.decide.scheduling.nodes.plugin import PodRequest
+from moorage.decide.scheduling.nodes.pod_shape import PodShape
+from moorage.decide.scheduling.nodes.scheduler import NodeScheduler
+from moorage.decide.scheduling.nodes.verdicts import ONE_NODE, NodeVerdicts
+from moorage.decide.taints.desired.cluster_affinity import ClusterFacts, objections, selects
+from moorage.decide.taints.dialects.kubernetes import KUBERNETES
+from moorage.decide.taints.matching import fits
+from moorage.decide.taints.tolerations import judge_taints, toleration_text
 from moorage_schemas.resources.policies import ClusterAffinity, ClusterPlacement
 from moorage_schemas.taint import Taint, Toleration
 
@@ -177,7 +178,7 @@ def test_a_cordon_and_a_tolerated_time_are_told() -> None:
     assert details(verdicts_of(fleet, brave), "a", "TolerationOver") == (), "the taint rules it out anyway"
 
 
-@pytest.mark.parametrize(
+@table(
     ("resource", "amount", "text"),
     [
         ("cpu", 0, "0"),

@@ -6,8 +6,8 @@ from tests.component.simulation.copying import ask, copy_of
 from tests.support.worlds.mirrored import BRIDGE, MirroredWorld
 from tests.support.worlds.world import WITNESS, lifted
 
-from moorage.simulation.copy.gateway import Edge
-from moorage.simulation.copy.stack import MemoryStack
+from moorage.insight.copy.gateway import Edge
+from moorage.insight.copy.stack import MemoryStack
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, EVICTIONS, PLACEMENTS, RESOURCES

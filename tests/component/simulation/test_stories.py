@@ -8,9 +8,9 @@ from typing import Any
 from tests.component.simulation.copying import ProbedFleet, applied, ask, client, nothing, outage, tainted
 from tests.support.worlds.world import node
 
-from moorage.simulation.copy.gateway import Edge
-from moorage.simulation.copy.run import Change
-from moorage.simulation.copy.stack import MemoryStack
+from moorage.insight.copy.gateway import Edge
+from moorage.insight.copy.run import Change
+from moorage.insight.copy.stack import MemoryStack
 from moorage_schemas.condition import EVICTED, HEALTHY, ConditionReported, ConditionStatus
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.times import format_time

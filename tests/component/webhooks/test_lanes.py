@@ -10,10 +10,10 @@ from itertools import pairwise
 
 from aiokafka import TopicPartition
 
-from moorage.webhooks.deliveries import Delivery
-from moorage.webhooks.lanes import AT_ONCE, Lanes
-from moorage.webhooks.sender import Outcome
-from moorage.webhooks.status import ReceiverGoneError
+from moorage.workers.webhooks.deliveries import Delivery
+from moorage.workers.webhooks.lanes import AT_ONCE, Lanes
+from moorage.workers.webhooks.sender import Outcome
+from moorage.workers.webhooks.status import ReceiverGoneError
 from moorage_schemas.topics import BINDINGS
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,9 +14,9 @@ from aiokafka import TopicPartition
 from tests.support.certificates import Authority
 from tests.support.receivers import HANG, SECRET, Receiver, receiving
 
-from moorage.runtime.clock import WallClock
-from moorage.webhooks.deliveries import Delivery
-from moorage.webhooks.sender import Outcome, Sender, retry_after
+from moorage.runtime.process.clock import WallClock
+from moorage.workers.webhooks.deliveries import Delivery
+from moorage.workers.webhooks.sender import Outcome, Sender, retry_after
 from moorage_schemas.resources.webhook import WebhookSpec
 from moorage_schemas.topics import BINDINGS
 

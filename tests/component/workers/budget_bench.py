@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.records import at
 
 from moorage.runtime.service import Input
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.governor.budgets import BudgetBook
 from moorage.workers.governor.view import GovernorView
 from moorage_schemas.base import Model

@@ -12,12 +12,12 @@ from tests.support.records import T0, at, record
 from tests.support.worlds.flow import Flow
 from tests.support.worlds.world import World
 
-from moorage.core.conditions.heartbeats import LEAST_OFTEN
-from moorage.core.conditions.reports import Accepted, Held, judge
-from moorage.core.taints.desired.from_conditions import leads_to_a_taint
-from moorage.runtime.portions import CHECKS
+from moorage.decide.conditions.heartbeats import LEAST_OFTEN
+from moorage.decide.conditions.reports import Accepted, Held, judge
+from moorage.decide.taints.desired.from_conditions import leads_to_a_taint
+from moorage.runtime.engine.portions import CHECKS
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest
 from moorage.workers.condition_ingest.service import ConditionIngest
 from moorage.workers.condition_ingest.state import ConditionIngestPartition

@@ -11,9 +11,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from moorage.runtime.report_seals import Sealed, Seals
+from moorage.runtime.reports.report_seals import Sealed, Seals
 from moorage.runtime.service import Emit, Input, NeedFresh, RawRecord
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest
 from moorage.workers.condition_ingest.service import ConditionIngest
 from moorage.workers.condition_ingest.state import ConditionIngestPartition

@@ -23,11 +23,11 @@ from tests.component.workers.test_condition_ingest_grants import (
     signed,
 )
 
-from moorage.core.conditions import grants as grants_module
-from moorage.core.conditions.report_keys import is_signed_by
-from moorage.runtime.report_limiter import MOST, REFUSED
+from moorage.decide.conditions import grants as grants_module
+from moorage.decide.conditions.report_keys import is_signed_by
+from moorage.runtime.reports.report_limiter import MOST, REFUSED
 from moorage.runtime.service import Emit, Input, NeedFresh
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest
 from moorage_schemas.dead_letter import DeadLettered, RefusalReason
 from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, DEAD_LETTERS

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from tests.support.records import T0, at, decide, record, wake
+from tests.support.tables import table
 from tests.support.worlds.world import node, pod, tolerate
 
 from moorage.conformance.deviations import Deviation
-from moorage.core.taints.eviction_verdict import Verdict, verdict
+from moorage.decide.taints.eviction_verdict import Verdict, verdict
 from moorage.runtime.service import Emit
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import eviction
 from moorage.workers.eviction.state import EvictionPartition
 from moorage_schemas.base import Model
@@ -119,7 +120,7 @@ def told(emits: Iterable[Emit]) -> list[str]:
 K1, K2 = ("k1", "NoExecute", 0.0), ("k2", "NoExecute", 0.0)
 
 
-@pytest.mark.parametrize(
+@table(
     ("taints", "tolerations", "expected"),
     [
         ([], [], []),

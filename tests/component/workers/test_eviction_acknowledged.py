@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.records import T0, at, decide, record, wake
+from tests.support.tables import table
 from tests.support.worlds.world import node, pod
 
 from moorage.runtime.service import Emit
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import eviction
 from moorage.workers.eviction.state import EvictionPartition
 from moorage_schemas.base import Model
@@ -102,7 +103,7 @@ class Bench:
 MINE = "deployer/mine"
 
 
-@pytest.mark.parametrize(
+@table(
     ("written", "outcome"),
     [
         ([], ("Requested", "", "", False)),

@@ -11,7 +11,7 @@ from tests.support.records import T0, at, decide, record, wake
 from tests.support.worlds.world import node, pod, tolerate
 
 from moorage.runtime.service import Emit, child_id
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import eviction
 from moorage.workers.eviction.guards import GuardView
 from moorage.workers.eviction.state import EvictionPartition

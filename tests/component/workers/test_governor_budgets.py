@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.component.workers.budget_bench import Bench
 from tests.support.records import at
 
-from moorage.core.disruption.budgets import LEAVE_LASTS, Budget, Disruption, Subject, disruptions
-from moorage.core.disruption.guard_index import Guards
+from moorage.decide.disruption.budgets import LEAVE_LASTS, Budget, Disruption, Subject, disruptions
+from moorage.decide.disruption.guard_index import Guards
 from moorage_schemas.budget import EvictionAsked, EvictionSlot
 from moorage_schemas.keys import eviction_key
 from moorage_schemas.placement import WorkloadBound

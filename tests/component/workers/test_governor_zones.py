@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support.worlds.flow import START, Crash, Flow, Record
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import governor
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.topics import FLEET, ZONE_GRANTS, ZONE_MEMBERS, ZONES

@@ -9,7 +9,7 @@ import pytest
 from tests.support.worlds.flow import START
 
 from moorage.runtime.service import Emit, Input
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.placement import PlacementService, service
 from moorage.workers.placement.engine.target_table import present_taints
 from moorage.workers.placement.pods.nodes import allocatable

@@ -12,14 +12,14 @@ from tests.component.workers import test_placement_clusters as clusters
 from tests.component.workers.test_placement_work import POD_SPEC, daemon, drain
 from tests.support.worlds.flow import START
 
-from moorage.core.scheduling.karmada import scheduler as clusters_scheduler
-from moorage.core.scheduling.nodes import fleet as nodes_fleet
-from moorage.core.scheduling.nodes import scheduler as nodes_scheduler
-from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.columns.labels import CodeColumn, LabelColumn
-from moorage.core.scheduling.ocm.selector import LabelTerms
+from moorage.decide.scheduling.karmada import scheduler as clusters_scheduler
+from moorage.decide.scheduling.nodes import fleet as nodes_fleet
+from moorage.decide.scheduling.nodes import scheduler as nodes_scheduler
+from moorage.decide.scheduling.nodes.fleet import Fleet, NodeFacts
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.labels import CodeColumn, LabelColumn
+from moorage.decide.scheduling.ocm.selector import LabelTerms
 from moorage.runtime.service import Emit, Input
 from moorage.workers.placement.karmada import view as karmada_view
 from moorage.workers.placement.pods import binder

@@ -6,10 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.support.tables import table
 from tests.support.worlds.flow import START
 
 from moorage.runtime.service import Emit, Input
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.placement import PlacementService, service
 from moorage.workers.placement.karmada.resource import resource_of
 from moorage.workers.placement.karmada.terms import binding_ref, binding_uid
@@ -168,7 +169,7 @@ def said(emits: list[Emit]) -> list[WorkloadPlaced]:
     return [emit.event for emit in emits if isinstance(emit.event, WorkloadPlaced)]
 
 
-@pytest.mark.parametrize(
+@table(
     ("topic", "key", "wanted"),
     [
         (RESOURCES, "Cluster//c1", True),

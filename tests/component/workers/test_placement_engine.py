@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from moorage.runtime.configuration import Configuration
 from moorage.runtime.service import Input
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.configuration import Configuration
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.placement.engine.controller import PORTION, Controller
 from moorage.workers.placement.engine.evictions import EvictionTable
 from moorage.workers.placement.engine.last_decision import LastDecision, supersedes

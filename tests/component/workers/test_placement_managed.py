@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tests.support.worlds.flow import START
 
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.runtime.service import Emit, Input, NeedFresh
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.placement import PlacementService, service
 from moorage.workers.placement.engine.controller import PORTION
 from moorage.workers.placement.ocm.selections import Selections

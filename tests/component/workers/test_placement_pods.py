@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
-from moorage.core.scheduling.nodes.plugin import PodRequest
-from moorage.core.scheduling.nodes.pod_shape import shape_of
-from moorage.core.scheduling.nodes.scheduler import NodeScheduler
+from moorage.decide.scheduling.nodes.fleet import Fleet, NodeFacts
+from moorage.decide.scheduling.nodes.plugin import PodRequest
+from moorage.decide.scheduling.nodes.pod_shape import shape_of
+from moorage.decide.scheduling.nodes.scheduler import NodeScheduler
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.pods.replica_rows import ReplicaRows
 from moorage_schemas.resource import ResourceDeclared

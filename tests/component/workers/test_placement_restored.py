@@ -10,7 +10,7 @@ import pytest
 from tests.support.worlds.flow import START
 
 from moorage.runtime.service import Emit, GlobalView, Input
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.placement import service
 from moorage.workers.placement.state import PlacementPartition
 from moorage_schemas.base import Model

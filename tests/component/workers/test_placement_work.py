@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.component.workers import test_placement as nodes
 from tests.component.workers import test_placement_clusters as clusters
+from tests.support.tables import table
 from tests.support.worlds.flow import START
 
 from moorage.runtime.service import Emit, Input
@@ -116,7 +117,7 @@ def test_after_very_many_changes_everything_is_visited_once(monkeypatch: pytest.
     assert len(everywhere) == 2
 
 
-@pytest.mark.parametrize("seed", range(8))
+@table("seed", range(8))
 def test_visiting_changed_nodes_leaves_what_visiting_all_would(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - a seed for a test
     bench = daemons(8, 0)

@@ -10,11 +10,11 @@ import pytest
 from tests.support.records import at
 from tests.support.worlds.flow import Flow
 
-from moorage.core.disruption import zones
+from moorage.decide.disruption import zones
 from moorage.runtime.engine.batch import DECISION_EVENTS, BatchDecision
-from moorage.runtime.portions import CHECKS, FIRINGS, RECORDS
+from moorage.runtime.engine.portions import CHECKS, FIRINGS, RECORDS
 from moorage.runtime.service import Emit
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.budget import EvictionSlot
 from moorage_schemas.condition import ConditionReported, ConditionStatus

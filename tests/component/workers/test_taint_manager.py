@@ -9,7 +9,7 @@ from tests.support.worlds.flow import Flow
 from tests.support.worlds.world import World
 
 from moorage.runtime.service import Emit
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, taint_manager
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus

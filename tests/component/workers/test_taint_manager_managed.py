@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.support.records import T0, at, record
 
-from moorage.core.taints.desired import reconcile
+from moorage.decide.taints.desired import reconcile
 from moorage.runtime.service import Emit, Input
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import taint_manager
 from moorage.workers.taint_manager.state import TaintManagerPartition
 from moorage_schemas.condition import ConditionChanged, ConditionStatus

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from tests.support.worlds.flow import START, Crash, Flow
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import timer
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.timer import SetTimer

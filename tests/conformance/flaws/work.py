@@ -9,14 +9,6 @@ from tests.conformance.flaws.common import LABELS, METADATA, NAMES, Document, Fl
 _NUMBERS = (-1, 0, 1, 70_000)
 _AMOUNTS = (0, 1, -1, "0%", "25%", "200%", "x")
 _QUANTITIES = ("100m", "0.5", "-1", "1Gi", "1024Mi", "1500m", "2k", "1e3")
-_PROBES: tuple[Document, ...] = (
-    {},
-    {"httpGet": {"port": "Bad"}},
-    {"httpGet": {"port": 0, "scheme": "FTP", "httpHeaders": [{"name": "a b"}]}},
-    {"exec": {}, "tcpSocket": {"port": 80}},
-    {"grpc": {"port": 1}, "successThreshold": 2, "initialDelaySeconds": -1},
-    {"exec": {"command": ["a"]}, "terminationGracePeriodSeconds": 0},
-)
 _REQUIREMENTS = (
     {"key": "a", "operator": "In"},
     {"key": "a b", "operator": "In", "values": ["x y"]},
@@ -38,40 +30,11 @@ _CONTAINER: Flaws = {
     "name": (*NAMES, "second"),
     "image": ("", " a "),
     "imagePullPolicy": ("Sometimes",),
-    "terminationMessagePolicy": ("Foo",),
     "restartPolicy": ("Always", "Foo"),
     "ports": (
-        [{"containerPort": 0}],
-        [{"containerPort": 70_000, "name": "Web"}],
-        [{"containerPort": 1, "name": name} for name in ("a--b", "1", "a-very-long-name-of-a-port", "-a")],
-        [{"containerPort": 1, "name": "a", "hostPort": 2}, {"containerPort": 3, "name": "a", "hostPort": 2}],
+        [{"containerPort": 1, "name": "a", "hostPort": 2}, {"containerPort": 3, "name": "b", "hostPort": 2}],
         [{"containerPort": 1, "protocol": "HTTP", "hostPort": -1}],
     ),
-    "env": (
-        [{"name": ""}, {"name": "a=b"}, {"name": "1"}],
-        [{"name": "A", "valueFrom": {}}],
-        [{"name": "A", "value": "b", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}],
-        [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.foo"}}}],
-        [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels"}}}],
-        [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name['a']"}}}],
-        [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a b']"}}}],
-        [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.foo"}}}],
-        [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "A b", "key": ".."}}}],
-        [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": ""}}}],
-    ),
-    "envFrom": (
-        [{}],
-        [{"configMapRef": {}, "secretRef": {"name": "A b"}}],
-        [{"prefix": "=", "secretRef": {"name": "a"}}],
-    ),
-    "volumeMounts": (
-        [{"name": "none", "mountPath": "/a"}],
-        [{"name": "data", "mountPath": ""}, {"name": "data", "mountPath": "/a", "subPath": "../b"}],
-        [{"name": "data", "mountPath": "/a"}, {"name": "data", "mountPath": "/a", "subPathExpr": "/b"}],
-        [{"name": "data", "mountPath": "/a", "mountPropagation": "Bidirectional"}],
-        [{"name": "data", "mountPath": "/a", "mountPropagation": "Foo"}],
-    ),
-    "volumeDevices": ([{"name": "data", "devicePath": "/../a"}], [{"name": "none", "devicePath": ""}]),
     "resources": (
         *({"requests": {"cpu": value}, "limits": {"cpu": "100m"}} for value in _QUANTITIES),
         {"requests": {"foo": "1"}},
@@ -80,35 +43,11 @@ _CONTAINER: Flaws = {
         {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}},
         {"limits": {"hugepages-2Mi": "1Mi"}, "requests": {"hugepages-2Mi": "1Mi"}},
         {"limits": {"a b": "1"}},
-        {"claims": [{"name": "none"}]},
     ),
-    "livenessProbe": _PROBES,
-    "readinessProbe": _PROBES,
-    "startupProbe": _PROBES,
-    "lifecycle": ({"preStop": {}}, {"preStop": {"sleep": {"seconds": 100}}}, {"postStart": {"exec": {}}}),
-    "resizePolicy": (
-        [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}],
-        [{"resourceName": "gpu", "restartPolicy": "Foo"}],
-    ),
-    "securityContext": ({"runAsUser": -1, "runAsGroup": -1},),
 }
 _POD: Flaws = {
     "containers": ([],),
-    "volumes": (
-        [{"name": "data"}, {"name": "data"}, {"name": "Bad_Name"}],
-        [{"name": "data", "emptyDir": {"sizeLimit": "-1"}, "secret": {"secretName": "a"}}],
-        [{"name": "data", "hostPath": {"path": "/../a"}}, {"name": "b", "hostPath": {"path": "", "type": "Foo"}}],
-        [{"name": "data", "secret": {"defaultMode": 1000, "items": [{"key": "", "path": "/a"}]}}],
-        [{"name": "data", "configMap": {"name": "a", "items": [{"key": "a", "path": "..a", "mode": -1}]}}],
-        [
-            {"name": "data", "persistentVolumeClaim": {"claimName": ""}},
-            {"name": "b", "nfs": {"server": "", "path": "a"}},
-        ],
-        [{"name": "data", "downwardAPI": {"items": [{"path": "a"}]}}],
-        [{"name": "data", "downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "status.podIP"}}]}}],
-    ),
     "restartPolicy": ("Always", "Never", "OnFailure", "Sometimes", ""),
-    "dnsPolicy": ("None", "Foo"),
     "nodeSelector": LABELS,
     "affinity": (
         {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}},
@@ -157,15 +96,11 @@ _POD: Flaws = {
     "activeDeadlineSeconds": (-1, 0, 5),
     "hostNetwork": (True,),
     "nodeName": ("Bad_Name",),
-    "hostname": ("a.b",),
-    "subdomain": ("Bad_Name",),
     "serviceAccountName": ("Bad_Name",),
     "priorityClassName": (),
     "schedulingGates": ([{"name": "a b"}], [{"name": "a"}, {"name": "a"}]),
     "readinessGates": ([{"conditionType": "a b"}],),
-    "hostAliases": ([{"ip": "1.2.3.4", "hostnames": ["A b"]}],),
     "ephemeralContainers": ([{"name": "e", "image": "a"}],),
-    "securityContext": ({"runAsUser": -1},),
 }
 _CONTROLLER: Flaws = {
     "spec.selector": (None, {}, {"matchLabels": {"a": "c"}}, *SELECTORS),
@@ -185,7 +120,6 @@ def _pod_flaws(path: str) -> Flaws:
 _SPEC: Document = {
     "containers": [{"name": "first", "image": "a:1"}, {"name": "second", "image": "a:1"}],
     "initContainers": [{"name": "before", "image": "a:1"}],
-    "volumes": [{"name": "data", "emptyDir": {}}],
 }
 _TEMPLATE: Document = {"metadata": {"labels": {"a": "b"}}, "spec": _SPEC}
 _IN_TEMPLATE = {**METADATA, **_CONTROLLER, **_pod_flaws("spec.template.spec")}
@@ -204,6 +138,18 @@ def _controlled(kind: str, flaws: Flaws, **spec: Any) -> tuple[Document, Flaws]:
         found |= {"spec.selector": (), "metadata.name": ("Bad_Name", "a.b")}
     return start, found
 
+
+_OLDER_CONTROLLER: Flaws = {
+    "spec.replicas": (None, -1, 0),
+    "spec.minReadySeconds": (-1, 5),
+    "spec.selector": (None, {}, {"app": "b"}, {"app": "a"}, {"app": "a", "more": "c"}),
+    "spec.template": (None, {}),
+    "spec.template.metadata": (None, {}, {"labels": {"app": "b"}}, {"labels": {"a b": "c"}}),
+    "spec.template.spec.restartPolicy": ("Never", "Foo"),
+    "spec.template.spec.activeDeadlineSeconds": (0, 5),
+    "spec.template.spec.containers": (None, []),
+}
+_LABELLED = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 STARTS: Starts = {
     "pods": ({"apiVersion": "v1", "kind": "Pod", "spec": _SPEC}, {**METADATA, **_pod_flaws("spec")}),
@@ -264,6 +210,10 @@ STARTS: Starts = {
             "backoffLimitPerIndex": (-1, 1),
             "maxFailedIndexes": (-1, 1),
         },
+    ),
+    "replicationcontrollers": (
+        {"apiVersion": "v1", "kind": "ReplicationController", "spec": {"template": _LABELLED}},
+        {**METADATA, **_OLDER_CONTROLLER},
     ),
 }
 """The valid objects, and the values that their fields may get instead."""

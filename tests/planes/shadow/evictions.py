@@ -20,7 +20,7 @@ from tests.planes.shadow.history import (
     Span,
 )
 
-from moorage.core.taints.matching import first_match
+from moorage.decide.taints.matching import first_match
 from moorage_schemas.taint import Taint, Toleration
 
 Step = tuple[dt.datetime, Sequence[Taint]]

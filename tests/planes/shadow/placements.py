@@ -16,7 +16,7 @@ from tests.planes.shadow.history import (
 )
 from tests.planes.shadow.reasons import Reason
 
-from moorage.core.taints.matching import first_match
+from moorage.decide.taints.matching import first_match
 from moorage_schemas.taint import Taint
 
 _PREVENTING: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})

@@ -23,7 +23,7 @@ from tests.planes.shadow.history import (
 from tests.support.live import Live
 
 from moorage.cli.api.topics import Seen
-from moorage.core.apimachinery.quantities import whole_amounts
+from moorage.decide.kubernetes.quantities import whole_amounts
 from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.taint import Taint, TargetTainted, Toleration

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.support.tables import table
 from tests.support.worlds.flow import Crash, Record
 from tests.support.worlds.nodes import NodeWorld
 from tests.support.worlds.world import lifted
@@ -430,7 +431,7 @@ def test_a_budget_that_came_after_the_leave_to_go_holds_when_eviction_is_back(ki
     assert {event.held_by for event in world.flow.table(EVICTIONS).values()} == {(name,)}
 
 
-@pytest.mark.parametrize("seed", range(25))
+@table("seed", range(25))
 def test_crashes_and_any_order_change_nothing(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - the random choices must be repeatable
     world = web_on("n1", "n2", "n3", "n4", "n5", "n6", spare=("s1", "s2", "s3"), seed=seed)

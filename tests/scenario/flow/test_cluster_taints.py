@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.worlds.flow import START, Crash
 from tests.support.worlds.world import World, flow_of
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import taint_manager
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef

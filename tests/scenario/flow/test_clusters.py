@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.worlds.mirrored import BRIDGE, MirroredWorld, controller
 from tests.support.worlds.world import TEMPLATE, lifted
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.condition import EVICTED
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.placement import PlacementState

@@ -12,8 +12,8 @@ from tests.support.worlds.karmada import GATES, KarmadaWorld
 from tests.support.worlds.nodes import NodeWorld
 from tests.support.worlds.world import PARTITIONS, World, flow_of, lifted
 
-from moorage.runtime.portions import CHECKS
-from moorage.runtime.settings import Settings
+from moorage.runtime.engine.portions import CHECKS
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, taint_manager
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.eviction import EvictionState

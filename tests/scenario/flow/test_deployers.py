@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from tests.support.deploying import NaiveDeployer, RecordedDeployer, decisions_of, event_of, recorded
 from tests.support.histories import fleet_of_clusters, fleet_of_nodes
+from tests.support.tables import table
 from tests.support.worlds.flow import Record
 from tests.support.worlds.nodes import NodeWorld, pod_spec
 from tests.support.worlds.world import WITNESS
@@ -28,8 +29,8 @@ def justified(records: Sequence[Record], removal: Remove, written: int) -> bool:
     return wanted is None or (wanted.uid, wanted.generation) != (removal.running.uid, removal.running.generation)
 
 
-@pytest.mark.parametrize("fleet", [fleet_of_nodes, fleet_of_clusters])
-@pytest.mark.parametrize("seed", range(6))
+@table("fleet", [fleet_of_nodes, fleet_of_clusters])
+@table("seed", range(6))
 def test_every_order_of_reading_ends_with_what_is_to_run(fleet: Callable[[int], list[Record]], seed: int) -> None:
     records = fleet(seed)
     requested = [event for event in map(event_of, records) if isinstance(event, EvictionDecided) and must_leave(event)]

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.tables import table
 from tests.support.worlds.flow import START, Crash, Flow
 from tests.support.worlds.world import World, node
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, taint_manager, timer
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TAINTS, TIMER_FIRED, TIMERS
@@ -189,7 +190,7 @@ def test_a_probe_whose_times_are_whole_seconds_is_heard_twice_in_one(*, restart:
     assert held(flow, "n1").report_id == "e", "a new one counts, also when it comes late"
 
 
-@pytest.mark.parametrize("seed", range(8))
+@table("seed", range(8))
 def test_a_source_is_not_silent_while_its_reports_wait_to_be_read(seed: int) -> None:
     # With a seed the driver mixes the sources, so what the timer says is read before reports that wait for longer.
     flow = make_flow(rng=random.Random(seed))  # noqa: S311 - a seeded shuffle, not a secret

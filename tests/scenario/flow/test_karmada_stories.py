@@ -6,7 +6,7 @@ import random
 from datetime import datetime
 from typing import Any
 
-import pytest
+from tests.support.tables import table
 from tests.support.worlds.flow import Crash
 from tests.support.worlds.karmada import ONE, KarmadaWorld
 
@@ -163,7 +163,7 @@ class Weather:
         return [self.rng.choice(sorted(names))] if names else []
 
 
-@pytest.mark.parametrize("seed", range(12))
+@table("seed", range(12))
 def test_whatever_happens_it_is_somewhere_as_long_as_it_can_be(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - the random choices must be repeatable
     world = KarmadaWorld("c0", "c1", "c2", seed=seed)

@@ -6,11 +6,12 @@ import random
 from typing import Any
 
 import pytest
+from tests.support.tables import table
 from tests.support.worlds.flow import Crash
 from tests.support.worlds.mirrored import BRIDGE, MirroredWorld, controller, with_witness
 from tests.support.worlds.world import TEMPLATE, WITNESS
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.condition import EVICTED, HEALTHY
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.placement import PlacementState
@@ -616,7 +617,7 @@ def settled(world: MirroredWorld) -> dict[str, tuple[str, str, bool, str]]:
     }
 
 
-@pytest.mark.parametrize("seed", range(15))
+@table("seed", range(15))
 def test_crashes_and_any_order_change_nothing(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - the random choices must be repeatable
     world = with_witness(seed=seed)

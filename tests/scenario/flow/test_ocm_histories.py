@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 from tests.scenario.flow.test_placement_workers import Apart
+from tests.support.tables import table
 from tests.support.worlds.flow import Crash
 from tests.support.worlds.ocm import DISABLE, SET_LABEL, OcmWorld, by_score, labelled, ref, tolerates, weights
 
-from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.columns.usage import Usage
-from moorage.core.scheduling.ocm.decisions.conditions import SATISFIED, conditions_of
-from moorage.core.scheduling.ocm.decisions.groups import GroupTerms
-from moorage.core.scheduling.ocm.plugin import Code, ManagedPrioritizer, Status
-from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
-from moorage.core.scheduling.ocm.spec import terms_of
+from moorage.decide.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.usage import Usage
+from moorage.decide.scheduling.ocm.decisions.conditions import SATISFIED, conditions_of
+from moorage.decide.scheduling.ocm.decisions.groups import GroupTerms
+from moorage.decide.scheduling.ocm.plugin import Code, ManagedPrioritizer, Status
+from moorage.decide.scheduling.ocm.scheduler import PlacementScheduler
+from moorage.decide.scheduling.ocm.spec import terms_of
 from moorage.runtime.service import Service
 from moorage.workers.placement.ocm.view import ManagedView
 from moorage_schemas.resources.managed import ManagedClusterSet, Placement
@@ -234,7 +235,7 @@ def tidy_at_once(view: ManagedView) -> None:
     view.fleet.forget((view.usage.counts > 0) | view._selections.selected)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@table("seed", range(12))
 def test_workers_that_see_the_log_late_come_to_the_same(seed: int) -> None:
     own = Apart(random.Random(seed))  # noqa: S311 - the random choices must be repeatable
     history = History(seed, own)

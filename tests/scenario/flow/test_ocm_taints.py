@@ -11,7 +11,7 @@ import pytest
 from tests.support.worlds.flow import START, Crash, Record
 from tests.support.worlds.world import PARTITIONS, World, flow_of
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.keys import binding_key

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import table
 from tests.support.worlds.ocm import OcmWorld, labelled, tolerates
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS
@@ -92,7 +93,7 @@ def test_everything_starts_again_from_its_topics(world: WholeWorld) -> None:
     assert world.flow.table(PLACEMENTS) == before
 
 
-@pytest.mark.parametrize("seed", range(12))
+@table("seed", range(12))
 def test_a_cluster_whose_report_is_read_before_its_declaration_can_be_chosen(seed: int) -> None:
     """There is no order between topics. The seed determines which one the taint-manager reads first, and how far."""
     world = WholeWorld("c1", "c2", "c3", "c4", seed=seed)

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from tests.support.tables import table
 from tests.support.worlds.flow import Crash
 from tests.support.worlds.nodes import NodeWorld, pod_spec
 from tests.support.worlds.world import TEMPLATE
@@ -376,7 +377,7 @@ def test_replay_gives_the_same_decisions_byte_for_byte() -> None:
     assert first == second
 
 
-@pytest.mark.parametrize("seed", range(8))
+@table("seed", range(8))
 def test_crashes_at_any_point_lose_and_double_nothing(seed: int) -> None:
     calm = NodeWorld()
     scenario(calm)

@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Iterable
 from datetime import datetime
 
-import pytest
+from tests.support.tables import table
 from tests.support.worlds.flow import Flow
 
 from moorage.runtime.service import GlobalView, Input
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.placement import PlacementService
 from moorage.workers.placement.service import AT_ONCE
 from moorage.workers.placement.state import PlacementPartition
@@ -106,7 +106,7 @@ def run_apart(seed: int) -> tuple[Flow, bool]:
     return flow, doubled
 
 
-@pytest.mark.parametrize("seed", range(10))
+@table("seed", range(10))
 def test_no_node_is_over_full_in_the_end_and_all_room_is_used(seed: int) -> None:
     flow, _ = run_apart(seed)
     assert total(flow) == {f"n{number}": 2000 for number in range(NODES)}

@@ -8,7 +8,7 @@ import pytest
 from tests.support.worlds.flow import Flow
 from tests.support.worlds.world import World, node
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.dead_letter import DeadLettered, RefusalReason

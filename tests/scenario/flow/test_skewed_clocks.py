@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from tests.scenario.flow.test_budgets import GuardedWorld
+from tests.support.tables import table
 from tests.support.worlds.flow import START
 from tests.support.worlds.world import lifted
 
@@ -42,7 +43,7 @@ def steps(world: GuardedWorld) -> dict[str, list[EvictionState]]:
     return found
 
 
-@pytest.mark.parametrize(("service", "seconds"), SKEWS)
+@table(("service", "seconds"), SKEWS)
 def test_held_and_scheduled_do_not_alternate(service: str, seconds: float) -> None:
     world = held_world(service, seconds)
     began = world.flow.now
@@ -63,7 +64,7 @@ def test_held_and_scheduled_do_not_alternate(service: str, seconds: float) -> No
     world.assert_whole()
 
 
-@pytest.mark.parametrize(("service", "seconds"), SKEWS)
+@table(("service", "seconds"), SKEWS)
 def test_a_pause_that_the_governor_has_not_read_is_heeded(service: str, seconds: float) -> None:
     world = held_world(service, seconds)
     world.flow.advance(60)

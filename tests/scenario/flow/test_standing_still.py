@@ -10,7 +10,7 @@ from datetime import timedelta
 from tests.support.worlds.flow import Flow
 from tests.support.worlds.world import WITNESS, World, lifted, tolerate
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.topics import EVICTIONS, TAINTS, ZONE_GRANTS

@@ -8,7 +8,7 @@ from typing import Any
 from tests.component.query.following import Following
 from tests.scenario.flow.test_zones import NOT_READY, PATIENCE, Outage
 
-from moorage.simulation.explain.question import Question
+from moorage.insight.explain.question import Question
 
 
 class Asked:

@@ -11,7 +11,7 @@ from tests.support.worlds.flow import START, Crash, Flow
 from tests.support.worlds.nodes import NodeWorld
 from tests.support.worlds.world import PARTITIONS, World, node
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import governor, taint_manager
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.keys import condition_key

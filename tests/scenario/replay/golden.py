@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.chaos.seeded.replay import recorded
 from tests.chaos.seeded.stories import Play, draw
 
-from moorage.replay.recording import Recording
+from moorage.insight.replay.recording import Recording
 
 FOLDER = Path(__file__).parent / "golden"
 SEEDS = (39, 81, 85, 149, 155, 226, 247, 275, 318, 391)

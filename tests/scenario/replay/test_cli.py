@@ -11,7 +11,7 @@ import pytest
 from tests.component.cli.fake_gateway import invoke, said
 from tests.scenario.replay.golden import FOLDER
 
-from moorage.replay.recording import RecordedRecord, Recording
+from moorage.insight.replay.recording import RecordedRecord, Recording
 from moorage.runtime.engine.journal import STEPS_HEADER
 
 GOLDEN = FOLDER / "seed-39.jsonl.gz"

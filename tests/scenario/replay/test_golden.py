@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from tests.chaos.seeded.bugs import BUGS
 from tests.scenario.replay.golden import FOLDER, SEEDS
+from tests.support.tables import table
 
-from moorage.replay.comparison import Replayed, replay
-from moorage.replay.recording import Recording
-from moorage.runtime.logs import silenced
-from moorage.runtime.settings import Settings
-from moorage.simulation.copy.run import services
+from moorage.insight.copy.run import services
+from moorage.insight.replay.comparison import Replayed, replay
+from moorage.insight.replay.recording import Recording
+from moorage.runtime.process.logs import silenced
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.eviction.service import Eviction
 
 FILES = sorted(FOLDER.glob("*.jsonl.gz"))
@@ -35,7 +36,7 @@ def test_there_is_a_file_for_each_seed() -> None:
     assert [file.name for file in FILES] == sorted(f"seed-{seed}.jsonl.gz" for seed in SEEDS)
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+@table("file", FILES, ids=lambda file: file.name)
 def test_a_golden_history_comes_out_byte_for_byte(file: Path) -> None:
     found = again(file)
     assert [one.difference for one in found.tallies if one.difference] == [], (
@@ -50,7 +51,7 @@ def test_every_service_is_held_still() -> None:
     assert found == {one.name for one in services(Settings())}
 
 
-@pytest.mark.parametrize("bug", CHANGED)
+@table("bug", CHANGED)
 def test_a_changed_decision_shows(bug: str) -> None:
     name = next(name for name in BUGS if name.split()[-1] == bug)
     with BUGS[name].planted():

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.replay.recording import RecordedRecord, Recording
-from moorage.replay.runs import settings_of
-from moorage.replay.script import MissingError, records_of
+from moorage.insight.replay.recording import RecordedRecord, Recording
+from moorage.insight.replay.runs import settings_of
+from moorage.insight.replay.script import MissingError, records_of
 from moorage.runtime.engine import journal
 from moorage.runtime.engine.journal import (
     Flag,
@@ -30,7 +30,7 @@ from moorage.runtime.engine.journal import (
 )
 from moorage.runtime.engine.requests import Refresh, Turn
 from moorage.runtime.service import Freshness, Needs
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import placement, timer
 from moorage_schemas.topics import RESOURCES, TIMERS, TOPICS
 

@@ -9,13 +9,13 @@ from tests.chaos.seeded.replay import problems, recorded, replayed
 from tests.chaos.seeded.stories import Play, draw
 from tests.scenario.replay.golden import made
 
-from moorage.replay.comparison import replay
-from moorage.replay.recording import Recording
+from moorage.insight.replay.comparison import replay
+from moorage.insight.replay.recording import Recording
 from moorage.runtime.engine import batch, journal
 from moorage.runtime.engine.batch import BatchProcessor
-from moorage.runtime.logs import silenced
+from moorage.runtime.process.logs import silenced
 from moorage.runtime.service import Service
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import eviction, taint_manager
 from moorage_schemas.topics import JOURNAL
 

@@ -13,10 +13,10 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any
 
+from moorage.insight.copy.memory import Record
+from moorage.insight.copy.stack import CopyTask, MemoryStack
 from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.service import Emit, Service
-from moorage.simulation.copy.memory import Record
-from moorage.simulation.copy.stack import CopyTask, MemoryStack
 from moorage_schemas.topics import TOPICS, Cleanup, Topic
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from tests.support.worlds.flow import Record
 from tests.support.worlds.world import PARTITIONS, TEMPLATE, World, every_service, flow_of
 
-from moorage.kinds.kind import named
-from moorage.runtime.settings import Settings
+from moorage.apiserver.kinds.kind import named
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.condition import HEALTHY
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef

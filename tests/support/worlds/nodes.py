@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.worlds.flow import START
 from tests.support.worlds.world import PARTITIONS, World, every_service, flow_of, lifted
 
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.topics import BINDINGS, PLACEMENTS
 

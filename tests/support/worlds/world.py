@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Self
 from tests.support.declared import DeclaredObjects
 from tests.support.worlds.flow import START, Flow, Record
 
-from moorage.kinds.kind import named
-from moorage.runtime.configuration import spec_of
+from moorage.apiserver.kinds.kind import named
 from moorage.runtime.service import Service
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.configuration import spec_of
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.configuration import ConfigurationChanged

@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.core.admission.defaults import (
-    admit_cluster,
-    admit_pod,
-    admit_propagation,
-    declare_external_cloud,
-    qos_class,
-    role_taints,
-)
-from moorage.core.apimachinery.quantities import QuantityError
-from moorage.core.apimachinery.selectors import matches_node_selector
+from moorage.apiserver.rules.defaults import admit_cluster, admit_propagation, declare_external_cloud, role_taints
+from moorage.decide.kubernetes.pod_defaults import admit_pod, qos_class
+from moorage.decide.kubernetes.quantities import QuantityError
+from moorage.decide.kubernetes.selectors import matches_node_selector
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.pod import PodSpec
 from moorage_schemas.taint import Taint
@@ -55,7 +50,7 @@ def dedicated(name: str = "r", **spec: Any) -> DedicatedNodes:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("own", "added"),
     [
         ([], DEFAULTS),
@@ -99,7 +94,7 @@ def test_memory_pressure_by_quality_of_service(containers: list[dict[str, Any]],
 BOTH = {"cpu": "1", "memory": "1Gi"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("spec", "expected"),
     [
         ({}, "BestEffort"),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.admission import machine_sets
-from moorage.core.admission.machine_sets import Machine
+from moorage.apiserver.rules import machine_sets
+from moorage.apiserver.rules.machine_sets import Machine
 
 Json = dict[str, Any]
 

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from moorage.core.admission.validation.core import (
+from moorage.apiserver.rules.validation.core import (
     validate_labels,
     validate_metadata,
     validate_name,
     validate_taints,
     validate_tolerations,
 )
-from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, quote
+from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, quote
 from moorage_schemas.taint import Taint, Toleration
 
 NAME_RULE = (

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.support.tables import table
 
-from moorage.core.admission.validation.configuration import validate_configuration, validate_configuration_name
+from moorage.decide.conditions.configuration_rules import validate_configuration, validate_configuration_name
 from moorage_schemas.resources.configuration import MoorageConfigurationSpec
 
 
-@pytest.mark.parametrize(
+@table(
     ("spec", "message"),
     [
         (
@@ -80,7 +80,7 @@ def test_a_field_that_breaks_a_rule_is_named_with_its_value_and_the_rule(spec: d
     assert [str(error) for error in validate_configuration(MoorageConfigurationSpec.model_validate(spec))] == [message]
 
 
-@pytest.mark.parametrize(
+@table(
     "spec",
     [
         {},

@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.tables import table
 
-from moorage.core.admission.validation.budgets import (
+from moorage.apiserver.rules.validation.budgets import (
     validate_disruption_budget,
     validate_eviction_budget,
     validate_eviction_pause,
     validate_machine_set,
 )
-from moorage.core.admission.validation.core import validate_duration, validate_label_selector
-from moorage.core.admission.validation.karmada import (
+from moorage.apiserver.rules.validation.core import validate_duration, validate_label_selector
+from moorage.apiserver.rules.validation.karmada import (
     validate_cluster,
     validate_cluster_taint_policy,
     validate_propagation,
 )
-from moorage.core.apimachinery.field_errors import FieldError
+from moorage.decide.kubernetes.field_errors import FieldError
 from moorage_schemas.resources.budgets import EvictionBudgetSpec, EvictionPauseSpec, PodDisruptionBudgetSpec
 from moorage_schemas.resources.cluster import Cluster
 from moorage_schemas.resources.machines import MachineSet
@@ -139,7 +140,7 @@ def test_good_taint_policies() -> None:
     assert validate_cluster_taint_policy(taint_policy(), allow_no_execute=False) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("found", "message"),
     [
         (taint_policy(taints=[]), "spec.taints: Required value: must have at least one item"),
@@ -234,7 +235,7 @@ def test_good_propagation_policies() -> None:
     assert propagation({"moorage.io/evict-without-replacement": "true"}) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("spec", "message"),
     [
         ({"resourceSelectors": []}, "spec.resourceSelectors: Required value: must have at least one item"),
@@ -382,7 +383,7 @@ def test_good_disruption_budgets(spec: Json) -> None:
     assert validate_disruption_budget(PodDisruptionBudgetSpec.model_validate(spec)) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("spec", "message"),
     [
         ({}, "spec.minAvailable: Required value: one of minAvailable and maxUnavailable must be set"),
@@ -423,7 +424,7 @@ def test_good_eviction_budgets() -> None:
     assert validate_eviction_pause(EvictionPauseSpec()) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("scope", "message"),
     [
         ({"namespaces": []}, "spec.scope.namespaces: Invalid value: []: must have at least one item; leave it out to"),

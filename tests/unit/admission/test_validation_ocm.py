@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.tables import table
 
-from moorage.core.admission.feature_gates import FeatureGates
-from moorage.core.admission.ocm_defaults import admit_managed_cluster
-from moorage.core.admission.validation.ocm import validate_managed_cluster, validate_placement
-from moorage.core.admission.validation.rbac import validate_path_name
-from moorage.kinds.kind import named
+from moorage.apiserver.kinds.kind import named
+from moorage.apiserver.rules.defaults import admit_managed_cluster
+from moorage.apiserver.rules.feature_gates import FeatureGates
+from moorage.apiserver.rules.validation.ocm import validate_managed_cluster, validate_placement
+from moorage.apiserver.rules.validation.rbac import validate_path_name
 from moorage_schemas.resources.managed import ManagedCluster, Placement
 from moorage_schemas.resources.meta import Resource
 
@@ -27,7 +28,7 @@ def role(kind: str = "ClusterRole", **parts: Any) -> list[str]:
     return [error.path for error in definition.validate(Resource.model_validate(made), FeatureGates())]
 
 
-@pytest.mark.parametrize(
+@table(
     ("rules", "paths"),
     [
         (None, []),
@@ -47,7 +48,7 @@ def test_rules(rules: Any, paths: list[str]) -> None:
     assert role(rules=rules) == paths
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "parts", "paths"),
     [
         ("ClusterRoleBinding", {"roleRef": REF}, []),
@@ -80,7 +81,7 @@ def test_names_of_roles(name: str, wrong: int) -> None:
     assert len(validate_path_name(name)) == wrong
 
 
-@pytest.mark.parametrize(
+@table(
     ("url", "right"),
     [
         ("https://a", True),
@@ -106,8 +107,8 @@ def test_what_is_no_list_of_addresses_is_not_looked_at(configs: Any) -> None:
     assert validate_managed_cluster(made) == []
 
 
-@pytest.mark.parametrize("weight", [-11, -10, 0, 10, 11])
-@pytest.mark.parametrize("name", KNOWN)
+@table("weight", [-11, -10, 0, 10, 11])
+@table("name", KNOWN)
 def test_weights_of_every_prioritizer(name: str, weight: int) -> None:
     config = {"scoreCoordinate": {"builtIn": name}, "weight": weight}
     spec = {"prioritizerPolicy": {"configurations": [config]}}

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.core.apimachinery.cel import CLUSTER, Evaluation, ExpressionError, compiled, limit_of
-from moorage.core.apimachinery.cel_cost import BUDGET, PER_CALL_LIMIT, _Walk, cost, extent_of
-from moorage.core.apimachinery.cel_functions import pattern_size
-from moorage.core.apimachinery.cel_syntax import (
+from moorage.decide.kubernetes.cel import CLUSTER, Evaluation, ExpressionError, compiled, limit_of
+from moorage.decide.kubernetes.cel_cost import BUDGET, PER_CALL_LIMIT, _Walk, cost, extent_of
+from moorage.decide.kubernetes.cel_functions import pattern_size
+from moorage.decide.kubernetes.cel_syntax import (
     DEEPEST,
     LONGEST,
     NESTED,
@@ -44,7 +45,7 @@ def spent(text: str, document: Any = None) -> int:
 # The syntax.
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "tree"),
     [
         ("1", Literal(1, 1)),
@@ -78,9 +79,7 @@ def test_an_expression_is_a_tree(text: str, tree: Any) -> None:
     assert parse(text) == tree
 
 
-@pytest.mark.parametrize(
-    "text", ["", "a b", "(a", "a)", "[a b]", "{a}", "a.", "a ?", "a ? b", "a.1", "#", "'a", "M{a: 1}"]
-)
+@table("text", ["", "a b", "(a", "a)", "[a b]", "{a}", "a.", "a ?", "a ? b", "a.1", "#", "'a", "M{a: 1}"])
 def test_what_is_no_expression_has_no_tree(text: str) -> None:
     with pytest.raises(SyntaxTreeError):
         parse(text)
@@ -101,7 +100,7 @@ BRACKETS = {
 }
 
 
-@pytest.mark.parametrize(
+@table(
     ("make", "most"),
     [*((one, DEEPEST) for one in DEEP.values()), *((one, NESTED) for one in BRACKETS.values())],
     ids=[*DEEP, *BRACKETS],
@@ -114,7 +113,7 @@ def test_an_expression_has_a_greatest_depth(make: Any, most: int) -> None:
             parse(make(depth))
 
 
-@pytest.mark.parametrize("make", [*DEEP.values(), *BRACKETS.values()], ids=[*DEEP, *BRACKETS])
+@table("make", [*DEEP.values(), *BRACKETS.values()], ids=[*DEEP, *BRACKETS])
 def test_no_depth_ends_the_process(make: Any) -> None:
     """The library that evaluates expressions would crash."""
     with pytest.raises(ExpressionError, match="expression recursion limit exceeded"):
@@ -157,7 +156,7 @@ def test_a_macro_costs_its_body_for_each_element() -> None:
     assert spent(f"{ALL}.exists(c, true)", {}) < 50, "a path that leads nowhere has no elements"
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         f"{ALL}.all(a, {ALL}.all(b, {ALL}.all(c, a.name != b.value && b.value != c.name)))",

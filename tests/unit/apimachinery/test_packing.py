@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.apimachinery.packing import Packer
+from moorage.runtime.wire.packing import Packer
 
 
 def pod(number: int) -> bytes:

@@ -8,11 +8,12 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.core.apimachinery.quantities import QuantityError, is_extended, parse_quantity, whole, whole_amounts
+from moorage.decide.kubernetes.quantities import QuantityError, is_extended, parse_quantity, whole, whole_amounts
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "number"),
     [
         ("0", 0),
@@ -46,7 +47,7 @@ def test_each_form_is_read_exactly(text: str | float, number: int | Fraction) ->
     assert parse_quantity(text) == number
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "",
@@ -88,7 +89,7 @@ def test_an_exponent_without_bounds_is_refused() -> None:
         parse_quantity("1e9999")
 
 
-@pytest.mark.parametrize(
+@table(
     ("resource", "text", "amount"),
     [
         ("cpu", "1", 1000),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.tables import table
 
-from moorage.core.apimachinery.selectors import (
+from moorage.decide.kubernetes.selectors import (
     check_requirement,
     matches_labels,
     matches_node_selector,
@@ -22,7 +23,7 @@ def requirement(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {"key": key, "operator": operator, "values": list(values)}
 
 
-@pytest.mark.parametrize(
+@table(
     ("selector", "selected"),
     [
         (None, False),
@@ -47,7 +48,7 @@ def test_label_selectors(selector: dict[str, Any] | None, *, selected: bool) -> 
     assert matches_labels(model, LABELS) is selected
 
 
-@pytest.mark.parametrize(
+@table(
     ("expressions", "fields", "selected"),
     [
         ([], [], False),

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.apimachinery.yaml_events import (
+from moorage.apiserver.machinery.yaml_events import (
     EXCESSIVE,
     MOST_BY_ALIASES,
     DepthError,

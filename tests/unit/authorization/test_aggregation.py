@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from moorage.core.authorization.aggregation import aggregated_rules, is_aggregated
-from moorage.core.authorization.rules import rules_of
+from moorage.apiserver.rbac.aggregation import aggregated_rules, is_aggregated
+from moorage.apiserver.rbac.rules import rules_of
 
 Json = dict[str, Any]
 

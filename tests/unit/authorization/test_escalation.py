@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.support.tables import table
 
-from moorage.core.authorization.attributes import User
-from moorage.core.authorization.escalation import EVERYTHING, missing_rules, refusal
-from moorage.core.authorization.rules import PolicyRule
+from moorage.apiserver.rbac.escalation import EVERYTHING, missing_rules, refusal
+from moorage.apiserver.rbac.rules import PolicyRule
+from moorage.decide.kubernetes.attributes import User
 
 ANN = User("ann", ("dev", "system:authenticated"))
 
@@ -21,7 +21,7 @@ def paths(verbs: str, urls: str) -> PolicyRule:
     return PolicyRule(tuple(verbs.split(",")), non_resource_urls=tuple(urls.split(",")))
 
 
-@pytest.mark.parametrize(
+@table(
     ("held", "given", "covered"),
     [
         ([rule("get,list", "pods")], [rule("get", "pods")], True),

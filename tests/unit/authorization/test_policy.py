@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.core.authorization.attributes import Attributes, User, account_groups, account_user
-from moorage.core.authorization.bindings import RoleBinding, RoleKey
-from moorage.core.authorization.policy import RbacPolicy
-from moorage.core.authorization.rules import PolicyRule
+from moorage.apiserver.rbac.bindings import RoleBinding, RoleKey
+from moorage.apiserver.rbac.policy import RbacPolicy
+from moorage.apiserver.rbac.rules import PolicyRule
+from moorage.decide.kubernetes.accounts import account_groups, account_user
+from moorage.decide.kubernetes.attributes import Attributes, User
 
 READ_PODS = PolicyRule(("get", "list"), ("",), ("pods",))
 READ_NODES = PolicyRule(("get", "list"), ("",), ("nodes",))

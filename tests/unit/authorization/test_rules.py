@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.tables import table
 
-from moorage.core.authorization.attributes import Attributes
-from moorage.core.authorization.rules import PolicyRule, RoleRules, rules_of
+from moorage.apiserver.rbac.rules import PolicyRule, RoleRules, rules_of
+from moorage.decide.kubernetes.attributes import Attributes
 
 PODS = {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "pods/status"]}
 SCALES = {"verbs": ["*"], "apiGroups": ["apps"], "resources": ["*/scale"]}
@@ -21,7 +22,7 @@ def asked(verb: str, resource: str, group: str = "", name: str = "") -> Attribut
     return Attributes(verb, group=group, resource=plural, subresource=subresource, name=name, namespace="shop")
 
 
-@pytest.mark.parametrize(
+@table(
     ("rule", "question", "allowed"),
     [
         (PODS, asked("get", "pods"), True),

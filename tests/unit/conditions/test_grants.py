@@ -12,12 +12,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.core.admission.validation.probe_grants import validate_probe_grant
-from moorage.core.authorization.attributes import User
-from moorage.core.conditions.grants import Grants, ReportClaim, check_signer, matches_glob, signers_of
-from moorage.core.conditions.report_keys import is_signed_by
-from moorage.core.conditions.reports import Refusal
+from moorage.apiserver.rules.validation.probe_grants import validate_probe_grant
+from moorage.decide.conditions.grants import Grants, ReportClaim, check_signer, matches_glob, signers_of
+from moorage.decide.conditions.report_keys import is_signed_by
+from moorage.decide.conditions.reports import Refusal
+from moorage.decide.kubernetes.attributes import User
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.refs import TargetRef
 from moorage_schemas.resources.probe_grants import ProbeGrantSpec
@@ -54,7 +55,7 @@ def grants(*specs: Any) -> Grants:
     return found
 
 
-@pytest.mark.parametrize(
+@table(
     ("asked", "field"),
     [
         (claim(), ""),
@@ -219,7 +220,7 @@ def test_a_report_counts_if_one_grant_alone_covers_it(
     assert not counts or grants(*specs, more).check(asked) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("change", "told"),
     [
         ({}, ""),

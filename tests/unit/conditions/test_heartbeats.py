@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.support.tables import table
 
-from moorage.core.conditions.heartbeats import (
+from moorage.decide.conditions.heartbeats import (
     GracePeriods,
     HeartbeatWatch,
     SourceRule,
@@ -27,8 +28,8 @@ from moorage.core.conditions.heartbeats import (
     voice,
     watched,
 )
-from moorage.core.conditions.reports import Held
-from moorage.runtime.settings import Settings
+from moorage.decide.conditions.reports import Held
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.condition_ingest.service import grace_periods
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
@@ -93,7 +94,7 @@ def test_what_a_target_asks_for_goes_before_its_kind_and_after_a_rule() -> None:
     assert GracePeriods({}).of(kind, "agent", own) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "seconds", "expected"),
     [
         ("ManagedCluster", 60, timedelta(minutes=5)),
@@ -128,7 +129,7 @@ def test_a_star_alone_is_every_source() -> None:
     assert parse_source_grace_periods("Node:*=0")[0].fits(TargetKind.NODE, "anything")
 
 
-@pytest.mark.parametrize(
+@table(
     ("item", "rule"),
     [
         ("Node", "must be Kind:source=duration"),

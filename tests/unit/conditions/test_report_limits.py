@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.admission.validation.probe_grants import validate_probe_grant
-from moorage.core.conditions.report_limits import Rate, SourceLimits, TokenBuckets, check_report_size
+from moorage.apiserver.rules.validation.probe_grants import validate_probe_grant
+from moorage.decide.conditions.report_limits import Rate, SourceLimits, TokenBuckets, check_report_size
 from moorage_schemas.resources.probe_grants import ProbeGrantSpec, ProbeLimits
 
 SECOND = 1_000_000

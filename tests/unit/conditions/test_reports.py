@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.core.conditions.reports import (
+from moorage.decide.conditions.reports import (
     SAME_TIME_MOST,
     Accepted,
     Duplicate,
@@ -289,7 +290,7 @@ def about(generation: int, seconds: float = 0, *, uid: str = "b1", status: str =
     return report(status, seconds, workload=WEB, **named)
 
 
-@pytest.mark.parametrize(
+@table(
     ("known", "found", "verdict"),
     [
         (about(5, 10), about(3, 20), Superseded),

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import pytest
+from tests.support.tables import table
 
 from moorage.cli.commands.schemas import breaking_changes, contract_folder, read_schemas
 from moorage.cli.contract.compat import compare
@@ -74,7 +74,7 @@ def _compare(change: Callable[[Schema], None]) -> list[str]:
     return [str(found) for found in compare({"thing": OLD}, {"thing": new})]
 
 
-@pytest.mark.parametrize(
+@table(
     ("change", "words"),
     [
         (_drop("properties/note"), "thing: note: the field is gone"),
@@ -106,7 +106,7 @@ def test_breaking(change: Callable[[Schema], None], words: str) -> None:
     assert any(line.startswith(words) or words in line for line in found), found
 
 
-@pytest.mark.parametrize(
+@table(
     "change",
     [
         lambda _: None,
@@ -171,9 +171,7 @@ def test_schemas_that_name_themselves_are_compared_once() -> None:
     assert [found.path for found in compare({"tree": tree}, {"tree": narrowed})] == ["size"]
 
 
-@pytest.mark.parametrize(
-    "topic", [topic for topic in TOPICS if "required" in event_schema(topic)], ids=lambda topic: topic.short
-)
+@table("topic", [topic for topic in TOPICS if "required" in event_schema(topic)], ids=lambda topic: topic.short)
 def test_every_required_field_of_every_event_is_guarded(topic: Any) -> None:
     new = event_schema(topic)
     for name in new["required"]:

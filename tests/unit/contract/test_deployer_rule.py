@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
+from tests.support.tables import table
 
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import binding_key, eviction_key
@@ -41,7 +41,7 @@ def tables(*events: WorkloadBound | EvictionDecided) -> Decisions:
 REQUESTED = EvictionState.REQUESTED
 
 
-@pytest.mark.parametrize(
+@table(
     ("event", "stays"),
     [
         (evicted(REQUESTED), False),
@@ -57,7 +57,7 @@ REQUESTED = EvictionState.REQUESTED
         (evicted(REQUESTED, generation=2), True),
     ],
 )
-@pytest.mark.parametrize("is_ahead", [False, True])
+@table("is_ahead", [False, True])
 def test_an_eviction_is_about_one_binding(event: EvictionDecided, *, stays: bool, is_ahead: bool) -> None:
     decisions = tables(event, bound()) if is_ahead else tables(bound(), event)
     assert decisions.step(KEY, None) == (Place(bound()) if stays else None)

@@ -17,6 +17,7 @@ from cloudevents.core.bindings.kafka import (
 from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 from tests.unit.contract.strategies import INSTANTS, instances
 
 from moorage_schemas.condition import ConditionReported
@@ -127,7 +128,7 @@ def test_what_counts_as_structured(content_type: bytes, *, structured: bool) -> 
     assert is_structured([("Content-Type", content_type)]) is structured
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "value", "field", "rule"),
     [
         ("ce_specversion", b"0.3", "specversion", "must be 1.0"),
@@ -153,7 +154,7 @@ def test_bad_headers_name_attribute_value_and_rule(name: str, value: bytes | Non
         assert refused.value.value == (value or b"").decode()
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "field", "rule"),
     [
         ([], "event", "JSON object"),

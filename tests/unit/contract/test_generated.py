@@ -13,10 +13,10 @@ from typer import Typer
 from typer.testing import CliRunner
 
 import moorage_schemas
+from moorage.apiserver.kinds import kind as kinds
 from moorage.cli.commands import schemas as command
 from moorage.cli.commands.schemas import contract_folder, differences, generated, parsed, read_schemas
 from moorage.cli.contract.participants import participants, service_classes
-from moorage.kinds import kind as kinds
 from moorage_schemas.topics import CONDITION_REPORTS, PARTITIONS, TOPICS
 
 

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
 from pydantic import ValidationError
+from tests.support.tables import table
 from tests.unit.contract.strategies import INSTANTS, instances
 
+from moorage.apiserver.kinds import kind as kinds
 from moorage.cli.contract.jsonschemas import event_schema
-from moorage.kinds import kind as kinds
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.keys import binding_key, condition_key, eviction_key
 from moorage_schemas.refs import TargetRef, WorkloadRef
@@ -78,7 +79,7 @@ def test_wire_names_are_camel_case_and_types_are_named(topic: Topic) -> None:
     assert len({each.event_type for each in TOPICS}) == len(TOPICS)
 
 
-@pytest.mark.parametrize(
+@table(
     ("change", "field"),
     [
         ({"colour": "red"}, "colour"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
 from moorage_schemas.signing import Signature, SignedReport, parse_signature, signed_bytes
 
@@ -32,7 +32,7 @@ def test_a_header_is_read_as_it_was_written(signer: str, seconds: int, signature
     assert parse_signature(written.header()) == written
 
 
-@pytest.mark.parametrize(
+@table(
     "value",
     [
         b"",

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.core.disruption.budgets import BudgetShare, Disruptions, Subject, budget_of, disruption_of, disruptions
-from moorage.core.disruption.guard_index import Guards
+from moorage.decide.disruption.budgets import BudgetShare, Disruptions, Subject, budget_of, disruption_of, disruptions
+from moorage.decide.disruption.guard_index import Guards
 from moorage_schemas.resource import resource_key
 
 WEB = Subject("Pod/shop/web-1", "Deployment/shop/web", "Node/n1", "eu/eu-1", {"app": "web", "tier": "front"})
@@ -25,7 +26,7 @@ def moorage_object(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "moorage.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-@pytest.mark.parametrize(
+@table(
     ("scope", "inside"),
     [
         ({}, True),
@@ -80,7 +81,7 @@ def test_an_absent_selector_selects_nothing(selector: dict[str, Any] | None, *, 
     assert disruption_of(pdb(selector=selector, minAvailable=1)).selects(WEB.labels) is selects
 
 
-@pytest.mark.parametrize(
+@table(
     ("amount", "base", "limit"),
     [(0, 5, 0), (3, 5, 3), ("0%", 5, 0), ("10%", 5, 1), ("50%", 5, 3), ("100%", 5, 5), ("10%", 0, 0), ("1%", 100, 1)],
 )
@@ -101,7 +102,7 @@ def test_what_has_a_count_of_its_own(per: str, part: str) -> None:
     assert budget_of(moorage_object("EvictionBudget", "slow", per=per, maxConcurrent=1)).part(WEB) == part
 
 
-@pytest.mark.parametrize(
+@table(
     ("spec", "pods", "healthy", "scale", "expected"),
     [
         ({"minAvailable": 2}, 3, 3, None, (3, 2, 1)),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.disruption.token_bucket import NO_LIMIT, Bucket
+from moorage.decide.disruption.token_bucket import NO_LIMIT, Bucket
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)

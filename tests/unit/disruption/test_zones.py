@@ -10,10 +10,11 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.tables import table
 from tests.unit.disruption.zones_model import MICRO, ModelNode, Said, ZonesModel
 
-from moorage.core.disruption import zones as module
-from moorage.core.disruption.zones import Settled, ZoneRules, ZoneTable
+from moorage.decide.disruption import zones as module
+from moorage.decide.disruption.zones import Settled, ZoneRules, ZoneTable
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered, ZoneState
 
@@ -21,7 +22,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 DEFAULT = ZoneRules(rate=0.1, secondary_rate=0.01, threshold=0.55, large=50, wait=timedelta(seconds=5))
 
 
-@pytest.mark.parametrize(
+@table(
     ("nodes", "not_ready", "state"),
     [
         (1, 0, ZoneState.NORMAL),
@@ -434,8 +435,8 @@ def test_a_zone_keeps_few_grants_open(rate: float, open_grants: int) -> None:
     assert ZoneRules(rate, rate, 0.55, 50, timedelta()).open_grants(rate) == open_grants
 
 
-@pytest.mark.parametrize("seconds", [0.01, 0.5, 1.9])
-@pytest.mark.parametrize("rate", [0.1, 0.7, 3.0, 100.0])
+@table("seconds", [0.01, 0.5, 1.9])
+@table("rate", [0.1, 0.7, 3.0, 100.0])
 def test_a_rate_is_not_limited_by_the_way_there_and_back(rate: float, seconds: float) -> None:
     world = fleet({"a": 900}, ZoneRules(rate, rate, 0.55, 50, timedelta()))
     world.away = True
@@ -460,8 +461,8 @@ def test_a_rate_is_not_limited_by_the_way_there_and_back(rate: float, seconds: f
     assert world.said[299][0] - begin <= timedelta(seconds=299 / rate, milliseconds=1)
 
 
-@pytest.mark.parametrize("how", ["taint", "recover", "delete", "made again", "move", "another incident"])
-@pytest.mark.parametrize("restarted", [False, True])
+@table("how", ["taint", "recover", "delete", "made again", "move", "another incident"])
+@table("restarted", [False, True])
 def test_whatever_becomes_of_a_granted_node_its_zone_goes_on(how: str, restarted: bool) -> None:  # noqa: FBT001 - a table's column
     world = fleet({"a": 20, "b": 1})
     world.away = True

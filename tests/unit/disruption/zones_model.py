@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fractions import Fraction
 
-from moorage.core.disruption.zones import ZoneRules
+from moorage.decide.disruption.zones import ZoneRules
 
 MICRO = timedelta(microseconds=1)
 Said = tuple[datetime, str, int, bool]

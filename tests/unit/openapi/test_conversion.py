@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.tables import table
 
-from moorage.core.apimachinery.patching.errors import shown
-from moorage.kinds.openapi import strict
-from moorage.kinds.openapi.built_in import DecodeError
-from moorage.kinds.openapi.conversion import conversion_flaw
+from moorage.apiserver.machinery.openapi import strict
+from moorage.apiserver.machinery.openapi.built_in import DecodeError
+from moorage.apiserver.machinery.openapi.conversion import conversion_flaw
+from moorage.apiserver.machinery.patching.errors import shown
 
 
 def in_template(**spec: Any) -> dict[str, Any]:
     return {"spec": {"template": {"spec": spec}}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "words"),
     [
         ({"spec": {"replicas": "two"}}, "unrecognized type: int32"),
@@ -46,7 +47,7 @@ def test_the_words_are_those_of_a_conversion(document: dict[str, Any], words: st
     assert conversion_flaw(raised.value) == words
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "text"),
     [
         ({"image": ["b", None, 1.5, {"x": True}], "a": "c"}, "map[a:c image:[b <nil> 1.5 map[x:true]]]"),

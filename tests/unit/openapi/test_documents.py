@@ -9,8 +9,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from moorage.kinds.openapi import gnostic, wire
-from moorage.kinds.openapi.documents import Documents
+from moorage.apiserver.machinery.openapi import gnostic
+from moorage.apiserver.machinery.openapi.documents import Documents
+from moorage.apiserver.machinery.protobuf import wire
 
 WRITING = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 LISTS: list[dict[str, Any]] = [

@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.kinds.openapi import wire
-from moorage.kinds.openapi.built_in import DecodeError
-from moorage.kinds.openapi.protobuf import decode_object, encode_event, encode_object
-from moorage.kinds.openapi.protobuf_encoding import NotEncodableError
-from moorage.kinds.openapi.wire import BYTES, FIXED64, VARINT
+from moorage.apiserver.machinery.openapi.built_in import DecodeError
+from moorage.apiserver.machinery.protobuf import wire
+from moorage.apiserver.machinery.protobuf.encoding import NotEncodableError
+from moorage.apiserver.machinery.protobuf.messages import decode_object, encode_event, encode_object
+from moorage.apiserver.machinery.protobuf.wire import BYTES, FIXED64, VARINT
 
 VECTORS = [
     json.loads(line) for line in (Path(__file__).parent / "vectors" / "protobuf.jsonl").read_text("utf-8").splitlines()
 ]
-"""Random objects of upstream's Go types, as JSON and in protobuf (`make kubernetes-schema`)."""
+"""Random objects of upstream's Go types, as JSON and in protobuf (`make upstream-schemas`)."""
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {}, "status": {}}
 
@@ -40,7 +41,7 @@ def enveloped(raw: bytes, api_version: str = "v1", kind: str = "Pod", encoding: 
     return b"k8s\x00" + parts + wire.field(3, BYTES, encoding.encode())
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["kind"])
+@table("vector", VECTORS, ids=lambda vector: vector["kind"])
 def test_objects_are_read_as_upstream_wrote_them(vector: dict[str, Any]) -> None:
     found = decode_object(base64.b64decode(vector["protobuf"]))
     assert said(found) == said(vector["document"])
@@ -127,7 +128,7 @@ def test_numbers_are_read_packed_and_unpacked() -> None:
     assert found["spec"]["securityContext"]["supplementalGroups"] == [7, 300, 5]
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "message"),
     [
         (b"", "does not appear to be a protobuf message"),
@@ -160,7 +161,7 @@ def test_what_is_no_object_is_refused(body: bytes, message: str) -> None:
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "message"),
     [
         ({"apiVersion": "moorage.io/v1alpha1", "kind": "EvictionPause"}, "does not implement the protobuf"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.support.tables import table
 
-from moorage.core.apimachinery.schema import Field, Form, ListType, Schema
-from moorage.kinds import kind as kinds
-from moorage.kinds.openapi import registry
-from moorage.kinds.openapi.registry import Origin, origin_of, schema_of
+from moorage.apiserver.kinds import kind as kinds
+from moorage.apiserver.machinery.openapi import definitions
+from moorage.apiserver.machinery.openapi.registry import Origin, origin_of, schema_of
+from moorage.apiserver.machinery.schema import Field, Form, ListType, Schema
 
 SERVED = [(kind.group, version, kind.kind) for kind in kinds.discovered() for version in kind.versions]
 
@@ -38,7 +39,7 @@ def field_at(schema: Schema, path: str) -> Field:
     return schema.fields[last]
 
 
-@pytest.mark.parametrize("served", SERVED, ids="/".join)
+@table("served", SERVED, ids="/".join)
 def test_every_served_kind_has_a_structure_at_every_version(served: tuple[str, str, str]) -> None:
     schema = schema_of(*served)
     assert {"apiVersion", "kind", "metadata"} <= schema.fields.keys()
@@ -51,7 +52,7 @@ def test_every_served_kind_has_a_structure_at_every_version(served: tuple[str, s
     assert listed.items is schema
 
 
-@pytest.mark.parametrize("served", SERVED, ids="/".join)
+@table("served", SERVED, ids="/".join)
 def test_a_structure_is_whole(served: tuple[str, str, str]) -> None:
     for one in reached(schema_of(*served)):
         assert (one.items is not None) is (one.form in {Form.LIST, Form.MAP}), one
@@ -92,7 +93,7 @@ def test_a_use_of_a_definition_may_say_more_than_the_definition() -> None:
     strategy = field_at(schema_of("apps", "v1", "Deployment"), "spec.strategy").schema
     assert strategy.name == "io.k8s.api.apps.v1.DeploymentStrategy"
     assert strategy.patch_strategies == {"retainKeys"}
-    assert registry.definition(strategy.name).patch_strategies == frozenset()
+    assert definitions.definition(strategy.name).patch_strategies == frozenset()
 
 
 def test_custom_resources_keep_what_their_definitions_leave_open() -> None:
@@ -129,7 +130,7 @@ def test_what_is_not_served_has_no_structure() -> None:
     with pytest.raises(LookupError, match="core/v1 has no kind Potato"):
         schema_of("", "v1", "Potato")
     with pytest.raises(LookupError, match="there is no definition Potato"):
-        registry.definition("Potato")
+        definitions.definition("Potato")
 
 
 def test_options_are_found_in_every_group() -> None:
@@ -148,7 +149,7 @@ def test_a_version_that_upstream_dropped_has_the_structure_of_the_next_newer_one
     assert older.name == "io.open-cluster-management.cluster.v1alpha1.ManagedClusterSet"
 
 
-@pytest.mark.parametrize(
+@table(
     ("served", "path"),
     [
         (("apps", "v1", "Deployment"), "status.scheduledReplicas"),
@@ -168,7 +169,7 @@ def test_what_moorage_shows_and_reads_in_addition_is_known(served: tuple[str, st
 
 
 def test_the_shared_condition_has_no_heartbeat() -> None:
-    assert "lastHeartbeatTime" not in registry.definition(f"{registry.META}.Condition").fields
+    assert "lastHeartbeatTime" not in definitions.definition(f"{definitions.META}.Condition").fields
 
 
 def test_no_definition_has_two_structures() -> None:

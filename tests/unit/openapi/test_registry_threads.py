@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from moorage.core.apimachinery.schema import Schema
-from moorage.kinds.openapi import registry
+from moorage.apiserver.machinery.openapi import definitions
+from moorage.apiserver.machinery.schema import Schema
 
 POD = "io.k8s.api.core.v1.Pod"
 
 
 def test_no_thread_sees_a_definition_that_is_being_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_DEFINITIONS", {})
-    fill, begun, go_on = registry._fill, threading.Event(), threading.Event()
+    monkeypatch.setattr(definitions, "_DEFINITIONS", {})
+    fill, begun, go_on = definitions._fill, threading.Event(), threading.Event()
 
     def halting(made: Schema, said: Mapping[str, Any]) -> None:
         if not begun.is_set():
@@ -24,31 +24,31 @@ def test_no_thread_sees_a_definition_that_is_being_built(monkeypatch: pytest.Mon
             go_on.wait(60)
         fill(made, said)
 
-    monkeypatch.setattr(registry, "_fill", halting)
+    monkeypatch.setattr(definitions, "_fill", halting)
     found: list[Schema] = []
-    first = threading.Thread(target=lambda: found.append(registry.definition(POD)))
+    first = threading.Thread(target=lambda: found.append(definitions.definition(POD)))
     first.start()
     assert begun.wait(60)
-    assert POD not in registry._DEFINITIONS
-    second = threading.Thread(target=lambda: found.append(registry.definition(POD)))
+    assert POD not in definitions._DEFINITIONS
+    second = threading.Thread(target=lambda: found.append(definitions.definition(POD)))
     second.start()
     go_on.set()
     first.join(60)
     second.join(60)
     assert found[0] is found[1]
     assert found[0].fields["spec"].schema.fields["containers"].schema.items is not None
-    assert not registry._BEING_BUILT
+    assert not definitions._BEING_BUILT
 
 
 def test_a_definition_that_is_not_there_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_DEFINITIONS", {})
+    monkeypatch.setattr(definitions, "_DEFINITIONS", {})
 
     def broken(_: Schema, __: Mapping[str, Any]) -> None:
         raise LookupError("there is no definition of a part")
 
     with monkeypatch.context() as patched:
-        patched.setattr(registry, "_fill", broken)
+        patched.setattr(definitions, "_fill", broken)
         with pytest.raises(LookupError, match="of a part"):
-            registry.definition(POD)
-    assert not registry._BEING_BUILT
-    assert registry.definition(POD).fields["spec"].schema.fields
+            definitions.definition(POD)
+    assert not definitions._BEING_BUILT
+    assert definitions.definition(POD).fields["spec"].schema.fields

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.core.apimachinery.schema import Form, Schema
-from moorage.kinds.openapi.built_in import DecodeError
-from moorage.kinds.openapi.registry import Origin, origin_of, schema_of
-from moorage.kinds.openapi.strict import Decoded, decode, decode_document, strict_message
+from moorage.apiserver.machinery.openapi.built_in import DecodeError
+from moorage.apiserver.machinery.openapi.registry import Origin, origin_of, schema_of
+from moorage.apiserver.machinery.openapi.strict import Decoded, decode, decode_document, strict_message
+from moorage.apiserver.machinery.schema import Form, Schema
 
 RECORDED = [
     json.loads(line) for line in (Path(__file__).parent / "vectors" / "strict.jsonl").read_text("utf-8").splitlines()
@@ -33,7 +34,7 @@ def refusal(body: bytes, *, is_yaml: bool = False) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: f"{recorded['kind']}-{recorded['status']}")
+@table("recorded", RECORDED, ids=lambda recorded: f"{recorded['kind']}-{recorded['status']}")
 def test_answers_are_those_of_an_api_server(recorded: dict[str, Any]) -> None:
     kind, version, body = recorded["kind"], recorded["version"], recorded["body"].encode()
     if recorded["status"] == 400 and "strict decoding error" not in recorded["message"]:
@@ -94,7 +95,7 @@ def test_yaml_is_read_as_upstream_reads_it() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("scalar", "value"),
     [
         *(("12:30:45", "12:30:45"), ("2001-01-01", "2001-01-01"), ("=", "="), ("1e400", "1e400"), ("0x", "0x")),
@@ -107,7 +108,7 @@ def test_scalars_of_yaml_that_are_texts(scalar: str, value: str) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@table(
     ("scalar", "name"),
     [
         *(("y", "bool"), ("Off", "bool"), ("017", "number"), ("0o17", "number"), ("09", "number"), ("1_000", "number")),
@@ -134,7 +135,7 @@ def test_keys_of_yaml_are_texts_and_merged_keys_are_no_repetition() -> None:
     assert found.document["data"] == {"1": "a", "true": "b", "null": "c", "x": "f", "z": "e"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "message"),
     [
         (b"", "couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)"),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 
-from moorage.runtime.kafka.assignor import StickyAssignor
+from moorage.runtime.kafka.partition.assignor import StickyAssignor
 
 TOPICS = ("taints", "bindings")
 

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 import structlog
+from tests.support.tables import table
 
-from moorage.runtime.logs import configure_logs
-from moorage.runtime.redaction import REDACTED, redact, redacted
-from moorage.runtime.settings import Settings
+from moorage.runtime.process.logs import configure_logs
+from moorage.runtime.process.redaction import REDACTED, redact, redacted
+from moorage.runtime.settings.process_settings import Settings
 
 SECRET = "s3cr3tv4lue"  # noqa: S105 - one that is to be found nowhere
 JWT = "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl"
 
 
-@pytest.mark.parametrize(
+@table(
     "key",
     [
         "authorization",
@@ -43,7 +44,7 @@ def test_other_values_stay(key: str) -> None:
     assert redact(None, "info", {key: "value"}) == {key: "value"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "shown"),
     [
         (f"Bearer {SECRET}", f"Bearer {REDACTED}"),

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from moorage.core.apimachinery.selectors import matches_node_selector, matches_node_term
-from moorage.core.scheduling.nodes.fleet import COUNTED_AT_LEAST, TAKEN_AS_ENOUGH, NodeFacts
-from moorage.core.scheduling.nodes.pod_shape import PodShape
-from moorage.core.taints.dialects.kubernetes import KUBERNETES, UNSCHEDULABLE_TAINT
-from moorage.core.taints.matching import first_match, fits, normalize_reversed, prefer_count
+from moorage.decide.kubernetes.selectors import matches_node_selector, matches_node_term
+from moorage.decide.scheduling.nodes.fleet import COUNTED_AT_LEAST, TAKEN_AS_ENOUGH, NodeFacts
+from moorage.decide.scheduling.nodes.pod_shape import PodShape
+from moorage.decide.taints.dialects.kubernetes import KUBERNETES, UNSCHEDULABLE_TAINT
+from moorage.decide.taints.matching import first_match, fits, normalize_reversed, prefer_count
 
 ZONE = "topology.kubernetes.io/zone"
 

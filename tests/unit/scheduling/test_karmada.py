@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo, FleetChange
-from moorage.core.scheduling.karmada.groups import SpreadGroup, best_groups
-from moorage.core.scheduling.karmada.plugin import ClusterRequest
-from moorage.core.scheduling.karmada.replica_division import (
+from moorage.decide.scheduling.karmada.fleet import ClusterFleet, ClusterInfo, FleetChange
+from moorage.decide.scheduling.karmada.groups import SpreadGroup, best_groups
+from moorage.decide.scheduling.karmada.plugin import ClusterRequest
+from moorage.decide.scheduling.karmada.replica_division import (
     Candidate,
     NotEnoughError,
     divide,
@@ -24,9 +25,9 @@ from moorage.core.scheduling.karmada.replica_division import (
     static_weights,
     webster,
 )
-from moorage.core.scheduling.karmada.scheduler import ClusterDecision, ClusterScheduler
-from moorage.core.scheduling.karmada.spread_constraints import SpreadError, choose, preference
-from moorage.core.taints.desired.cluster_affinity import ClusterFacts
+from moorage.decide.scheduling.karmada.scheduler import ClusterDecision, ClusterScheduler
+from moorage.decide.scheduling.karmada.spread_constraints import SpreadError, choose, preference
+from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
 from moorage_schemas.resources.policies import ClusterPlacement
 from moorage_schemas.taint import Taint
 
@@ -94,7 +95,7 @@ def test_the_rules_are_found() -> None:
     assert [one.name for one in ClusterScheduler(ClusterFleet()).prioritizers] == ["ClusterLocality"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("seats", "votes", "expected"),
     [
         (4, {"alpha": 1200, "beta": 900, "gamma": 400}, {"alpha": 2, "beta": 1, "gamma": 1}),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.tables import table
 
-from moorage.core.scheduling.karmada.policy_match import Claimable, Policy, claim, match_of, policy_of
+from moorage.decide.scheduling.karmada.policy_match import Claimable, Policy, claim, match_of, policy_of
 
 WEB = Claimable("apps/v1", "Deployment", "shop", "web", {"app": "web"})
 ALL = {"apiVersion": "apps/v1", "kind": "Deployment"}
@@ -33,7 +34,7 @@ def winner(*policies: Policy, held: str = "") -> str:
     return found.name if found is not None else ""
 
 
-@pytest.mark.parametrize(
+@table(
     ("selector", "closeness"),
     [
         (ALL, 1),
@@ -53,7 +54,7 @@ def test_how_closely_a_selector_names_a_resource(selector: dict[str, Any], close
     assert match_of(wide("p", selector), WEB) == closeness
 
 
-@pytest.mark.parametrize(
+@table(
     ("policies", "expected"),
     [
         ([], ""),

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.unit.scheduling import nodes_reference as reference
 from tests.unit.scheduling.nodes_reference import Bound
 
-from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
-from moorage.core.scheduling.nodes.plugin import NodePrioritizer, PodRequest
-from moorage.core.scheduling.nodes.pod_shape import PodShape, pod_requests, shape_of
-from moorage.core.scheduling.nodes.scheduler import Decision, NodeScheduler
+from moorage.decide.scheduling.nodes.fleet import Fleet, NodeFacts
+from moorage.decide.scheduling.nodes.plugin import NodePrioritizer, PodRequest
+from moorage.decide.scheduling.nodes.pod_shape import PodShape, pod_requests, shape_of
+from moorage.decide.scheduling.nodes.scheduler import Decision, NodeScheduler
 from moorage_schemas.resources.pod import PodSpec
 from moorage_schemas.taint import Taint
 

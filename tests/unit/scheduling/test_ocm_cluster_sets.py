@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.core.apimachinery.selectors import matches_labels
-from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, ManagedSets, UsableSets, named_set, usable_sets
-from moorage.core.scheduling.ocm.selector import LabelTerms, SelectorError
+from moorage.decide.kubernetes.selectors import matches_labels
+from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet, ManagedSets, UsableSets, named_set, usable_sets
+from moorage.decide.scheduling.ocm.selector import LabelTerms, SelectorError
 from moorage_schemas.resources.managed import DEFAULT_SET, GLOBAL_SET, SET_LABEL, ManagedClusterSetSpec
 from moorage_schemas.resources.meta import LabelSelector
 
@@ -27,7 +28,7 @@ def sets(**specs: ManagedClusterSetSpec) -> ManagedSets:
     return made
 
 
-@pytest.mark.parametrize(
+@table(
     ("labels", "expected"),
     [
         ({}, {"default", "global"}),

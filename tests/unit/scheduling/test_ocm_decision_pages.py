@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
-from moorage.core.scheduling.ocm.decisions.groups import GroupTerms, SelectedGroup
-from moorage.core.scheduling.ocm.decisions.pages import (
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
+from moorage.decide.scheduling.ocm.decisions.groups import GroupTerms, SelectedGroup
+from moorage.decide.scheduling.ocm.decisions.pages import (
     GROUP_INDEX_LABEL,
     GROUP_NAME_LABEL,
     MOST_CLUSTERS,
@@ -49,7 +50,7 @@ def cut(terms: GroupTerms, *names: str) -> list[tuple[str, tuple[str, ...]]]:
     return [(group.name, group.clusters) for group in terms.cut(names or tuple(FACTS), FACTS.__getitem__)]
 
 
-@pytest.mark.parametrize(
+@table(
     ("length", "selected", "expected"),
     [
         (None, 7, 7),
@@ -72,7 +73,7 @@ def test_the_length_of_a_group(length: int | str | None, selected: int, expected
         assert GroupTerms.of(strategy(length), as_upstream=True).length(selected) == expected
 
 
-@pytest.mark.parametrize("length", [0, -1, "0%", "abc", "", "150%", "12.5%", "%", "-1"])
+@table("length", [0, -1, "0%", "abc", "", "150%", "12.5%", "%", "-1"])
 def test_a_wrong_length_is_said_and_counts_as_none(length: int | str) -> None:
     terms = GroupTerms.of(strategy(length, named("eu", labelSelector=EU)))
     assert terms.problem == (

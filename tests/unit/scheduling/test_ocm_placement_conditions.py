@@ -2,13 +2,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.core.scheduling.ocm.cluster_sets import UsableSets
-from moorage.core.scheduling.ocm.decisions.conditions import MISCONFIGURED, SATISFIED, conditions_of, leading_condition
-from moorage.core.scheduling.ocm.plugin import Code, Status
+from moorage.decide.scheduling.ocm.cluster_sets import UsableSets
+from moorage.decide.scheduling.ocm.decisions.conditions import (
+    MISCONFIGURED,
+    SATISFIED,
+    conditions_of,
+    leading_condition,
+)
+from moorage.decide.scheduling.ocm.plugin import Code, Status
 from moorage_schemas.placement import PlacementCondition
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -16,7 +21,7 @@ BOUND = UsableSets(("a", "b"), ("a", "b"))
 NOT_MISCONFIGURED = ("False", "Succeedconfigured", "Placement configurations check pass")
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "sets", "counts", "value", "reason", "message"),
     [
         (

@@ -10,29 +10,30 @@ from typing import Any, ClassVar
 
 import pytest
 from tests.support.plugins import EXAMPLES, added
+from tests.support.tables import table
 
-from moorage.core.admission.validation.ocm import validate_placement
-from moorage.core.scheduling.framework.plugins import Basis, Plugin
-from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
-from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterPrioritizer, ClusterRequest
-from moorage.core.scheduling.karmada.prioritizers.cluster_locality import ClusterLocality
-from moorage.core.scheduling.karmada.scheduler import ClusterScheduler
-from moorage.core.scheduling.nodes.filters.node_unschedulable import NodeUnschedulable
-from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
-from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer, PodRequest
-from moorage.core.scheduling.nodes.pod_shape import shape_of
-from moorage.core.scheduling.nodes.prioritizers.least_allocated import NodeResourcesFit
-from moorage.core.scheduling.nodes.scheduler import NodeScheduler
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.columns.usage import Usage
-from moorage.core.scheduling.ocm.decisions.result import Scheduled
-from moorage.core.scheduling.ocm.filters.predicate import Predicate
-from moorage.core.scheduling.ocm.plugin import ManagedFilter, ManagedPrioritizer, Plugins
-from moorage.core.scheduling.ocm.prioritizers.prefer_no_select import PreferNoSelect
-from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
-from moorage.core.scheduling.ocm.spec import terms_of
-from moorage.core.taints.desired.cluster_affinity import ClusterFacts as KarmadaFacts
+from moorage.apiserver.rules.validation.ocm import validate_placement
+from moorage.decide.scheduling.framework.plugins import Basis, Plugin
+from moorage.decide.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
+from moorage.decide.scheduling.karmada.plugin import ClusterFilter, ClusterPrioritizer, ClusterRequest
+from moorage.decide.scheduling.karmada.prioritizers.cluster_locality import ClusterLocality
+from moorage.decide.scheduling.karmada.scheduler import ClusterScheduler
+from moorage.decide.scheduling.nodes.filters.node_unschedulable import NodeUnschedulable
+from moorage.decide.scheduling.nodes.fleet import Fleet, NodeFacts
+from moorage.decide.scheduling.nodes.plugin import NodeFilter, NodePrioritizer, PodRequest
+from moorage.decide.scheduling.nodes.pod_shape import shape_of
+from moorage.decide.scheduling.nodes.prioritizers.least_allocated import NodeResourcesFit
+from moorage.decide.scheduling.nodes.scheduler import NodeScheduler
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.usage import Usage
+from moorage.decide.scheduling.ocm.decisions.result import Scheduled
+from moorage.decide.scheduling.ocm.filters.predicate import Predicate
+from moorage.decide.scheduling.ocm.plugin import ManagedFilter, ManagedPrioritizer, Plugins
+from moorage.decide.scheduling.ocm.prioritizers.prefer_no_select import PreferNoSelect
+from moorage.decide.scheduling.ocm.scheduler import PlacementScheduler
+from moorage.decide.scheduling.ocm.spec import terms_of
+from moorage.decide.taints.desired.cluster_affinity import ClusterFacts as KarmadaFacts
 from moorage_schemas.resources.managed import Placement as ManagedPlacement
 from moorage_schemas.resources.managed import PlacementSpec
 from moorage_schemas.resources.pod import PodSpec
@@ -264,7 +265,7 @@ class Groundless(PreferNoSelect):
     columns = ManagedPrioritizer.columns
 
 
-@pytest.mark.parametrize(
+@table(
     ("plugin", "flaw"),
     [
         (Named(), "it has no name"),

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.core.apimachinery.names import check_dns_label, check_dns_subdomain
-from moorage.core.scheduling.nodes.workloads import (
+from moorage.decide.kubernetes.names import check_dns_label, check_dns_subdomain
+from moorage.decide.scheduling.nodes.workloads import (
     WorkloadError,
     controller_of,
     daemon_index,
@@ -32,7 +33,7 @@ def obj(kind: str = "Deployment", name: str = "web", **spec: Any) -> dict[str, A
     }
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "spec", "replicas"),
     [
         ("Deployment", {}, 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.console import Step, blocks, holds, later, missing, normal, steps
+from tests.support.tables import table
 
 PAGE = """\
 Text.
@@ -37,7 +38,7 @@ def test_commands_and_their_output_are_found_in_order() -> None:
     assert blocks(PAGE, "sh") == [(13, "", ["not a session"])]
 
 
-@pytest.mark.parametrize(
+@table(
     ("one", "other"),
     [
         ("at 2026-01-01T00:00:00Z", "at 2027-12-31T23:59:59.123456Z"),
@@ -68,7 +69,7 @@ def test_what_is_the_same_in_every_run_is_compared(one: str, other: str) -> None
     assert normal(one) != normal(other)
 
 
-@pytest.mark.parametrize(
+@table(
     ("expected", "actual", "so"),
     [
         (["a", "b"], ["a", "b"], True),

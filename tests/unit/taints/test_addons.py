@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.support.tables import table
 
-from moorage.core.taints.desired.addons import (
+from moorage.decide.taints.desired.addons import (
     ADD_ON,
     LEASE,
     AddOnLease,
@@ -17,8 +18,8 @@ from moorage.core.taints.desired.addons import (
     is_available,
     of_managed_cluster,
 )
-from moorage.core.taints.desired.leases import DEFAULT_GRACE, lease_grace
-from moorage.core.taints.desired.reconcile import reconcile_taints
+from moorage.decide.taints.desired.leases import DEFAULT_GRACE, lease_grace
+from moorage.decide.taints.desired.reconcile import reconcile_taints
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import Mirrored, ResourceDeclared, resource_partition_key
@@ -125,7 +126,7 @@ def test_a_lease_that_does_not_say_how_long_it_is_has_a_minute(seconds: Any) -> 
     assert labels(known(declared(ADD_ON), lease(seconds=seconds)))[1] == 300
 
 
-@pytest.mark.parametrize(
+@table(
     ("renewed", "seconds", "expected"),
     [
         (None, 60, None),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from tests.support.tables import table
 
-from moorage.core.taints.desired.cluster_affinity import ClusterFacts, selects
+from moorage.decide.taints.desired.cluster_affinity import ClusterFacts, selects
 from moorage_schemas.resources.policies import ClusterAffinity
 
 ONE = ClusterFacts("c1", {"tier": "gold"}, provider="p1", region="r1", zones=("z1", "z2"))
@@ -21,7 +21,7 @@ def wish(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
 
 
-@pytest.mark.parametrize(
+@table(
     ("affinity", "one", "bare"),
     [
         (None, True, True),

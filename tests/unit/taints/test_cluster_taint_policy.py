@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.core.taints.desired.cluster_affinity import ClusterFacts
-from moorage.core.taints.desired.cluster_taint_policy import TaintPolicy, acts, in_order, matches
-from moorage.core.taints.desired.hold import hold_end, parse_hold
+from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
+from moorage.decide.taints.desired.cluster_taint_policy import TaintPolicy, acts, in_order, matches
+from moorage.decide.taints.desired.hold import hold_end, parse_hold
 from moorage_schemas.resources.policies import MatchCondition
 from moorage_schemas.taint import Taint
 
@@ -23,7 +24,7 @@ def when(condition: str, operator: str, *values: str) -> MatchCondition:
     return MatchCondition(condition_type=condition, operator=operator, status_values=list(values))
 
 
-@pytest.mark.parametrize(
+@table(
     ("requirements", "expected"),
     [
         ([], False),
@@ -88,7 +89,7 @@ def test_each_policy_adds_before_it_removes() -> None:
     assert found == [("a", True, yes), ("a", False, yes), ("b", False, yes), ("c", True, yes)]
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "seconds"),
     [
         ("30s", 30),

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.core.taints.desired.cluster_taint_policy import TaintPolicy, in_order
-from moorage.core.taints.desired.from_conditions import belongs_to_state
-from moorage.core.taints.desired.hold import Holds
-from moorage.core.taints.desired.reconcile import (
+from moorage.decide.taints.desired.cluster_taint_policy import TaintPolicy, in_order
+from moorage.decide.taints.desired.from_conditions import belongs_to_state
+from moorage.decide.taints.desired.hold import Holds
+from moorage.decide.taints.desired.reconcile import (
     ReconciledTaints,
     TaintRules,
     newer_taints,
@@ -105,7 +106,7 @@ def listed(event: TargetTainted | None) -> Listed:
     return [(t.key, t.effect, t.value, (t.time_added - T0).total_seconds(), "+".join(t.origins)) for t in event.taints]
 
 
-@pytest.mark.parametrize(
+@table(
     ("condition", "status", "expected"),
     [
         ("Ready", "True", []),
@@ -303,9 +304,9 @@ PEOPLES = [
 ]
 
 
-@pytest.mark.parametrize("known", [{"Ready": "True"}, {}], ids=["ready", "silent"])
-@pytest.mark.parametrize("value", ["", "mine"])
-@pytest.mark.parametrize(("kind", "key", "effect"), [*OWNED, *PEOPLES])
+@table("known", [{"Ready": "True"}, {}], ids=["ready", "silent"])
+@table("value", ["", "mine"])
+@table(("kind", "key", "effect"), [*OWNED, *PEOPLES])
 def test_what_is_built_in_comes_by_no_person(
     kind: str, key: str, effect: str, value: str, known: dict[str, str]
 ) -> None:
@@ -528,7 +529,7 @@ def labelled(kind: str, labels: dict[str, str] | None = None, **spec: Any) -> Re
     return ResourceDeclared(object={"kind": kind, "metadata": metadata, "spec": spec}, version=1)
 
 
-@pytest.mark.parametrize(
+@table(
     ("resource", "zone"),
     [
         (labelled("Node"), "/"),

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
 from moorage.conformance.operations import evaluate
-from moorage.core.taints.desired.from_conditions import desired_taints
-from moorage.core.taints.desired.hold import Holds
-from moorage.core.taints.desired.ocm import AVAILABLE, UNAVAILABLE_KEY, UNREACHABLE_KEY
-from moorage.core.taints.desired.reconcile import TaintRules, next_taints, reconcile_taints
+from moorage.decide.taints.desired.from_conditions import desired_taints
+from moorage.decide.taints.desired.hold import Holds
+from moorage.decide.taints.desired.ocm import AVAILABLE, UNAVAILABLE_KEY, UNREACHABLE_KEY
+from moorage.decide.taints.desired.reconcile import TaintRules, next_taints, reconcile_taints
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
@@ -74,8 +75,8 @@ def test_a_cluster_that_is_declared_has_the_taint_of_its_status_at_once(status: 
     assert next_taints(event, cluster(), is_(status), at(4)) is None
 
 
-@pytest.mark.parametrize("before", [*BUILT_IN])
-@pytest.mark.parametrize("after", ["True", "False", "Unknown"])
+@table("before", [*BUILT_IN])
+@table("after", ["True", "False", "Unknown"])
 def test_one_takes_the_other_s_place_in_one_update(before: str | None, after: str) -> None:
     first = next_taints(None, cluster(wish(1, "mine")), is_(before), at(1))
     second = next_taints(first, cluster(wish(1, "mine")), is_(after), at(2))
@@ -111,8 +112,8 @@ def test_a_person_cannot_take_a_built_in_taint_away(status: str | None) -> None:
     assert listed(next_taints(asked, cluster(wish(2, UNREACHABLE_KEY)), is_("True"), at(4))) == [], "nor keep it there"
 
 
-@pytest.mark.parametrize("key", [UNAVAILABLE_KEY, UNREACHABLE_KEY])
-@pytest.mark.parametrize("status", [*BUILT_IN])
+@table("key", [UNAVAILABLE_KEY, UNREACHABLE_KEY])
+@table("status", [*BUILT_IN])
 def test_a_person_cannot_add_a_built_in_taint(status: str | None, key: str) -> None:
     asked = [wish(1, key), wish(2, key, "PreferNoSelect"), wish(3, "mine")]
     event = next_taints(next_taints(None, cluster(), is_(status), at(1)), cluster(*asked), is_(status), at(2))

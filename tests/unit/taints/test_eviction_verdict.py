@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from tests.support.taint_strategies import START, TAINT_LISTS, TOLERATION_LISTS
 
-from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Tolerated, taint_text, verdict
-from moorage.core.taints.matching import first_match
+from moorage.decide.taints.eviction_verdict import EvictAt, EvictNow, Keep, Tolerated, taint_text, verdict
+from moorage.decide.taints.matching import first_match
 from moorage_schemas.taint import Taint, Toleration
 
 LATER = START + timedelta(seconds=60)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from tests.support.taint_strategies import TAINT_LISTS
 
-from moorage.core.taints.eviction_verdict import taint_text
-from moorage.core.taints.kubectl_syntax import TaintSpecError, TaintSpecs, apply_specs, parse_taints, set_taints
+from moorage.decide.taints.eviction_verdict import taint_text
+from moorage.decide.taints.kubectl_syntax import TaintSpecError, TaintSpecs, apply_specs, parse_taints, set_taints
 from moorage_schemas.taint import Taint
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import pytest
+from tests.support.tables import table
 
-from moorage.core.admission.validation.core import validate_taints
-from moorage.core.taints.dialects.kubernetes import CONDITION_TAINTS, KUBERNETES, SYSTEM_KEYS, condition_taints
+from moorage.apiserver.rules.validation.core import validate_taints
+from moorage.decide.taints.dialects.kubernetes import CONDITION_TAINTS, KUBERNETES, SYSTEM_KEYS, condition_taints
 
 
-@pytest.mark.parametrize(
+@table(
     ("condition", "status", "expected"),
     [
         ("Ready", "True", []),

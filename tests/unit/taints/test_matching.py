@@ -3,24 +3,18 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 from tests.support.taint_strategies import TAINT_LISTS, TAINTS, TOLERATION_LISTS, TOLERATIONS
 
-from moorage.core.apimachinery.integers import canonical_int64
-from moorage.core.taints.dialects.kubernetes import KUBERNETES
-from moorage.core.taints.matching import (
-    first_match,
-    fits,
-    normalize_reversed,
-    prefer_count,
-    tolerates,
-    untolerated,
-)
+from moorage.decide.kubernetes.integers import canonical_int64
+from moorage.decide.taints.dialects.kubernetes import KUBERNETES
+from moorage.decide.taints.matching import first_match, fits, normalize_reversed, prefer_count, tolerates, untolerated
 from moorage_schemas.taint import Taint, Toleration
 
 GPU = Taint(key="gpu", value="yes", effect="NoSchedule")
 
 
-@pytest.mark.parametrize(
+@table(
     ("toleration", "expected"),
     [
         (Toleration(key="gpu", operator="Equal", value="yes", effect="NoSchedule"), True),
@@ -45,7 +39,7 @@ def test_the_table_of_the_domain(toleration: Toleration, *, expected: bool) -> N
     assert tolerates(toleration, GPU) is expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("operator", "taint", "toleration", "expected"),
     [
         ("Gt", "10", "9", True),
@@ -76,7 +70,7 @@ def test_as_upstream_the_matcher_takes_what_validation_refuses() -> None:
     assert tolerates(Toleration(key="gpu", operator="Exists", value="no"), GPU, strict=False)
 
 
-@pytest.mark.parametrize("text", ["", "-", "-0", "00", "+1", "1_0", "\uff11", " 1", "1\n", "9" * 5000])
+@table("text", ["", "-", "-0", "00", "+1", "1_0", "\uff11", " 1", "1\n", "9" * 5000])
 def test_texts_that_are_no_canonical_integers(text: str) -> None:
     assert canonical_int64(text) is None
 

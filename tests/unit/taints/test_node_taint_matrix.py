@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.taint_strategies import TAINT_LISTS, TOLERATION_LISTS
 
-from moorage.core.taints.dialects.kubernetes import KUBERNETES
-from moorage.core.taints.matching import fits, prefer_count
-from moorage.core.taints.node_taint_matrix import TaintMatrix
+from moorage.decide.taints.dialects.kubernetes import KUBERNETES
+from moorage.decide.taints.matching import fits, prefer_count
+from moorage.decide.taints.node_taint_matrix import TaintMatrix
 from moorage_schemas.taint import Taint, Toleration
 
 # A step: a node's name, and its taints, or None to remove it.

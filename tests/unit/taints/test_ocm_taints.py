@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
-from moorage.core.taints.desired.ocm import (
+from moorage.decide.taints.desired.ocm import (
     BUILT_IN,
     UNAVAILABLE,
     UNREACHABLE,
@@ -32,8 +33,8 @@ def test_the_built_in_taint_of_a_status(available: str | None, expected: Taint |
     assert update == BuiltInUpdate((MAINT, *([expected] if expected else [])), expected, ())
 
 
-@pytest.mark.parametrize("available", [None, "True", "False", "Unknown"])
-@pytest.mark.parametrize("before", [None, "True", "False", "Unknown"])
+@table("available", [None, "True", "False", "Unknown"])
+@table("before", [None, "True", "False", "Unknown"])
 def test_a_change_of_status_is_one_update(before: str | None, available: str | None) -> None:
     first = with_built_in([], before).taints
     update = with_built_in([MAINT, *first], available)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.timers.deadline_index import DeadlineIndex
+from moorage.decide.timers.deadline_index import DeadlineIndex
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS = st.sampled_from("abcdef")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from moorage.core.timers.timer_table import Timer, TimerTable
+from moorage.decide.timers.timer_table import Timer, TimerTable
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 TARGET = Raw(b'{"kind":"Node","name":"n1"}')

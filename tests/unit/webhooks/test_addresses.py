@@ -5,11 +5,12 @@ from __future__ import annotations
 from ipaddress import ip_address
 
 import pytest
+from tests.support.tables import table
 
-from moorage.webhooks.addresses import AddressError, address_of, is_public
+from moorage.workers.webhooks.addresses import AddressError, address_of, is_public
 
 
-@pytest.mark.parametrize(
+@table(
     "address",
     [
         *(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.webhooks.status import AGAIN, DELETIONS_KEPT, DeliveryProgress, is_news, missed_since, status_of
+from moorage.workers.webhooks.status import AGAIN, DELETIONS_KEPT, DeliveryProgress, is_news, missed_since, status_of
 from moorage_schemas.webhook_status import WebhookStatusChanged
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)

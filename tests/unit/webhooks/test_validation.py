@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.tables import table
 
-from moorage.core.admission.validation.webhooks import validate_webhook
+from moorage.apiserver.rules.validation.webhooks import validate_webhook
 from moorage_schemas.resources.webhook import WebhookSpec
 
 GOOD = {"url": "https://hooks.example.com/moorage", "secretFile": "ops.secret"}
@@ -32,7 +33,7 @@ def test_valid(fields: dict[str, Any]) -> None:
     assert said(**fields) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "message"),
     [
         ({"url": ""}, "spec.url: Required value"),

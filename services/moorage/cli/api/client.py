@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
+from moorage.apiserver.kinds.kind import ServedKind
 from moorage.cli.api.credentials import NONE, Credentials
 from moorage.cli.api.http import Connections, HttpError, RefusedError, Request, Response, Transport
 from moorage.cli.errors import CliError, ServerError, UnreachableError, warn
-from moorage.kinds.kind import ServedKind
 
 JsonObject = dict[str, Any]
 
@@ -43,7 +43,6 @@ LONGEST_PAUSE = 10.0
 """Seconds that are waited at most before a write is sent again, whatever the server says."""
 
 MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 EVENT = "application/cloudevents+json"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from moorage.cli.errors import CliError
-from moorage.runtime import environment
+from moorage.runtime.settings import environment
 
 if TYPE_CHECKING:
     import ssl
@@ -163,7 +163,7 @@ def _file(entry: Mapping[str, Any], name: str, folder: Path) -> str:
     if content := _data(entry, name):
         import hashlib  # noqa: PLC0415 - few kubeconfigs need it
 
-        from moorage.runtime.shared_files import write_whole  # noqa: PLC0415 - as above
+        from moorage.runtime.process.shared_files import write_whole  # noqa: PLC0415 - as above
 
         digest = hashlib.sha256(content.encode()).hexdigest()[:16]
         kept = environment.state_folder() / "client-certificates"

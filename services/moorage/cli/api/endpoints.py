@@ -17,10 +17,10 @@ from moorage.cli.api import credentials, kubeconfig, runfile
 from moorage.cli.api.client import Client
 from moorage.cli.api.credentials import Credentials
 from moorage.cli.errors import CliError, UsageError
-from moorage.runtime import environment
+from moorage.runtime.settings import environment
 
 if TYPE_CHECKING:
-    from moorage.runtime.settings import Settings
+    from moorage.runtime.settings.process_settings import Settings
 
 _LAST_PORT = 65_535
 _CLUSTER: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -45,7 +45,7 @@ def load_settings(
     """
     from pydantic import ValidationError  # noqa: PLC0415 - only some commands need all settings
 
-    from moorage.runtime.settings import Settings  # noqa: PLC0415 - as above
+    from moorage.runtime.settings.process_settings import Settings  # noqa: PLC0415 - as above
 
     given = flags or {}
     overrides = {**_identity(str(overrides.get("bootstrap_servers", "")), kafka_role), **overrides}
@@ -67,7 +67,7 @@ def _identity(bootstrap: str, role: str) -> dict[str, str]:
     running = runfile.read() if bootstrap and environment.text("kafka_security_protocol") is None else None
     if running is None or not running.kafka_identities or running.bootstrap != bootstrap:
         return {}
-    from moorage.runtime import kafka_identities  # noqa: PLC0415 - only these commands need it
+    from moorage.runtime.identities import kafka_identities  # noqa: PLC0415 - only these commands need it
 
     return kafka_identities.settings_of(Path(running.kafka_identities), role)
 

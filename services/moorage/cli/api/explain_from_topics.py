@@ -10,11 +10,11 @@ from moorage.cli.api import endpoints
 from moorage.cli.api.client import JsonObject
 from moorage.cli.api.topics import quiet, unreachable
 from moorage.cli.errors import CliError, ServerError, UsageError
-from moorage.simulation.copy.snapshot import SnapshotError
-from moorage.simulation.explain.document import document_of
-from moorage.simulation.explain.explanation import NotFoundError
-from moorage.simulation.explain.from_topics import explain_from_topics
-from moorage.simulation.explain.question import Question, QuestionError
+from moorage.insight.copy.snapshot import SnapshotError
+from moorage.insight.explain.document import document_of
+from moorage.insight.explain.explanation import NotFoundError
+from moorage.insight.explain.from_topics import explain_from_topics
+from moorage.insight.explain.question import Question, QuestionError
 
 
 def explain(asked: Question) -> JsonObject:

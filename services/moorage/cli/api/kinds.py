@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
+from moorage.apiserver.kinds import kind as definitions
+from moorage.apiserver.kinds.kind import Kind, ServedKind
 from moorage.cli.errors import CliError
-from moorage.kinds import kind as definitions
-from moorage.kinds.kind import Kind, ServedKind
 
 _SHORT: Final = 3
 """Words of up to this length, such as `po` and `svc`, are not suggested."""
@@ -77,3 +78,8 @@ def of_object(api_version: str, kind: str) -> ServedKind | None:
 def words() -> str:
     """Return the plurals of all kinds, for messages."""
     return ", ".join(kind.plural for kind in all_kinds())
+
+
+def shown_name(kind: ServedKind, found: Mapping[str, Any]) -> str:
+    """Return the name of an object as it is shown, and as users may type it. Of zones, it is not that in the API."""
+    return kind.definition.shown_name(str((found.get("metadata") or {}).get("name")))

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from moorage.cli.api.credentials import NONE, Credentials, of_entry
 from moorage.cli.errors import CliError
-from moorage.runtime import environment
+from moorage.runtime.settings import environment
 
 MARK: Final = "moorage.io/gateway"
 """The name of the extension of a cluster that is a gateway of Moorage."""
@@ -98,7 +98,7 @@ def load(file: Path) -> Config:
     """
     import yaml  # noqa: PLC0415 - few commands need it, and it loads slowly
 
-    from moorage.core.apimachinery.yaml_events import check_events  # noqa: PLC0415 - loads yaml
+    from moorage.apiserver.machinery.yaml_events import check_events  # noqa: PLC0415 - loads yaml
 
     try:
         text = file.read_text("utf-8")

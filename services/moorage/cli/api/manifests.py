@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.machinery.yaml_events import TooLargeYamlError, check_events
 from moorage.cli.api import kinds
 from moorage.cli.errors import CliError
-from moorage.core.apimachinery.yaml_events import TooLargeYamlError, check_events
-from moorage.kinds.kind import ServedKind
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moorage.cli.api import kinds, object_names
-from moorage.cli.api.client import Client
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.cli.api import kinds
 from moorage.cli.errors import CliError, UsageError
-from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.kind import ServedKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ def parse(words: Sequence[str]) -> list[Named]:
             if not name:
                 raise UsageError(f"arguments in resource/name form must have a single resource and name: {word!r}")
             named = kinds.find(kind)
-            found.append(Named(named, (object_names.typed(named, name),)))
+            found.append(Named(named, (named.definition.api_name(name),)))
         return found
     first, *names = words
     if first == "all" and not names:
@@ -52,7 +50,7 @@ def parse(words: Sequence[str]) -> list[Named]:
     every = [kinds.find(word) for word in first.split(",") if word]
     if not every:
         raise UsageError(f"invalid resource type {first!r}")
-    return [Named(kind, tuple(dict.fromkeys(object_names.typed(kind, name) for name in names))) for kind in every]
+    return [Named(kind, tuple(dict.fromkeys(kind.definition.api_name(name) for name in names))) for kind in every]
 
 
 def _named_with_slashes(word: str) -> bool:
@@ -61,21 +59,3 @@ def _named_with_slashes(word: str) -> bool:
         return kinds.find(word).definition.slash_in_names
     except CliError:
         return False
-
-
-def chosen_names(client: Client, one: Named, namespace: str, selector: str, *, every: bool) -> tuple[str, ...]:
-    """Return the given names, or the names of the objects that a selector or `--all` selects.
-
-    Raises:
-        UsageError: none or more than one of names, `--all` and a selector is given.
-    """
-    if every and selector:
-        raise UsageError("setting 'all' parameter with a non empty selector is prohibited")
-    if one.names and (every or selector):
-        raise UsageError("name cannot be provided when --all or a selector is specified")
-    if one.names:
-        return one.names
-    if not every and not selector:
-        raise UsageError("resource(s) were provided, but no name was specified")
-    listed = client.list(one.kind, namespace, selector).get("items") or []
-    return tuple(str(at(item, "metadata", "name")) for item in listed)

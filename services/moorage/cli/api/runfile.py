@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from moorage.runtime import shared_files
-from moorage.runtime.environment import state_folder
+from moorage.runtime.process import shared_files
+from moorage.runtime.settings.environment import state_folder
 
 
 class ClaimedError(Exception):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from moorage.apiserver.kinds.kind import ServedKind
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.errors import CliError, ServerError, UsageError, warn
-from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.kind import ServedKind
+from moorage.decide.kubernetes.unstructured import at
 
 NODE = kinds.find("nodes")
 CLUSTER = kinds.find("clusters")

@@ -15,13 +15,13 @@ from aiokafka.structs import TopicPartition
 
 from moorage.cli.api import endpoints
 from moorage.cli.errors import CliError
-from moorage.runtime.codec import decode
-from moorage.runtime.errors import RuntimeFailure
-from moorage.runtime.kafka import clients
-from moorage.runtime.kafka.refusals import REFUSALS, hidden_topic, refusal
-from moorage.runtime.kafka.security import principal
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.clients.refusals import REFUSALS, hidden_topic, refusal
+from moorage.runtime.kafka.clients.security import principal
+from moorage.runtime.process.errors import RuntimeFailure
 from moorage.runtime.service import Malformed
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire.codec import decode
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import TOPICS, Topic

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from moorage.apiserver.kinds.kind import ServedKind
 from moorage.cli.api.client import Client, JsonObject, status_error
 from moorage.cli.errors import CliError, ServerError, UnreachableError
-from moorage.kinds.kind import ServedKind
 
 PATIENCE: Final = 300.0
 """Seconds that a gateway may be away before the watch ends with an error."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
@@ -15,14 +14,16 @@ from moorage.cli.errors import CliError, ServerError, UsageError
 from moorage.cli.render import output
 
 if TYPE_CHECKING:
-    from moorage.bridge.gateway_client import GatewayAddress
-    from moorage.bridge.kubernetes.pod_acts import EvictionMode
-    from moorage.bridge.leaving import Bridged
-    from moorage.bridge.member import Link
-    from moorage.runtime.member import MemberMaker
-    from moorage.runtime.settings import Settings
+    from moorage.bridges.engine.gateway_client import GatewayAddress
+    from moorage.bridges.engine.leaving import Bridged
+    from moorage.bridges.engine.plan import Link
+    from moorage.bridges.kubernetes.pod_acts import EvictionMode
+    from moorage.runtime.process.member import MemberMaker
+    from moorage.runtime.settings.process_settings import Settings
 
 _Act = TypeVar("_Act", bound=StrEnum)
+_Access = tuple[str, str] | tuple[str, str, float, int]
+"""A kubeconfig, its context, and limits of requests, if they are not the usual ones."""
 
 _ALL: Final = "all"
 _ROLE: Final = "bridge"
@@ -107,11 +108,15 @@ def kubernetes(
 
     The cluster is that of --kubeconfig. The gateway is found as by every command, and Kafka as by `moorage run`.
     """
-    from moorage.bridge.kubernetes.bridge import BridgeAct, BridgeOptions, KubernetesBridge  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.kubernetes.bridge import (  # noqa: PLC0415 - it loads slowly
+        BridgeAct,
+        BridgeOptions,
+        KubernetesBridge,
+    )
 
     name, acts, mode, scheduler = _name(cluster), _acts(act, BridgeAct), _mode(eviction), _scheduler(scheduler_name)
-    reached = _Reached(kubeconfig, kube_context, lease_namespace, lease_duration, kube_api_qps, kube_api_burst)
-    options = BridgeOptions(_link(ctx, reached), name, acts, mode, scheduler, node_monitor_grace_period)
+    access, lease = (kubeconfig, kube_context, kube_api_qps, kube_api_burst), (lease_namespace, lease_duration)
+    options = BridgeOptions(_link(ctx, access, lease), name, acts, mode, scheduler, node_monitor_grace_period)
     _run(_settings(http_port), lambda settings: KubernetesBridge(settings, options))
 
 
@@ -143,11 +148,11 @@ def ocm(
 
     The hub is that of --kubeconfig. The gateway is found as by every command, and Kafka as by `moorage run`.
     """
-    from moorage.bridge.ocm.bridge import HubAct, HubBridge, HubOptions  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.ocm.bridge import HubAct, HubBridge, HubOptions  # noqa: PLC0415 - it loads slowly
 
     acts = _acts(act, HubAct)
-    reached = _Reached(kubeconfig, kube_context, lease_namespace, lease_duration, kube_api_qps, kube_api_burst)
-    options = HubOptions(_link(ctx, reached), acts)
+    access, lease = (kubeconfig, kube_context, kube_api_qps, kube_api_burst), (lease_namespace, lease_duration)
+    options = HubOptions(_link(ctx, access, lease), acts)
     _run(_settings(http_port), lambda settings: HubBridge(settings, options))
 
 
@@ -194,11 +199,11 @@ def karmada(
 
     The control plane is that of --kubeconfig. The gateway is found as by every command, and Kafka as by `moorage run`.
     """
-    from moorage.bridge.karmada.bridge import PlaneAct, PlaneBridge, PlaneOptions  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.karmada.bridge import PlaneAct, PlaneBridge, PlaneOptions  # noqa: PLC0415 - it loads slowly
 
     acts, scheduler = _acts(act, PlaneAct), _scheduler(scheduler_name)
-    reached = _Reached(kubeconfig, kube_context, lease_namespace, lease_duration, kube_api_qps, kube_api_burst)
-    options = PlaneOptions(_link(ctx, reached), acts, scheduler, cluster_monitor_grace_period)
+    access, lease = (kubeconfig, kube_context, kube_api_qps, kube_api_burst), (lease_namespace, lease_duration)
+    options = PlaneOptions(_link(ctx, access, lease), acts, scheduler, cluster_monitor_grace_period)
     _run(_settings(http_port), lambda settings: PlaneBridge(settings, options))
 
 
@@ -234,16 +239,16 @@ def leave(
     Taints, conditions and labels of others stay, and so does what was decided: pods on their nodes, PlacementDecisions,
     and the clusters of ResourceBindings. Stop the bridges first.
     """
-    from moorage.bridge.leaving import leave as left_by  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.engine.leaving import leave as left_by  # noqa: PLC0415 - it loads slowly
     from moorage.runtime.app import run_async  # noqa: PLC0415 - as above
-    from moorage.runtime.errors import RuntimeFailure  # noqa: PLC0415 - as above
-    from moorage.runtime.logs import configure_logs  # noqa: PLC0415 - as above
+    from moorage.runtime.process.errors import RuntimeFailure  # noqa: PLC0415 - as above
+    from moorage.runtime.process.logs import configure_logs  # noqa: PLC0415 - as above
 
     if cluster and kind is not _Kind.KUBERNETES:
         raise UsageError(f"--cluster: the objects of {kind} are always those of the home fleet")
     name = _name(cluster)
     space = lease_namespace or ("karmada-system" if kind is _Kind.KARMADA else "kube-system")
-    bridged = _bridged(kind, _link(ctx, _Reached(kubeconfig, kube_context, space)), name)
+    bridged = _bridged(kind, _link(ctx, (kubeconfig, kube_context), (space,)), name)
     settings = _settings(0)
     configure_logs(settings)
     try:
@@ -256,14 +261,14 @@ def leave(
 
 def _bridged(kind: _Kind, link: Link, cluster: str) -> Bridged:
     if kind is _Kind.OCM:
-        from moorage.bridge.ocm.leaving import bridged_hub  # noqa: PLC0415 - it loads slowly
+        from moorage.bridges.ocm.bridge import bridged_hub  # noqa: PLC0415 - it loads slowly
 
         return bridged_hub(link)
     if kind is _Kind.KARMADA:
-        from moorage.bridge.karmada.leaving import bridged_plane  # noqa: PLC0415 - as above
+        from moorage.bridges.karmada.bridge import bridged_plane  # noqa: PLC0415 - as above
 
         return bridged_plane(link)
-    from moorage.bridge.kubernetes.leaving import bridged_cluster  # noqa: PLC0415 - as above
+    from moorage.bridges.kubernetes.bridge import bridged_cluster  # noqa: PLC0415 - as above
 
     return bridged_cluster(link, cluster)
 
@@ -281,7 +286,7 @@ def listed(
     """
     from datetime import UTC, datetime  # noqa: PLC0415 - only this command needs it
 
-    from moorage.core.apimachinery.durations import age  # noqa: PLC0415 - as above
+    from moorage.decide.kubernetes.durations import age  # noqa: PLC0415 - as above
     from moorage_schemas.refs import HOME  # noqa: PLC0415 - it loads slowly
 
     if form not in _FORMATS:
@@ -323,8 +328,8 @@ def _settings(http_port: int) -> Settings:
 
 def _run(settings: Settings, make: MemberMaker) -> None:
     from moorage.runtime.app import run_async, run_services  # noqa: PLC0415 - it loads slowly
-    from moorage.runtime.errors import RuntimeFailure  # noqa: PLC0415 - as above
-    from moorage.runtime.logs import configure_logs  # noqa: PLC0415 - as above
+    from moorage.runtime.process.errors import RuntimeFailure  # noqa: PLC0415 - as above
+    from moorage.runtime.process.logs import configure_logs  # noqa: PLC0415 - as above
 
     configure_logs(settings)
     try:
@@ -337,33 +342,25 @@ def _run(settings: Settings, make: MemberMaker) -> None:
         raise typer.Exit(code)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reached:
-    """The options of how a cluster is reached, and how one of several bridges is elected."""
-
-    kubeconfig: str
-    context: str
-    lease_namespace: str
-    lease_duration: float = 3.0
-    qps: float = 100
-    burst: int = 200
-
-
-def _link(ctx: typer.Context, reached: _Reached) -> Link:
+def _link(ctx: typer.Context, access: _Access, lease: tuple[str] | tuple[str, float]) -> Link:
     """Return how a bridge reaches its cluster and the gateway.
 
     The gateway may be asked, so what is wrong with other options is said before.
-    """
-    from moorage.bridge.kube.client import ClusterAccess  # noqa: PLC0415 - it loads slowly
-    from moorage.bridge.member import Link  # noqa: PLC0415 - as above
 
-    access = ClusterAccess(reached.kubeconfig, reached.context, reached.qps, reached.burst)
-    return Link(access, _gateway(ctx), reached.lease_namespace, reached.lease_duration)
+    Args:
+        ctx: the context of the command.
+        access: the first fields of a `ClusterAccess`.
+        lease: the namespace of the Lease that elects one of several bridges, and how long it lasts.
+    """
+    from moorage.bridges.engine.plan import Link  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.kube.client import ClusterAccess  # noqa: PLC0415 - as above
+
+    return Link(ClusterAccess(*access), _gateway(ctx), *lease)
 
 
 def _gateway(ctx: typer.Context) -> GatewayAddress:
     """Return where the gateway is. A token file is read again for each request, because its token ends."""
-    from moorage.bridge.gateway_client import GatewayAddress  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.engine.gateway_client import GatewayAddress  # noqa: PLC0415 - it loads slowly
 
     found = endpoints.server(ctx)
     if found.guessed:
@@ -415,7 +412,7 @@ def _scheduler(name: str) -> str:
 
 
 def _mode(text: str) -> EvictionMode:
-    from moorage.bridge.kubernetes.pod_acts import EvictionMode  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.kubernetes.pod_acts import EvictionMode  # noqa: PLC0415 - it loads slowly
 
     try:
         return EvictionMode(text)

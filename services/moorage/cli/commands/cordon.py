@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
+from moorage.apiserver.kinds.kind import ServedKind
 from moorage.cli import completion
 from moorage.cli.api import targets
 from moorage.cli.api.client import JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
-from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.kind import ServedKind
+from moorage.decide.kubernetes.unstructured import at
 
 _Names = Annotated[
     list[str] | None,
@@ -93,7 +93,7 @@ def decide_node(found: JsonObject, *, unschedulable: bool) -> tuple[JsonObject |
 
 
 def _decide_cluster(found: JsonObject, *, unschedulable: bool) -> tuple[JsonObject | None, str]:
-    from moorage.core.taints.dialects.karmada import UNSCHEDULABLE  # noqa: PLC0415 - nodes need no models
+    from moorage.decide.taints.dialects.karmada import UNSCHEDULABLE  # noqa: PLC0415 - nodes need no models
     from moorage_schemas.taint import TaintEffect  # noqa: PLC0415 - as above
 
     word = _word(unschedulable=unschedulable)

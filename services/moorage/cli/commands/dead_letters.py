@@ -13,6 +13,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from moorage.apiserver.kinds.dead_letter import REPLAY
+from moorage.apiserver.kinds.printing.columns import TableColumn, text
 from moorage.cli.api import kinds
 from moorage.cli.api.client import CHUNK, Client, JsonObject, list_path, object_path
 from moorage.cli.api.endpoints import connect_home
@@ -20,9 +22,7 @@ from moorage.cli.errors import FAILED, CliError, ServerError, UsageError, warn
 from moorage.cli.render import describe as describing
 from moorage.cli.render import output, tables
 from moorage.cli.render.durations import parse_duration, parse_instant
-from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.dead_letter import REPLAY
-from moorage.kinds.printing.columns import TableColumn, text
+from moorage.decide.kubernetes.unstructured import at
 from moorage_schemas.times import format_time
 
 _LETTERS: Final = kinds.find("deadletters")

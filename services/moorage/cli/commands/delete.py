@@ -32,7 +32,6 @@ def delete(
     ] = None,
     files: options.Files = None,
     *,
-    kustomize: options.Kustomize = "",
     namespace: Annotated[
         str,
         typer.Option(
@@ -69,18 +68,17 @@ def delete(
     form: options.FormOption = printing.TABLE,
 ) -> None:
     """Delete objects by name or by file."""
-    files_or_folder = files or kustomize
-    if bool(what) == bool(files_or_folder):
+    if bool(what) == bool(files):
         raise UsageError("name the objects as KIND NAME or KIND/NAME, or give files with -f")
-    if files_or_folder and every:
+    if files and every:
         raise UsageError("--all needs a kind and cannot be used together with files")
     deletion = _Deletion(_body(cascade, 1 if now else grace, force=force), dry_run, form, ignore_not_found)
     seconds = parse_duration(timeout, "--timeout").total_seconds() or _FOREVER
     refused: list[manifests.Refused] = []
     with connect(ctx) as client:
-        if files_or_folder:
+        if files:
             chosen = options.chooser(selector)
-            good, refused = options.manifests_of(files, kustomize, recursive=recursive)
+            good, refused = options.manifests_of(files, recursive=recursive)
             for document in refused:
                 warn(str(document))
             targets = [

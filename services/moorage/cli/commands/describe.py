@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from moorage.apiserver.kinds.kind import ServedKind
 from moorage.cli import completion
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
@@ -13,8 +14,7 @@ from moorage.cli.commands import options
 from moorage.cli.errors import FAILED, ServerError, UsageError, warn
 from moorage.cli.render import describe as describing
 from moorage.cli.render import output, tables
-from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.kind import ServedKind
+from moorage.decide.kubernetes.unstructured import at
 
 
 def describe(

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from moorage.cli.api import last_applied
+from moorage.cli.api import applying
 from moorage.cli.api.client import APPLY_PATCH, Client, JsonObject
 from moorage.cli.api.endpoints import chosen_cluster, connect
 from moorage.cli.api.manifests import Manifest
 from moorage.cli.commands import diff_cluster, options
 from moorage.cli.commands.diff_cluster import DiffFormat
-from moorage.cli.errors import CliError, ServerError, UsageError, warn
+from moorage.cli.errors import CliError, UsageError, warn
 from moorage.cli.render import output
 
 _DIFFERS, _FAILED = 1, 2
@@ -37,12 +37,13 @@ def diff(
     ] = None,
     *,
     files: options.Files = None,
-    kustomize: options.Kustomize = "",
     recursive: options.Recursive = False,
     namespace: options.Namespace = "default",
     selector: options.Selector = "",
-    server_side: Annotated[bool, typer.Option("--server-side", help="As `apply --server-side` would do it.")] = False,
-    field_manager: options.FieldManager = "",
+    server_side: Annotated[  # noqa: ARG001 - as kubectl's, of which it is the only way here
+        bool, typer.Option("--server-side", hidden=True, help="The server always compares.")
+    ] = True,
+    field_manager: options.FieldManager = applying.MANAGER,
     kubeconfig: Annotated[
         str,
         typer.Option(metavar="FILE", help="With `cluster`: the kubeconfig of the real cluster.", show_default=False),
@@ -63,7 +64,7 @@ def diff(
     if what:
         _cluster(ctx, what, kubeconfig, kube_context, form)
         return
-    good, refused = options.manifests_of(files, kustomize, recursive=recursive)
+    good, refused = options.manifests_of(files, recursive=recursive)
     for document in refused:
         warn(str(document))
     if selector:
@@ -72,7 +73,7 @@ def diff(
     with connect(ctx) as client:
         for item in good:
             try:
-                before, after = _both(client, item, namespace, field_manager, server_side=server_side)
+                before, after = _both(client, item, namespace, field_manager)
             except CliError as error:
                 warn(str(error))
                 code = _FAILED
@@ -88,7 +89,7 @@ def diff(
 
 def _cluster(ctx: typer.Context, what: list[str], kubeconfig: str, kube_context: str, form: DiffFormat) -> None:
     """Compare a real cluster with what was decided on it."""
-    from moorage.bridge.kube.client import ClusterAccess  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.kube.client import ClusterAccess  # noqa: PLC0415 - it loads slowly
 
     if what[0] != _CLUSTER or len(what) > 2:  # noqa: PLR2004 - `cluster` and its name
         raise UsageError(f"{' '.join(what)!r}: must be `cluster`, or `cluster NAME`; files are given with -f")
@@ -106,32 +107,16 @@ def _cluster(ctx: typer.Context, what: list[str], kubeconfig: str, kube_context:
         raise typer.Exit(_DIFFERS)
 
 
-def _both(
-    client: Client, item: Manifest, default: str, field_manager: str, *, server_side: bool
-) -> tuple[JsonObject | None, JsonObject]:
+def _both(client: Client, item: Manifest, default: str, field_manager: str) -> tuple[JsonObject | None, JsonObject]:
     """Return the object as it is, None if there is none, and as it would be."""
     kind = item.kind
     if kind is None or not item.name:
         raise CliError(f"{item.place}: an object without a name cannot be compared")
     namespace = item.namespace(default)
-    wanted = last_applied.wanted(item, kind, namespace)
-    manager = field_manager or ("kubectl" if server_side else last_applied.MANAGER)
-    parameters = options.parameters(options.SERVER, manager)
-    try:
-        before = client.get(kind, namespace, item.name)
-    except ServerError as error:
-        if error.reason != "NotFound":
-            raise
-        before = None
-    if server_side:
-        after = client.patch(
-            kind, namespace, item.name, wanted.plain, content_type=APPLY_PATCH, options={**parameters, "force": "true"}
-        )
-    elif before is None:
-        after = client.create(kind, namespace, wanted.annotated, options=parameters)
-    else:
-        change = last_applied.change(before, wanted, kind)
-        after = client.patch(kind, namespace, item.name, change, options=parameters) if change else before
+    parameters = {**options.parameters(options.SERVER, field_manager), "force": "true"}
+    before = applying.present(client, kind, namespace, item.name)
+    sent = applying.configuration(item, kind, namespace)
+    after = client.patch(kind, namespace, item.name, sent, content_type=APPLY_PATCH, options=parameters)
     return before, after
 
 
@@ -141,9 +126,7 @@ def _lines(found: JsonObject | None) -> list[str]:
         return []
     metadata: dict[str, Any] = dict(found.get("metadata") or {})
     metadata.pop("managedFields", None)
-    if annotations := metadata.get("annotations"):
-        hidden = {last_applied.ANNOTATION, last_applied.EARLIER}
-        left = {key: value for key, value in annotations.items() if key not in hidden}
-        metadata = {key: value for key, value in metadata.items() if key != "annotations"}
+    if annotations := metadata.pop("annotations", None):
+        left = {key: value for key, value in annotations.items() if key not in applying.ANNOTATIONS}
         metadata |= {"annotations": left} if left else {}
     return output.to_yaml({**found, "metadata": metadata}).splitlines(keepends=True)

@@ -15,8 +15,8 @@ from moorage.cli.errors import CliError, ServerError
 from moorage.cli.render import output
 
 if TYPE_CHECKING:
-    from moorage.bridge.kube.client import ClusterAccess, KubeClient
-    from moorage.bridge.kubernetes.difference import ClusterDifference, DecidedState
+    from moorage.bridges.kube.client import ClusterAccess, KubeClient
+    from moorage.bridges.kubernetes.difference import ClusterDifference, DecidedState
 
 _OWN = "/apis/moorage.io/v1alpha1"
 
@@ -49,7 +49,7 @@ def differences(ctx: typer.Context, cluster: str, access: ClusterAccess) -> list
     Raises:
         CliError: one of them does not answer, or the cluster is not the one that is mirrored under this name.
     """
-    from moorage.bridge.kubernetes.difference import differences as compared  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.kubernetes.difference import differences as compared  # noqa: PLC0415 - it loads slowly
     from moorage_schemas.refs import fleet_called  # noqa: PLC0415 - as above
 
     with connect_home(ctx) as client:
@@ -66,7 +66,7 @@ def differences(ctx: typer.Context, cluster: str, access: ClusterAccess) -> list
 
 def _mirrored_uid(client: Client, cluster: str) -> str:
     """Return the uid of the cluster that is mirrored under a name. Empty if none is, or this may not be read."""
-    from moorage.bridge.fleet_names import source_of  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.engine.fleet_names import source_of  # noqa: PLC0415 - it loads slowly
     from moorage_schemas.refs import HOME  # noqa: PLC0415 - as above
 
     try:
@@ -80,7 +80,7 @@ def _mirrored_uid(client: Client, cluster: str) -> str:
 
 
 def _decided(client: Client, cluster: str) -> DecidedState:
-    from moorage.bridge.kubernetes.difference import DecidedState  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.kubernetes.difference import DecidedState  # noqa: PLC0415 - it loads slowly
 
     place = f"/clusters/{cluster}" if cluster else ""
 
@@ -96,10 +96,10 @@ async def read_cluster(access: ClusterAccess) -> PresentCluster:
     Raises:
         CliError: the kubeconfig does not do, or the cluster does not answer.
     """
-    from moorage.bridge.identity import read_uid  # noqa: PLC0415 - it loads slowly
-    from moorage.bridge.kube.client import KubeClient  # noqa: PLC0415 - it loads slowly
-    from moorage.bridge.kube.errors import FORBIDDEN, ApiError  # noqa: PLC0415 - as above
-    from moorage.runtime.errors import RuntimeFailure  # noqa: PLC0415 - as above
+    from moorage.bridges.engine.identity import read_uid  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.kube.client import KubeClient  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.kube.errors import FORBIDDEN, ApiError  # noqa: PLC0415 - as above
+    from moorage.runtime.process.errors import RuntimeFailure  # noqa: PLC0415 - as above
 
     try:
         client = await KubeClient.connect(access)

@@ -19,7 +19,7 @@ from moorage.cli.commands.wait import condition, until_met
 from moorage.cli.errors import FAILED, CliError, ServerError, UsageError, warn
 from moorage.cli.render import output
 from moorage.cli.render.durations import parse_duration
-from moorage.core.apimachinery.unstructured import at
+from moorage.decide.kubernetes.unstructured import at
 
 _PODS: Final = kinds.find("pods")
 _TOO_MANY: Final = 429

@@ -8,19 +8,19 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 import yaml
 
-from moorage.cli import completion
-from moorage.cli.api import manifests, resource_arguments
+from moorage.apiserver.machinery.patching import merge_patch
+from moorage.cli.api import manifests
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
-from moorage.cli.errors import CliError, ServerError, UnreachableError, UsageError, warn
+from moorage.cli.commands import options
+from moorage.cli.errors import CliError, ServerError, UnreachableError, warn
 from moorage.cli.render import output
-from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.kind import ServedKind
+from moorage.decide.kubernetes.unstructured import at
 
 _HEAD = """\
 # Edit the object below, save it and close the editor. Lines that begin with # are ignored, and an empty file
@@ -32,52 +32,33 @@ _FIXED = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
 _TRIES = 12
 
 
-def edit(
-    ctx: typer.Context,
-    what: Annotated[
-        list[str],
-        typer.Argument(metavar="KIND NAME | KIND/NAME", show_default=False, autocompletion=completion.objects),
-    ],
-    *,
-    namespace: Annotated[
-        str, typer.Option("-n", "--namespace", help="Namespace of the object.", autocompletion=completion.namespaces)
-    ] = "default",
-    form: Annotated[
-        output.Format, typer.Option("-o", "--output", help="Format in which the object is edited: yaml or json.")
-    ] = output.Format.YAML,
-) -> None:
+def edit(ctx: typer.Context, what: options.Words = None, *, namespace: options.Namespace = "default") -> None:
     """Edit an object in your editor.
 
     The editor is KUBE_EDITOR, or else EDITOR, or else vi.
     """
-    if form not in {output.Format.YAML, output.Format.JSON}:
-        raise UsageError(f"invalid value {form.value!r} for --output: must be yaml or json")
-    named = [(one.kind, name) for one in resource_arguments.parse(what) for name in one.names]
-    if not named:
-        raise UsageError("resource(s) were provided, but no name was specified")
     with connect(ctx) as client:
-        for kind, name in named:
-            if kind.read_only:
-                raise CliError(f"{kind.plural} are written by the services and cannot be edited")
-            _Edit(client, kind, namespace, name, form).run()
+        places = options.Choice(what or [], namespace=namespace).places(client)
+        if read_only := next((place.kind for place in places if place.kind.read_only), None):
+            raise CliError(f"{read_only.plural} are written by the services and cannot be edited")
+        for place in places:
+            _Edit(client, place).run()
 
 
 class _Edit:
     """One object in one editor."""
 
-    def __init__(self, client: Client, kind: ServedKind, namespace: str, name: str, form: output.Format) -> None:
+    def __init__(self, client: Client, place: options.ObjectPlace) -> None:
         self._client = client
-        self._kind = kind
-        self._namespace = namespace
-        self._name = name
-        self._form = form
+        self._place = place
+        self._called = place.kind.called(place.name)
 
     def run(self) -> None:
         """Open the editor until the change is accepted or abandoned."""
-        before = output.without_owners(self._client.get(self._kind, self._namespace, self._name))
-        body, problem, sent = output.document(before, self._form), "", ""
+        before = output.without_owners(self._client.get(*self._place))
+        body, problem, sent = output.to_yaml(before), "", ""
         while True:
-            edited = _without_comments(_in_editor(_HEAD + problem + body, self._form.value))
+            edited = _without_comments(_in_editor(_HEAD + problem + body))
             if problem and edited.strip() == sent.strip():
                 # The same text again, so the user has given up.
                 raise CliError(
@@ -88,7 +69,7 @@ class _Edit:
                 return
             try:
                 wanted = _read(edited)
-                change = merge_change(before, wanted)
+                change = merge_patch.two_way(before, wanted)
                 if not change:
                     warn(_CANCELLED)
                     return
@@ -99,12 +80,12 @@ class _Edit:
                 raise
             except CliError as error:
                 problem, body, sent = (
-                    _as_comment(f"{self._kind.called(self._name)} was not saved: {error}"),
+                    _as_comment(f"{self._called} was not saved: {error}"),
                     edited,
                     edited,
                 )
             else:
-                output.line(f"{self._kind.called(self._name)} edited")
+                output.line(f"{self._called} edited")
                 return
 
     def _send(self, before: JsonObject, change: JsonObject) -> None:
@@ -114,28 +95,15 @@ class _Edit:
             version = at(now, "metadata", "resourceVersion")
             metadata = {**(change.get("metadata") or {}), "resourceVersion": version}
             try:
-                self._client.patch(self._kind, self._namespace, self._name, {**change, "metadata": metadata})
+                self._client.patch(*self._place, {**change, "metadata": metadata})
             except ServerError as error:
                 if error.reason != "Conflict" or not left:
                     raise
-                now = self._client.get(self._kind, self._namespace, self._name)
+                now = self._client.get(*self._place)
                 if not _untouched(change, before, now):
                     raise
             else:
                 return
-
-
-def merge_change(before: Mapping[str, Any], after: Mapping[str, Any]) -> JsonObject:
-    """Return the JSON merge patch (RFC 7386) from one document to another. Empty if they are the same."""
-    change: JsonObject = {name: None for name in before if name not in after}
-    for name, value in after.items():
-        had = before.get(name)
-        if isinstance(value, dict) and isinstance(had, dict):
-            if inner := merge_change(had, value):
-                change[name] = inner
-        elif name not in before or had != value:
-            change[name] = value
-    return change
 
 
 def _untouched(change: Mapping[str, Any], before: Any, now: Any) -> bool:
@@ -168,7 +136,7 @@ def _read(text: str) -> JsonObject:
     return found
 
 
-def _in_editor(text: str, suffix: str) -> str:
+def _in_editor(text: str) -> str:
     """Return a text as the user has edited it.
 
     Raises:
@@ -176,7 +144,7 @@ def _in_editor(text: str, suffix: str) -> str:
     """
     editor = os.environ.get("KUBE_EDITOR") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="moorage-edit-") as folder:
-        file = Path(folder) / f"object.{suffix}"
+        file = Path(folder) / "object.yaml"
         file.write_text(text, encoding="utf-8")
         try:
             done = subprocess.run([*shlex.split(editor), str(file)], check=False)  # noqa: S603 - the user's own editor

@@ -13,8 +13,8 @@ from moorage.cli.api.endpoints import chosen_cluster, connect
 from moorage.cli.commands import options
 from moorage.cli.errors import CliError, ServerError, UsageError
 from moorage.cli.render import output, printing, tables
-from moorage.core.apimachinery.durations import age
-from moorage.core.apimachinery.unstructured import at
+from moorage.decide.kubernetes.durations import age
+from moorage.decide.kubernetes.unstructured import at
 
 
 def events(

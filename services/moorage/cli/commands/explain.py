@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.kinds.printing.columns import taint_text
 from moorage.cli import completion, errors
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
@@ -16,9 +18,7 @@ from moorage.cli.errors import CliError, ServerError, UnreachableError, UsageErr
 from moorage.cli.render import explain as explain_text
 from moorage.cli.render import output
 from moorage.cli.render.durations import to_the_second
-from moorage.kinds.kind import ServedKind
-from moorage.kinds.printing.columns import taint_text
-from moorage.simulation.explain.question import EXPLAINED, WITHOUT_NAMESPACE, Question, QuestionError
+from moorage.insight.explain.question import EXPLAINED, WITHOUT_NAMESPACE, Question, QuestionError
 
 _BAD_REQUEST, _NOT_FOUND = 400, 404
 _LATER = frozenset({502, 503, 504})
@@ -115,8 +115,8 @@ def structure_of(word: str) -> tuple[ServedKind, list[str]] | None:
 
 
 def _structure(kind: ServedKind, path: list[str], *, recursive: bool) -> Iterator[str]:
+    from moorage.apiserver.machinery.openapi.registry import schema_of  # noqa: PLC0415 - as above
     from moorage.cli.render import structure  # noqa: PLC0415 - explanations of workloads need no structures
-    from moorage.kinds.openapi.registry import schema_of  # noqa: PLC0415 - as above
 
     return structure.lines(kind, schema_of(kind.group, kind.version, kind.kind), path, recursive=recursive)
 

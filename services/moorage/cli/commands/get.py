@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.kinds.printing.columns import LABELS, TableColumn, of, text
 from moorage.cli import completion
-from moorage.cli.api import object_names
+from moorage.cli.api import kinds
 from moorage.cli.api.client import CHUNK, Client, JsonObject
 from moorage.cli.api.endpoints import chosen_cluster, connect
 from moorage.cli.api.resource_arguments import Named
@@ -19,8 +21,6 @@ from moorage.cli.commands import options
 from moorage.cli.errors import FAILED, ServerError, UsageError, warn
 from moorage.cli.render import output, printing, tables
 from moorage.cli.render.printing import OutputForm
-from moorage.kinds.kind import ServedKind
-from moorage.kinds.printing.columns import LABELS, TableColumn, of, text
 
 
 def get(
@@ -155,9 +155,9 @@ class _Columns:
         head = [TableColumn("EVENT", text("event"))] if self.events else []
         if self._custom:
             return [*head, *self._custom]
-        name = TableColumn("NAME", of(lambda item: object_names.shown(kind, item)))
+        name = TableColumn("NAME", of(lambda item: kinds.shown_name(kind, item)))
         if self._several:
-            name = TableColumn("NAME", of(lambda item: kind.called(object_names.shown(kind, item))))
+            name = TableColumn("NAME", of(lambda item: kind.called(kinds.shown_name(kind, item))))
         if self._everywhere and kind.namespaced:
             head.append(TableColumn("NAMESPACE", text("metadata", "namespace")))
         own = [column for column in tables.columns(kind, wide=self.form.word == "wide") if column != LABELS]
@@ -214,7 +214,7 @@ class _View:
 
     def _write_groups(self, groups: list[tuple[ServedKind, list[JsonObject]]], *, single: bool, quiet: bool) -> None:
         if self._want.sort_by:
-            from moorage.cli.render.sorting import sorted_by  # noqa: PLC0415 - few commands sort
+            from moorage.cli.render.jsonpath import sorted_by  # noqa: PLC0415 - few commands sort
 
             groups = [(kind, sorted_by(found, self._want.sort_by)) for kind, found in groups]
         everything = [item for _, found in groups for item in found]
@@ -276,7 +276,7 @@ class _View:
     def _write(self, kind: ServedKind, found: list[JsonObject], *, event: str = "ADDED", head: bool = True) -> None:
         if self._form.word == "name":
             for item in found:
-                output.line(kind.called(object_names.shown(kind, item)))
+                output.line(kind.called(kinds.shown_name(kind, item)))
             return
         columns = self._columns.of(kind)
         if self._columns.events:

@@ -8,8 +8,8 @@ import typer
 
 from moorage.cli.errors import CliError
 from moorage.cli.render import output
-from moorage.runtime.environment import state_folder
-from moorage.runtime.gateway_identities import GatewayIdentities
+from moorage.runtime.identities.gateway_identities import GatewayIdentities
+from moorage.runtime.settings.environment import state_folder
 
 
 def identities(

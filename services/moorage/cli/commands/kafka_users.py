@@ -11,11 +11,11 @@ from moorage.cli.api import endpoints, topics
 from moorage.cli.contract import kafka_roles
 from moorage.cli.errors import CliError
 from moorage.cli.render import output
-from moorage.runtime import kafka_identities
-from moorage.runtime.kafka import clients
-from moorage.runtime.kafka.passwords import SecretFileError, read_secret
-from moorage.runtime.kafka.scram_users import set_passwords
-from moorage.runtime.settings import Settings
+from moorage.runtime.identities import kafka_identities
+from moorage.runtime.kafka.admin.scram_users import set_passwords
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.clients.passwords import SecretFileError, read_secret
+from moorage.runtime.settings.process_settings import Settings
 
 _FOR_CONTAINERS = 0o644
 

@@ -9,7 +9,7 @@ import typer
 
 from moorage.cli.api import endpoints, kubeconfig
 from moorage.cli.errors import CliError
-from moorage.runtime.environment import state_folder
+from moorage.runtime.settings.environment import state_folder
 
 _READS = frozenset(
     {

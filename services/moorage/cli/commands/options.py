@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
+from moorage.apiserver.kinds.kind import ServedKind
 from moorage.cli import completion
 from moorage.cli.api import resource_arguments
 from moorage.cli.api.client import Client
 from moorage.cli.api.resource_arguments import Named
 from moorage.cli.errors import FAILED, CliError, UnreachableError, UsageError, warn
 from moorage.cli.render import printing
-from moorage.kinds.kind import ServedKind
 
 if TYPE_CHECKING:
     from moorage.cli.api.manifests import Manifest, Refused
@@ -73,16 +72,6 @@ FormOption = Annotated[
     ),
 ]
 
-Kustomize = Annotated[
-    str,
-    typer.Option(
-        "-k",
-        "--kustomize",
-        help="A folder with a kustomization.yaml.",
-        show_default=False,
-        autocompletion=completion.files,
-    ),
-]
 Validate = Annotated[
     str,
     typer.Option(
@@ -128,19 +117,14 @@ def parameters(dry_run: str, field_manager: str = "", validate: str = "") -> dic
     return {name: value for name, value in found.items() if value}
 
 
-def deletion(dry_run: str) -> dict[str, str] | None:
-    """Return the query parameters of a delete. None if nothing is to be sent."""
-    return None if dry_run == CLIENT else parameters(dry_run)
-
-
 def chooser(selector: str) -> Callable[[Manifest], bool]:
     """Return whether an object of a file is selected. As in kubectl, the labels in the file decide.
 
     Raises:
         UsageError: the selector cannot be read.
     """
-    from moorage.gateway.errors import StatusError  # noqa: PLC0415 - only needed for files with a selector
-    from moorage.gateway.http.messages.selectors import selector as selecting  # noqa: PLC0415 - as above
+    from moorage.apiserver.http.messages.selectors import selector as selecting  # noqa: PLC0415 - as above
+    from moorage.apiserver.machinery.api_errors import StatusError  # noqa: PLC0415 - only needed for files with a selector
 
     try:
         chosen = selecting(selector, "")
@@ -149,25 +133,17 @@ def chooser(selector: str) -> Callable[[Manifest], bool]:
     return lambda item: chosen(item.document)
 
 
-def manifests_of(
-    files: Sequence[str] | None, kustomize: str, *, recursive: bool
-) -> tuple[list[Manifest], list[Refused]]:
-    """Return the objects of `-f` or `-k`, and the documents that cannot be used.
+def manifests_of(files: Sequence[str] | None, *, recursive: bool) -> tuple[list[Manifest], list[Refused]]:
+    """Return the objects of `-f`, and the documents that cannot be used.
 
     Raises:
-        UsageError: neither or both are given.
+        UsageError: no file is given.
         CliError: a file cannot be read.
     """
     from moorage.cli.api import manifests  # noqa: PLC0415 - YAML loads slowly
 
-    if files and kustomize:
-        raise UsageError("only one of -f or -k can be specified")
-    if kustomize:
-        from moorage.cli.api import kustomization  # noqa: PLC0415 - few commands need it
-
-        return manifests.read_text(kustomize, kustomization.built(Path(kustomize)))
     if not files:
-        raise UsageError("must specify one of -f and -k")
+        raise UsageError("must specify -f")
     return manifests.read(files, recursive=recursive)
 
 
@@ -199,16 +175,13 @@ class Writing:
         form: the form of what it shows.
         dry_run: the value of `--dry-run`.
         field_manager: the manager of the fields.
-        validate: the value of `--validate`.
 
     Raises:
         UsageError: a value is not one of those that the option has.
     """
 
-    def __init__(
-        self, form: printing.OutputForm, dry_run: str = NONE, field_manager: str = "", validate: str = ""
-    ) -> None:
-        self.parameters: Mapping[str, str] = parameters(dry_run, field_manager, validate)
+    def __init__(self, form: printing.OutputForm, dry_run: str = NONE, field_manager: str = "") -> None:
+        self.parameters: Mapping[str, str] = parameters(dry_run, field_manager)
         self.sends = dry_run != CLIENT
         """Whether anything is sent to the server."""
 

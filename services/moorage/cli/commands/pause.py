@@ -13,9 +13,9 @@ from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import chosen_cluster, connect_home
 from moorage.cli.errors import CliError, ServerError, UsageError
 from moorage.cli.render import output
-from moorage.core.apimachinery.unstructured import at
-from moorage.core.disruption.pause_names import normal_scope, pause_name
-from moorage.core.disruption.zone_names import zone_of_object
+from moorage.decide.disruption.pause_names import normal_scope, pause_name
+from moorage.decide.disruption.zone_names import zone_of_object
+from moorage.decide.kubernetes.unstructured import at
 
 _PAUSES = kinds.find("evictionpauses")
 _FLEET = "fleet"

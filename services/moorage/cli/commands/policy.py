@@ -8,14 +8,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from moorage.apiserver.kinds import cluster_role, cluster_role_binding, role, role_binding
+from moorage.apiserver.kinds.kind import Kind, ServedKind
+from moorage.apiserver.rbac.bindings import CLUSTER_ROLE, GROUP, ROLE, RoleRef
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
 from moorage.cli.commands import options
 from moorage.cli.render import output
-from moorage.core.authorization.attributes import ACCOUNT_PREFIX
-from moorage.core.authorization.bindings import CLUSTER_ROLE, GROUP, ROLE, RoleRef
-from moorage.kinds import cluster_role, cluster_role_binding, role, role_binding
-from moorage.kinds.kind import Kind, ServedKind
+from moorage.decide.kubernetes.accounts import ACCOUNT_PREFIX
 
 app = typer.Typer(no_args_is_help=True, help="Give roles to users and groups, and take them away.")
 

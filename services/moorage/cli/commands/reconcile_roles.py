@@ -7,22 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.kinds.namespace import KIND as NAMESPACE
+from moorage.apiserver.rbac.bindings import CLUSTER_ROLE, GROUP, ROLE, RoleSubject
+from moorage.apiserver.rbac.escalation import missing_rules
+from moorage.apiserver.rbac.reconciliation import is_left_alone, missing_subjects, reconciled_binding, reconciled_role
+from moorage.apiserver.rbac.rules import rules_of
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
 from moorage.cli.commands import options
 from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError, UsageError, warn
 from moorage.cli.render import printing
-from moorage.core.authorization.bindings import CLUSTER_ROLE, GROUP, ROLE, RoleSubject
-from moorage.core.authorization.escalation import missing_rules
-from moorage.core.authorization.reconciliation import (
-    is_left_alone,
-    missing_subjects,
-    reconciled_binding,
-    reconciled_role,
-)
-from moorage.core.authorization.rules import rules_of
-from moorage.kinds.kind import ServedKind
-from moorage.kinds.namespace import KIND as NAMESPACE
 
 _NAMESPACES = ServedKind(NAMESPACE, NAMESPACE.versions[0])
 _OPTED_OUT = ", but object opted out (rbac.authorization.kubernetes.io/autoupdate: false)"
@@ -34,7 +29,6 @@ def reconcile(
     ctx: typer.Context,
     *,
     files: options.Files = None,
-    kustomize: options.Kustomize = "",
     recursive: options.Recursive = False,
     remove_permissions: Annotated[
         bool, typer.Option("--remove-extra-permissions", help="Take away what roles give beside the files.")
@@ -49,7 +43,7 @@ def reconcile(
     """Give the roles and bindings that are there what those of files have."""
     if dry_run == "server":
         raise UsageError("--dry-run=server for command reconcile is not supported yet")
-    good, refused = options.manifests_of(files, kustomize, recursive=recursive)
+    good, refused = options.manifests_of(files, recursive=recursive)
     failed = bool(refused)
     for refusal in refused:
         warn(str(refusal))

@@ -15,12 +15,12 @@ from moorage.cli import completion
 from moorage.cli.api import endpoints, topics
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.render import output
-from moorage.replay import comparison
-from moorage.replay.comparison import Difference, Replayed, Side, Tally
-from moorage.replay.recording import Recording, RecordingError
-from moorage.runtime.logs import silenced
-from moorage.runtime.settings import Settings
-from moorage.simulation.copy.run import services as every_service
+from moorage.insight.copy.run import services as every_service
+from moorage.insight.replay import comparison
+from moorage.insight.replay.comparison import Difference, Replayed, Side, Tally
+from moorage.insight.replay.recording import Recording, RecordingError
+from moorage.runtime.process.logs import silenced
+from moorage.runtime.settings.process_settings import Settings
 
 DIFFERS = 1
 """Exit code: a result differs."""

@@ -1,7 +1,7 @@
 """`moorage report`: reports conditions by hand, as a probe or a deployer does.
 
 The default source is the user (`cli/<user>`). Such sources have no heartbeats, so what they report stays until someone
-reports otherwise (`moorage.core.conditions.heartbeats`).
+reports otherwise (`moorage.decide.conditions.heartbeats`).
 
 Not each report that is accepted counts: one that is older than what is known is ignored. So the command waits for what
 becomes of its reports, and fails if one does not count.
@@ -26,8 +26,8 @@ from moorage.cli.api.endpoints import connect
 from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
 from moorage.cli.render.durations import parse_duration, parse_instant
-from moorage.core.conditions.heartbeats import BY_HAND
-from moorage.core.conditions.reports import check_workload
+from moorage.decide.conditions.heartbeats import BY_HAND
+from moorage.decide.conditions.reports import check_workload
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import Meta, to_structured
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef

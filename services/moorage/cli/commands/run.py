@@ -19,12 +19,12 @@ from moorage.cli import completion
 from moorage.cli.api import endpoints
 from moorage.cli.errors import FAILED, CliError
 from moorage.cli.local import services
-from moorage.runtime import environment
 from moorage.runtime.app import run_async, run_services
-from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure, first_of
-from moorage.runtime.logs import configure_logs
-from moorage.runtime.member import MemberMaker
-from moorage.runtime.settings import Settings
+from moorage.runtime.process.errors import EXIT_FAILED, RuntimeFailure, first_of
+from moorage.runtime.process.logs import configure_logs
+from moorage.runtime.process.member import MemberMaker
+from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.settings.unknown_variables import unknown_variables
 
 _GRACE = 20.0  # seconds for an orderly stop after the parent has ended
 
@@ -81,15 +81,16 @@ def _run(chosen: list[str], settings: Settings) -> int:
     if services.WEBHOOKS in chosen:
         beside = [*beside, _webhooks()]
     log = structlog.get_logger(__name__)
-    for name, nearest in environment.unknown().items():
+    for name, nearest in unknown_variables().items():
         log.warning("environment.unknown", variable=name, nearest=nearest)
 
     async def main() -> int:
         if services.GATEWAY not in chosen:
             return await run_services(made, settings, beside=beside, routes=routes)
-        from moorage.gateway.server import serve  # noqa: PLC0415 - only loaded if it is run
+        from moorage.apiserver.server import serve  # noqa: PLC0415 - as above
+        from moorage.cli.local.pages import with_pages  # noqa: PLC0415 - only loaded if it is run
 
-        gateway = asyncio.create_task(serve(settings), name=services.GATEWAY)
+        gateway = asyncio.create_task(serve(settings, front=with_pages), name=services.GATEWAY)
         if not made and not beside:
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, gateway.cancel)
@@ -114,7 +115,7 @@ def _run(chosen: list[str], settings: Settings) -> int:
 
 def _query(settings: Settings) -> tuple[list[MemberMaker], list[Route]]:
     """What makes the query worker, and what it serves."""
-    from moorage.query.http import Endpoint  # noqa: PLC0415 - only loaded if it is run
+    from moorage.insight.query.http import Endpoint  # noqa: PLC0415 - only loaded if it is run
 
     try:
         endpoint = Endpoint(settings)
@@ -125,7 +126,7 @@ def _query(settings: Settings) -> tuple[list[MemberMaker], list[Route]]:
 
 def _webhooks() -> MemberMaker:
     """What makes the webhook worker."""
-    from moorage.webhooks.worker import WebhookWorker  # noqa: PLC0415 - only loaded if it is run
+    from moorage.workers.webhooks.worker import WebhookWorker  # noqa: PLC0415 - only loaded if it is run
 
     return WebhookWorker
 

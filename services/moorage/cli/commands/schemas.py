@@ -11,11 +11,11 @@ import typer
 import yaml
 
 import moorage_schemas
+from moorage.apiserver.kinds import kind as kinds
 from moorage.cli.contract.asyncapi import document
 from moorage.cli.contract.compat import Breaking, compare
 from moorage.cli.contract.jsonschemas import event_schema, resource_schema
 from moorage.cli.contract.participants import participants
-from moorage.kinds import kind as kinds
 from moorage_schemas.topics import TOPICS
 
 CONTRACT_VERSION = "1.0.0"

@@ -20,13 +20,13 @@ from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.flags import given
 from moorage.cli.render import output, simulation
 from moorage.cli.render.durations import parse_duration
-from moorage.core.apimachinery.durations import human
-from moorage.runtime.logs import silenced
-from moorage.runtime.settings import Settings
-from moorage.simulation.copy import run
-from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
-from moorage.simulation.copy.stack import RestlessError
-from moorage.simulation.diff import report
+from moorage.decide.kubernetes.durations import human
+from moorage.insight.copy import run
+from moorage.insight.copy.snapshot import Snapshot, SnapshotError
+from moorage.insight.copy.stack import RestlessError
+from moorage.insight.diff import report
+from moorage.runtime.process.logs import silenced
+from moorage.runtime.settings.process_settings import Settings
 
 _GC_THRESHOLDS = (50_000, 20, 100)
 """The garbage collector runs seldom, because a copy is hundreds of thousands of objects that live to the end."""

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
+from moorage.apiserver.http.filters.request_attributes import SIMULATE_PATH
 from moorage.cli.api import targets
-from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.api.applying import is_same
+from moorage.cli.api.client import APPLY_PATCH, Client, JsonObject
 from moorage.cli.api.endpoints import Server
 from moorage.cli.api.http import Connections, Request, Response, Transport
 from moorage.cli.commands.simulate_request import SimulationRequest
 from moorage.cli.errors import CliError
-from moorage.gateway.http.request_attributes import SIMULATE_PATH
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
 
@@ -26,6 +28,7 @@ _PATIENCE: Final = 60.0
 
 _CREATED: Final = 201
 _OK: Final = 200
+_NOT_FOUND: Final = 404
 
 
 class Recorder:
@@ -37,21 +40,35 @@ class Recorder:
 
     def __init__(self, sends: Transport) -> None:
         self._sends = sends
+        self._read: dict[str, Response] = {}
         self.writes: list[JsonObject] = []
         """What would change something, as the query worker is asked for it."""
 
     def send(self, request: Request) -> Response:
         """Send a request that reads. Keep any other, and answer as if it had been granted."""
+        path, _, _ = request.path.partition("?")
         if request.method == "GET":
-            return self._sends.send(request)
+            self._read[path] = answer = self._sends.send(request)
+            return answer
         body = json.loads(request.content) if request.content else None
+        said = dict(request.headers).get("content-type", "application/json")
+        before = self._read.get(path)
+        if said == APPLY_PATCH and before is not None and self._is_same(request, body, before):
+            return before
         if body is not None:
             body = _unversioned(body)
-        said = dict(request.headers).get("content-type", "application/json")
         write = {"method": request.method, "path": request.path}
         self.writes.append(write if body is None else {**write, "body": body, "contentType": said})
-        answer = body if request.method == "POST" and body else {"metadata": {"resourceVersion": "changed"}}
-        return Response(_CREATED if request.method == "POST" else _OK, (), json.dumps(answer).encode())
+        is_new = request.method == "POST" or (before is not None and before.status == _NOT_FOUND)
+        answered = body if is_new and body else {"metadata": {"resourceVersion": "changed"}}
+        return Response(_CREATED if is_new else _OK, (), json.dumps(answered).encode())
+
+    def _is_same(self, request: Request, body: Any, before: Response) -> bool:
+        """Return whether an apply would change nothing, which the gateway says when it is only tried."""
+        tried = self._sends.send(replace(request, path=f"{request.path}&dryRun=All&force=true"))
+        if before.is_error or tried.is_error:
+            return False
+        return is_same(json.loads(before.content), json.loads(tried.content), body)
 
     def lines(self, request: Request, *, silence: float) -> Iterator[bytes]:
         """Follow what changes."""
@@ -62,8 +79,10 @@ class Recorder:
         self._sends.close()
 
 
-def _unversioned(body: JsonObject) -> JsonObject:
+def _unversioned(body: Any) -> Any:
     """A change that does not say which version of the object it is about: a copy has versions of its own."""
+    if isinstance(body, list):
+        return [one for one in body if one.get("path") != "/metadata/resourceVersion"]
     metadata = {name: value for name, value in (body.get("metadata") or {}).items() if name != "resourceVersion"}
     rest = {name: value for name, value in body.items() if name != "metadata"}
     return {**rest, "metadata": metadata} if metadata else rest

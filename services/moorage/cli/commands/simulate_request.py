@@ -9,21 +9,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.machinery.api_errors import field_errors
 from moorage.cli.api import kinds, targets
+from moorage.cli.api.applying import apply_all
 from moorage.cli.api.client import Client
 from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.api.manifests import Manifest
-from moorage.cli.commands.apply import apply_all
 from moorage.cli.commands.taint import decide
 from moorage.cli.errors import CliError, UsageError
-from moorage.core.taints.dialects.table import DIALECTS
-from moorage.core.taints.kubectl_syntax import TaintSpecError, TaintSpecs, parse_taints
-from moorage.gateway.errors import field_errors
-from moorage.kinds.kind import ServedKind
-from moorage.simulation.copy.gateway import ADDRESS, Edge
-from moorage.simulation.copy.stack import MemoryStack
-from moorage.simulation.diff import changes
-from moorage.simulation.diff.changes import ChangeError, ZoneOutage
+from moorage.decide.taints.dialects.table import DIALECTS
+from moorage.decide.taints.kubectl_syntax import TaintSpecError, TaintSpecs, parse_taints
+from moorage.insight.copy.gateway import ADDRESS, Edge
+from moorage.insight.copy.stack import MemoryStack
+from moorage.insight.diff import changes
+from moorage.insight.diff.changes import ChangeError, ZoneOutage
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 

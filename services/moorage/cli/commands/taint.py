@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
+from moorage.apiserver.kinds.kind import ServedKind
 from moorage.cli import completion
 from moorage.cli.api import targets
 from moorage.cli.api.client import JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
-from moorage.core.apimachinery.unstructured import at
-from moorage.core.taints.dialects.table import DIALECTS
-from moorage.core.taints.kubectl_syntax import TaintSpecError, TaintSpecs, apply_specs, parse_taints
-from moorage.kinds.kind import ServedKind
+from moorage.decide.kubernetes.unstructured import at
+from moorage.decide.taints.dialects.table import DIALECTS
+from moorage.decide.taints.kubectl_syntax import TaintSpecError, TaintSpecs, apply_specs, parse_taints
 from moorage_schemas.taint import Taint
 
 

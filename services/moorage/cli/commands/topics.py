@@ -13,10 +13,10 @@ from moorage.cli.commands.topics_acls import acls
 from moorage.cli.errors import CliError
 from moorage.cli.render import output
 from moorage.cli.render.output import Format
-from moorage.runtime.kafka import clients
-from moorage.runtime.kafka.topic_settings import SettingDifference, change, differences
-from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.settings import Settings
+from moorage.runtime.kafka.admin.topic_settings import SettingDifference, change, differences
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TOPICS
 
 T = TypeVar("T")

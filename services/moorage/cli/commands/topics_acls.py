@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, TypeVar
+from itertools import groupby
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
 from moorage.cli.api import endpoints, topics
-from moorage.cli.contract import kafka_roles, strimzi_users
+from moorage.cli.contract import kafka_roles
 from moorage.cli.contract.kafka_roles import KafkaRole
 from moorage.cli.errors import FAILED, UsageError
 from moorage.cli.render import output
-from moorage.runtime import kafka_identities
-from moorage.runtime.kafka.acls import AclEntry, created, deleted, listed, tool_commands
-from moorage.runtime.settings import Settings
+from moorage.runtime.identities import kafka_identities
+from moorage.runtime.kafka.admin.acls import AclEntry, AclPattern, AclResource, created, deleted, listed, tool_commands
+from moorage.runtime.settings.process_settings import Settings
 
 T = TypeVar("T")
+
+_KAFKA_USERS: Final = "kafka.strimzi.io/v1"
+_CLUSTER_LABEL: Final = "strimzi.io/cluster"
+
+_KINDS: Final = {
+    AclResource.TOPIC: "topic",
+    AclResource.GROUP: "group",
+    AclResource.CLUSTER: "cluster",
+    AclResource.TRANSACTIONAL_ID: "transactionalId",
+}
+_PATTERNS: Final = {AclPattern.LITERAL: "literal", AclPattern.PREFIXED: "prefix"}
 
 
 class AclFormat(StrEnum):
@@ -79,7 +91,7 @@ def acls(
         settings = endpoints.load_settings()
         wanted = kafka_roles.entries(settings.topic_prefix, principals, chosen)
         if form is AclFormat.STRIMZI:
-            output.write("---\n".join(output.to_yaml(user) for user in strimzi_users.kafka_users(wanted, cluster)))
+            output.write("---\n".join(output.to_yaml(user) for user in kafka_users(wanted, cluster)))
             return
         _show(sorted(wanted), form, settings)
         return
@@ -156,3 +168,42 @@ def _documents(entries: Sequence[AclEntry]) -> list[dict[str, Any]]:
         }
         for entry in entries
     ]
+
+
+def kafka_users(entries: Iterable[AclEntry], cluster: str) -> list[dict[str, Any]]:
+    """Return a KafkaUser for each principal, by name. Each shows a certificate, which Strimzi makes and renews.
+
+    Args:
+        entries: what the principals may do.
+        cluster: the name of the Kafka, as in Strimzi's label.
+    """
+    return [
+        {
+            "apiVersion": _KAFKA_USERS,
+            "kind": "KafkaUser",
+            "metadata": {"name": _user_name(principal), "labels": {_CLUSTER_LABEL: cluster}},
+            "spec": {
+                "authentication": {"type": "tls"},
+                "authorization": {"type": "simple", "acls": [_acl(*one) for one in _by_resource(own)]},
+            },
+        }
+        for principal, own in groupby(sorted(entries), key=lambda entry: entry.principal)
+    ]
+
+
+def _user_name(principal: str) -> str:
+    """The name of the KafkaUser of a principal, such as `moorage-timer` of `User:moorage-timer`."""
+    return principal.partition(":")[2].removeprefix("CN=")
+
+
+def _by_resource(entries: Iterable[AclEntry]) -> Iterable[tuple[AclEntry, list[str]]]:
+    for _, alike in groupby(entries, key=lambda entry: (entry.resource, entry.name, entry.pattern)):
+        first, *others = alike
+        yield first, [entry.operation.word for entry in (first, *others)]
+
+
+def _acl(entry: AclEntry, operations: list[str]) -> dict[str, Any]:
+    resource = {"type": _KINDS[entry.resource]}
+    if entry.resource is not AclResource.CLUSTER:  # there is only one
+        resource |= {"name": entry.name, "patternType": _PATTERNS[entry.pattern]}
+    return {"resource": resource, "operations": operations}

@@ -21,10 +21,10 @@ from moorage.cli.local.examples import examples
 from moorage.cli.local.secure_kafka import SecureKafka
 from moorage.cli.local.stack import Stack
 from moorage.cli.render import colors
-from moorage.runtime import kafka_identities
-from moorage.runtime.configuration import overruled
-from moorage.runtime.environment import state_folder
-from moorage.runtime.settings import Settings
+from moorage.runtime.identities import kafka_identities
+from moorage.runtime.settings.configuration import overruled
+from moorage.runtime.settings.environment import state_folder
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.resources.configuration import CONFIGURATION_KIND, CONFIGURATION_NAME, MoorageConfiguration
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

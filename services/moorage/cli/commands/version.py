@@ -12,7 +12,7 @@ import typer
 from moorage.cli.api import endpoints
 from moorage.cli.errors import CliError
 from moorage.cli.render import output
-from moorage.runtime.kafka_version import KAFKA_VERSION
+from moorage.runtime.settings.environment import KAFKA_VERSION
 
 
 def version(ctx: typer.Context, form: output.FormatOption = output.Format.TABLE) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 import orjson
 import typer
 
+from moorage.apiserver.kinds.status.clusters import cluster_of
 from moorage.cli import completion
 from moorage.cli.api import endpoints
 from moorage.cli.api.topics import BEGINNING, Seen, TopicReader, topics_named
@@ -18,7 +19,6 @@ from moorage.cli.render import colors, output
 from moorage.cli.render.durations import parse_duration, parse_instant
 from moorage.cli.render.events import line
 from moorage.cli.render.output import EventFormat
-from moorage.kinds.status.clusters import cluster_of
 from moorage_schemas.topics import Topic
 
 DEFAULT = ("conditions", "taints", "zones", "zone-grants", "timers", "timer-fired", "evictions", "placements")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.kinds.kind import Kind
+from moorage.apiserver.kinds.kind import Kind
 from moorage_schemas.described import DescribedJsonSchema
 from moorage_schemas.topics import CONDITION_REPORTS, Topic
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from moorage.cli.contract.participants import Participant, participants
-from moorage.runtime.kafka.acls import AclEntry, AclOperation, AclPattern, AclResource
+from moorage.runtime.kafka.admin.acls import AclEntry, AclOperation, AclPattern, AclResource
 from moorage_schemas.topics import (
     AUDIT,
     BINDINGS,

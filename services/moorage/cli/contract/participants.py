@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from moorage.apiserver.storage.durable_log import WRITTEN
+from moorage.apiserver.storage.kafka import dead_letters, report_outcomes
+from moorage.apiserver.storage.tables import READ
 from moorage.cli.local import services
-from moorage.gateway.durable_log import WRITTEN
-from moorage.gateway.kafka import dead_letters, report_outcomes
-from moorage.gateway.tables import READ
-from moorage.query import chain_index
+from moorage.insight.diff import question
+from moorage.insight.explain import grounds
+from moorage.insight.query import chain_index
 from moorage.runtime.service import Service
-from moorage.runtime.settings import Settings
-from moorage.simulation import question
-from moorage.simulation.explain import grounds
-from moorage.webhooks import deliveries
+from moorage.runtime.settings.process_settings import Settings
+from moorage.workers.webhooks import deliveries
 from moorage_schemas.topics import (
     CONDITION_REPORTS,
     DEAD_LETTERS,

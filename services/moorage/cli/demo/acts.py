@@ -8,8 +8,8 @@ from datetime import datetime
 
 from moorage.cli.api.topics import Seen
 from moorage.cli.demo.claims import Claim
-from moorage.core.taints.dialects.kubernetes import NOT_READY
-from moorage.core.taints.eviction_verdict import EvictNow, verdict
+from moorage.decide.kubernetes.taint_keys import NOT_READY
+from moorage.decide.taints.eviction_verdict import EvictNow, verdict
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef

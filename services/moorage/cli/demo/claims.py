@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from statistics import median
 
 from moorage.cli.api.topics import Seen
-from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict, verdict
+from moorage.decide.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict, verdict
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced

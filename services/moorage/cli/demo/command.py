@@ -16,32 +16,32 @@ from typing import Annotated
 
 import typer
 
+from moorage.apiserver.kinds.node import zone_name
 from moorage.cli import completion
 from moorage.cli.api import endpoints, kinds, manifests, runfile, targets
+from moorage.cli.api.applying import apply_all
 from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.api.manifests import Manifest
 from moorage.cli.api.topics import BEGINNING, Seen, TopicReader
-from moorage.cli.commands.apply import apply_all
 from moorage.cli.commands.pause import parse_scope
 from moorage.cli.commands.up import secured
 from moorage.cli.contract import kafka_roles
 from moorage.cli.demo.acts import Hold, Outage
 from moorage.cli.demo.claims import SOON, Consequences, spread, whole_story
-from moorage.cli.demo.fleet import expected_pods
 from moorage.cli.demo.show import Show
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.local import services
 from moorage.cli.local.examples import examples
 from moorage.cli.local.secure_kafka import SecureKafka
 from moorage.cli.local.stack import Stack
-from moorage.core.apimachinery.unstructured import at
-from moorage.core.conditions.heartbeats import BY_HAND
-from moorage.core.disruption.pause_names import pause_name
-from moorage.core.taints.dialects.kubernetes import NOT_READY
-from moorage.core.taints.eviction_verdict import EvictAt, verdict
-from moorage.core.taints.kubectl_syntax import parse_taints
-from moorage.kinds.node import zone_name
-from moorage.runtime import kafka_identities
-from moorage.runtime.environment import variable
+from moorage.decide.conditions.heartbeats import BY_HAND
+from moorage.decide.disruption.pause_names import pause_name
+from moorage.decide.kubernetes.taint_keys import NOT_READY
+from moorage.decide.kubernetes.unstructured import at
+from moorage.decide.taints.eviction_verdict import EvictAt, verdict
+from moorage.decide.taints.kubectl_syntax import parse_taints
+from moorage.runtime.identities import kafka_identities
+from moorage.runtime.settings.environment import variable
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import Meta, to_structured
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
@@ -185,7 +185,7 @@ class _Demo:
             raise CliError("the example fleet was refused:\n" + "\n".join(problems))
         self._nodes = {item.name: zone_name(item.document) for item in good if item.kind and item.kind.kind == "Node"}
         await asyncio.to_thread(self._report_ready, client, self._nodes, "True")
-        wanted = expected_pods(good, len(self._nodes))
+        wanted = _expected_pods(good, len(self._nodes))
         self._namespaces = {item.namespace("default") for item in good if item.kind and item.kind.namespaced}
         # There are more on a fleet that existed before, because its other nodes get pods of the DaemonSet, too.
         settled = await self._until(lambda: self._running() >= wanted, _SETTLE_SECONDS)
@@ -430,3 +430,17 @@ def _with_taints(specs: tuple[str, ...]) -> Callable[[JsonObject], tuple[JsonObj
         return {"spec": {"taints": [*before, *added]}}, "tainted"
 
     return decide
+
+
+def _expected_pods(good: Iterable[Manifest], nodes: int) -> int:
+    """Return the number of pods that the fleet's manifests ask for."""
+    total = 0
+    for item in good:
+        kind = item.kind.kind if item.kind else ""
+        if kind == "Pod":
+            total += 1
+        elif kind == "DaemonSet":
+            total += nodes
+        elif kind in {"Deployment", "StatefulSet", "ReplicaSet"}:
+            total += int((item.document.get("spec") or {}).get("replicas", 1))
+    return total

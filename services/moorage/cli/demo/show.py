@@ -11,7 +11,7 @@ from moorage.cli.api.topics import Seen
 from moorage.cli.demo.claims import Claim
 from moorage.cli.render import colors
 from moorage.cli.render.events import STYLES
-from moorage.simulation.explain.wording import local_clock, words
+from moorage.insight.explain.wording import local_clock, words
 
 
 class Show:

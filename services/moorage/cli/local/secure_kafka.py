@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moorage.cli.errors import CliError
-from moorage.runtime import kafka_identities
 from moorage.runtime.embedded.broker_users import BrokerUsers
-from moorage.runtime.environment import variable
-from moorage.runtime.kafka import acls
-from moorage.runtime.settings import Settings
+from moorage.runtime.identities import kafka_identities
+from moorage.runtime.kafka.admin import acls
+from moorage.runtime.settings.environment import variable
+from moorage.runtime.settings.process_settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The services: every package in `moorage.workers` that exports `service(settings)`.
+"""The services: every package in `moorage.workers` that exports `service(settings)`: all but the webhooks.
 
 Beside them run the gateway, which writes what people say, the query worker, which only reads, and the webhook worker,
 which sends events to receivers outside.
@@ -20,7 +20,8 @@ WEBHOOKS = "webhooks"
 
 def names() -> list[str]:
     """Return the names of the services, which are found by their folders."""
-    return sorted(found.name.replace("_", "-") for found in pkgutil.iter_modules(workers.__path__))
+    found = {module.name.replace("_", "-") for module in pkgutil.iter_modules(workers.__path__)}
+    return sorted(found - {WEBHOOKS})
 
 
 def check(words: list[str]) -> list[str]:

@@ -20,12 +20,12 @@ from moorage.cli.local import services
 from moorage.cli.local.secure_kafka import SecureKafka
 from moorage.cli.local.supervisor import ChildSpec, Launch, Supervisor, launch
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers
-from moorage.runtime.errors import RuntimeFailure
-from moorage.runtime.gateway_identities import GatewayIdentities
-from moorage.runtime.kafka.refusals import REFUSALS
-from moorage.runtime.kafka.security import security
-from moorage.runtime.kafka.topics_admin import ensure_topics
-from moorage.runtime.settings import Settings
+from moorage.runtime.identities.gateway_identities import GatewayIdentities
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.kafka.clients.refusals import REFUSALS
+from moorage.runtime.kafka.clients.security import security
+from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.settings.process_settings import Settings
 
 _READY = "/readyz"
 _READY_SECONDS = 120.0

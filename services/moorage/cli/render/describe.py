@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from moorage.cli.api import kinds, object_names
+from moorage.apiserver.kinds.event import last_seen
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.kinds.printing.columns import NONE
+from moorage.apiserver.kinds.printing.sections import Fields, Heading, Pair, Rows, Section, Values, pairs, time_and_age
+from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.errors import ServerError
 from moorage.cli.render import output
 from moorage.cli.render.durations import to_the_second
-from moorage.core.apimachinery.durations import age
-from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.event import last_seen
-from moorage.kinds.kind import ServedKind
-from moorage.kinds.printing.columns import NONE
-from moorage.kinds.printing.sections import Fields, Heading, Pair, Rows, Section, Values, pairs, time_and_age
+from moorage.decide.kubernetes.durations import age
+from moorage.decide.kubernetes.unstructured import at
 
 
 class RelatedObjects:
@@ -77,7 +77,7 @@ def _event(one: JsonObject, now: datetime) -> list[str]:
 
 
 def _head(kind: ServedKind, found: JsonObject, now: datetime) -> Iterator[Section]:
-    yield Pair("Name", object_names.shown(kind, found))
+    yield Pair("Name", kinds.shown_name(kind, found))
     if kind.namespaced:
         yield Pair("Namespace", at(found, "metadata", "namespace"))
     yield Values("Labels", pairs(at(found, "metadata", "labels")))

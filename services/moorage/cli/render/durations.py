@@ -6,7 +6,7 @@ import re
 from datetime import datetime, timedelta
 
 from moorage.cli.errors import UsageError
-from moorage.core.apimachinery.durations import seconds_of
+from moorage.decide.kubernetes.durations import seconds_of
 from moorage_schemas.times import parse_time
 
 _FRACTION = re.compile(r"(?<=T\d\d:\d\d:\d\d)\.\d+(?=Z|[+-]\d\d:\d\d)")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from moorage.apiserver.kinds.status.clusters import cluster_of
 from moorage.cli.api.topics import Seen
-from moorage.kinds.status.clusters import cluster_of
-from moorage.simulation.explain.wording import local_clock, words
+from moorage.insight.explain.wording import local_clock, words
 
 STYLES = {
     "condition-reports": "cyan",

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from moorage.apiserver.kinds.printing.columns import NONE
 from moorage.cli.render import explain_target
 from moorage.cli.render.describe import pair, table
 from moorage.cli.render.durations import to_the_second
-from moorage.core.apimachinery.durations import human
-from moorage.kinds.printing.columns import NONE
+from moorage.decide.kubernetes.durations import human
 from moorage_schemas.times import parse_time
 
 Document = Mapping[str, Any]

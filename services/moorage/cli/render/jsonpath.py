@@ -1,4 +1,4 @@
-r"""JSONPath templates in kubectl's dialect.
+r"""JSONPath templates in kubectl's dialect, and the order of objects by the values at a path.
 
 A template is text with actions in braces: paths such as `{.items[0].metadata.name}`, texts such as `{"\n"}`, and loops
 from `{range .items[*]}` to `{end}`. The dialect has slices with a step, unions, filters such as
@@ -16,9 +16,11 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Final
 
 from moorage.cli.errors import CliError
+from moorage.decide.kubernetes.quantities import QuantityError, parse_quantity
 
 _TERMINATORS: Final = frozenset(" \t\r\n.,[]$@{}")
 _SLICE: Final = re.compile(r"(-?\d*)(:-?\d*)?(:-?\d*)?")
@@ -26,6 +28,7 @@ _KEY: Final = re.compile(r"'([^']*)'")
 _COMPARISON: Final = re.compile(r"([^!<>=]+)([!<>=]+)(.+)", re.DOTALL)
 _NUMBER: Final = re.compile(r"[+-]?[0-9.]*")
 _RELAXED: Final = re.compile(r"\{\.?([^{}]+)\}|\.?([^{}]+)")
+_DIGITS: Final = re.compile(r"(\d+)")
 _LONGEST_PLAIN: Final = 1e21  # larger numbers have an exponent
 
 _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
@@ -465,3 +468,44 @@ def _compared(comparison: str, left: Any, right: Any) -> bool:
     if isinstance(left, bool) and comparison not in {"==", "!="}:
         raise _FlawError("invalid type for comparison")
     return _OPERATORS[comparison](left, right)
+
+
+def sorted_by(items: Sequence[Any], path: str) -> list[Any]:
+    """Return objects in the order of the values at a path. Those without a value come first.
+
+    Numbers and amounts are sorted by size, texts as people sort them: `n2` before `n10`.
+
+    Raises:
+        CliError: it is no path, no object has a value there, or the values cannot be compared.
+    """
+    template = relaxed(path)
+    keyed = [(template.values(item), item) for item in items]
+    values = [found[0] for found, _ in keyed if found]
+    if items and not values:
+        raise CliError(f"couldn't find any field with path {path!r} in the list of objects")
+    if any(isinstance(value, dict | list) for value in values):
+        raise CliError("sorting by objects or lists is not possible")
+    order = _order(values)
+    try:
+        return [
+            item for _, item in sorted(keyed, key=lambda pair: (bool(pair[0]), order(pair[0][0]) if pair[0] else ()))
+        ]
+    except TypeError:
+        raise CliError(f"the values at {path!r} are of several types and cannot be compared") from None
+
+
+def _order(values: Sequence[Any]) -> Any:
+    if not all(isinstance(value, str) for value in values):
+        return lambda value: (0,) if value is None else (1, value)
+    if all(_amount(value) is not None for value in values):
+        return lambda value: (_amount(value),)
+    return lambda value: tuple(
+        (int(part), "") if part.isdigit() else (-1, part) for part in _DIGITS.split(value) if part
+    )
+
+
+def _amount(text: str) -> Fraction | None:
+    try:
+        return parse_quantity(text)
+    except QuantityError:
+        return None

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.kinds.printing.columns import NONE, TableColumn, of
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.render import output
-from moorage.kinds.kind import ServedKind
-from moorage.kinds.printing.columns import NONE, TableColumn, of
 
 Object = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from moorage.cli.render import output
 from moorage.cli.render.durations import to_the_second
-from moorage.core.apimachinery.durations import human
+from moorage.decide.kubernetes.durations import human
 from moorage_schemas.times import parse_time
 
 Document = Mapping[str, Any]

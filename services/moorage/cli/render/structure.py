@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.machinery.schema import Field, Form, Schema
 from moorage.cli.errors import CliError
-from moorage.core.apimachinery.schema import Field, Form, Schema
-from moorage.kinds.kind import ServedKind
 
 _DEEPEST = 12
 """How many levels of fields are shown. Some structures contain themselves."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.kinds.printing.columns import Object, TableColumn
 from moorage.cli.render import output
 from moorage.cli.render.durations import to_the_second
-from moorage.kinds.kind import ServedKind
-from moorage.kinds.printing.columns import Object, TableColumn
 
 
 def columns(kind: ServedKind, *, wide: bool) -> tuple[TableColumn, ...]:

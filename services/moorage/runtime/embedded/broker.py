@@ -26,8 +26,8 @@ from moorage.runtime.embedded.data_folder import BrokerState, DataDir
 from moorage.runtime.embedded.errors import EmbeddedKafkaError, PortTakenError
 from moorage.runtime.embedded.folders import default_data_dir
 from moorage.runtime.embedded.warmup import SUPERVISOR
-from moorage.runtime.kafka_version import KAFKA_VERSION
-from moorage.runtime.shared_files import write_whole
+from moorage.runtime.process.shared_files import write_whole
+from moorage.runtime.settings.environment import KAFKA_VERSION
 
 _POLL = 0.03  # seconds between two checks of something that no event reports
 _ROOM_MB = 100  # with less, a broker would fail within minutes, with a less helpful message

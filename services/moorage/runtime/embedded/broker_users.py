@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from aiokafka.admin import AIOKafkaAdminClient
 
-from moorage.runtime.kafka.scram_users import set_passwords
+from moorage.runtime.kafka.admin.scram_users import set_passwords
 
 PROTOCOL: Final = "SASL_PLAINTEXT"
 MECHANISM: Final = "SCRAM-SHA-512"

@@ -7,7 +7,7 @@ import os
 import uuid
 from pathlib import Path
 
-from moorage.runtime.shared_files import write_whole
+from moorage.runtime.process.shared_files import write_whole
 
 NODE_ID = 1
 # Names inside the data folder, which is the JVM's working directory.

@@ -7,8 +7,8 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from moorage.runtime import shared_files
 from moorage.runtime.embedded import config
+from moorage.runtime.process import shared_files
 
 _TAIL_BYTES = 20_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from moorage.runtime.environment import state_folder
+from moorage.runtime.settings.environment import state_folder
 
 
 def cache_dir() -> Path:

@@ -18,12 +18,12 @@ from typing import Any
 
 import requests
 
-from moorage.runtime import shared_files
 from moorage.runtime.embedded import config, warmup
 from moorage.runtime.embedded.errors import EmbeddedKafkaError
 from moorage.runtime.embedded.folders import cache_dir
 from moorage.runtime.embedded.progress import JarProgress
-from moorage.runtime.kafka_version import KAFKA_VERSION
+from moorage.runtime.process import shared_files
+from moorage.runtime.settings.environment import KAFKA_VERSION
 
 # Without the binding the broker does not log. Kafka's own distribution adds it, but Kafka's POM does not name it.
 COORDINATES = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")

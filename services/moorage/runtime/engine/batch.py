@@ -9,15 +9,15 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from moorage.runtime import metrics
-from moorage.runtime.configuration import Configuration
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.engine.format import RecordFormat
 from moorage.runtime.engine.journal import Book
 from moorage.runtime.engine.requests import CatchUp, Steps, Turn
-from moorage.runtime.errors import EncodeError, StartAfresh
-from moorage.runtime.logs import bound_to
+from moorage.runtime.process import metrics
+from moorage.runtime.process.errors import EncodeError, StartAfresh
+from moorage.runtime.process.logs import bound_to
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, RawRecord, Service
+from moorage.runtime.settings.configuration import Configuration
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.topics import Topic, partition_of
 

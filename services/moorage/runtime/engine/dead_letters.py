@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from datetime import datetime
 
-from moorage.runtime.codec import record_meta
 from moorage.runtime.service import Emit, Malformed
+from moorage.runtime.wire.codec import record_meta
 from moorage_schemas.dead_letter import DeadLettered, RefusalReason
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import DEAD_LETTERS

@@ -1,4 +1,4 @@
-"""Encodes a decision as the records of its transaction."""
+"""Encodes a decision as the records of its transaction, with the steps that led to it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import structlog
+from msgspec.structs import replace
 
-from moorage.runtime import codec, metrics
-from moorage.runtime.codec import Outgoing
 from moorage.runtime.engine.batch import BatchDecision
-from moorage.runtime.logs import bound_to
+from moorage.runtime.engine.journal import STEPS_HEADER, OwnerBook, Part, fits, heading, texts
+from moorage.runtime.process import metrics
+from moorage.runtime.process.logs import bound_to
 from moorage.runtime.service import Emit, Service, child_id, id_text, source_name
+from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire import codec
+from moorage.runtime.wire.codec import Outgoing
 from moorage_schemas.condition import FAILED, REFUSED
-from moorage_schemas.envelope import CONFIGURATION_HEADER, CONTENT_TYPE, id_of, to_headers
+from moorage_schemas.envelope import CONFIGURATION_HEADER, CONTENT_TYPE, Meta, event_id, id_of, to_headers
 from moorage_schemas.eviction import EvictionDecided
+from moorage_schemas.journal import StepsTaken
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import EVICTIONS, PLACEMENTS, TAINTS, TIMER_FIRED, Topic, partition_of
+from moorage_schemas.topics import EVICTIONS, JOURNAL, PLACEMENTS, TAINTS, TIMER_FIRED, Topic, partition_of
 
 log = structlog.get_logger(__name__)
 
@@ -178,3 +183,46 @@ def _topic(written: tuple[Emit, bytes | None]) -> Topic:
 def _seconds(since: Iterable[datetime], now: datetime) -> list[float]:
     """Return how long ago these instants were."""
     return [max(0.0, (now - one).total_seconds()) for one in since]
+
+
+def with_steps(
+    book: OwnerBook, decision: BatchDecision, records: list[Outgoing], parts: Sequence[Part], settings: Settings
+) -> list[Outgoing]:
+    """Return the records of a transaction, with the steps that a replay needs to make them again.
+
+    Args:
+        book: the book of the engine that decided.
+        decision: what is written.
+        records: the records that the decision is encoded to.
+        parts: the steps that no owner has written.
+        settings: the settings, for the topics' prefix.
+    """
+    if records and decision.number >= 0:
+        first = records[0]
+        header = heading(book, decision.number, len(records), parts)
+        topic = decision.emits[0][0].topic
+        size = len(first.key) + len(first.value or b"") + sum(len(name) + len(value) for name, value in first.headers)
+        if not fits(header, size, topic.max_message_bytes):
+            header = heading(book, decision.number, len(records), ())
+            records = [*records, *_steps_alone(book, decision, parts, settings)]
+        records[0] = replace(first, headers=[*first.headers, (STEPS_HEADER, header)])
+        return records
+    return [*records, *_steps_alone(book, decision, parts, settings)]
+
+
+def _steps_alone(book: OwnerBook, decision: BatchDecision, parts: Sequence[Part], settings: Settings) -> list[Outgoing]:
+    """Return steps as records of their own."""
+    run, service = book.journal.run, book.service
+    found = []
+    for first, text in texts(parts):
+        meta = Meta(
+            id=event_id("steps", run, first),
+            source=source_name(service),
+            type=JOURNAL.event_type,
+            time=decision.now,
+            subject=run,
+        )
+        value = StepsTaken(service=service, run=run, first=first, steps=text).model_dump_json().encode()
+        name = JOURNAL.name(settings.topic_prefix)
+        found.append(Outgoing(name, book.partition, run.encode(), value, to_headers(meta)))
+    return found

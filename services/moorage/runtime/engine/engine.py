@@ -20,15 +20,15 @@ from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
-from moorage.runtime import metrics
-from moorage.runtime.configuration import configuration_of
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.format import RecordFormat
 from moorage.runtime.engine.journal import Book, Flag, NoBook
 from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Refresh, Steps, Turn, Written
 from moorage.runtime.engine.tables import PartitionTables, source_tables_of
-from moorage.runtime.errors import StartAfresh
+from moorage.runtime.process import metrics
+from moorage.runtime.process.errors import StartAfresh
 from moorage.runtime.service import Freshness, GlobalView, Needs, Service, Upstream, source_name
+from moorage.runtime.settings.configuration import configuration_of
 from moorage_schemas.topics import CONFIGURATION, Topic
 
 log = structlog.get_logger(__name__)

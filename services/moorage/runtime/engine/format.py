@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from moorage.runtime import codec
-from moorage.runtime.row_reader import RowReader
-from moorage.runtime.service import Emit, Input, Malformed, RawRecord
+from moorage.runtime.service import Emit, Input, Malformed, RawRecord, RowFormat
+from moorage.runtime.wire import codec
 from moorage_schemas.base import Model
 from moorage_schemas.topics import Topic
 
@@ -27,7 +26,7 @@ class RecordFormat(Protocol):
             ValueError: the record cannot be decoded.
         """
 
-    def rows(self, topic: Topic, reader: RowReader) -> Callable[[Any], Any | None] | None:
+    def rows(self, topic: Topic, reader: RowFormat) -> Callable[[Any], Any | None] | None:
         """Return the function that returns the row of a record, or None when it is to be read with `table`.
 
         Returns None when the format has no rows.

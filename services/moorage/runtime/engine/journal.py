@@ -45,10 +45,10 @@ from typing import Any, Final, Protocol
 import orjson
 import structlog
 
-from moorage.runtime import metrics
 from moorage.runtime.engine.requests import Bounded, Bounds, Refresh, Request
+from moorage.runtime.process import metrics
 from moorage.runtime.service import Service
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)

@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from moorage.runtime import metrics
 from moorage.runtime.engine.format import RecordFormat
 from moorage.runtime.engine.requests import Announce, Bounded, Bounds, Read, Span, Steps
+from moorage.runtime.process import metrics
 from moorage.runtime.service import Service, source_name
 from moorage_schemas.topics import Topic
 
@@ -139,8 +139,10 @@ class PartitionTables(Generic[S]):
         for record in records:
             try:
                 row = None if row_of is None else row_of(record)
-                if row is None or not service.apply_row(state, topic, record.key.decode(), row):
+                if row is None:
                     service.apply(state, topic, *table(topic, record))
+                else:
+                    service.apply(state, topic, record.key.decode(), row)
             except Exception:
                 metrics.TABLE_RECORDS_SKIPPED.labels(service.name).inc()
                 log.exception(

@@ -1,5 +1,5 @@
-"""Drives the engine on Kafka: workers, partition tasks, producers, table readers, topics.
+"""Drives the engine on Kafka. Everything that connects to a broker is here.
 
-Everything that talks to a broker is here. It may use the engine and the modules at the runtime's root (service, codec,
-settings, clock).
+`clients` connects, `admin` keeps topics and users, `tables` reads whole topics, and `partition` has the worker of a
+service and the owners of its partitions. Each room may use those before it.
 """

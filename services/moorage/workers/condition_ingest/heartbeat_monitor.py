@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
-from moorage.core.conditions.heartbeats import (
+from moorage.decide.conditions.heartbeats import (
     BY_HAND,
     HEARTBEAT_STOPPED,
     HeartbeatWatch,
@@ -22,7 +22,7 @@ from moorage.core.conditions.heartbeats import (
     timer_id,
     voice,
 )
-from moorage.core.conditions.reports import Held
+from moorage.decide.conditions.reports import Held
 from moorage.runtime.service import Emit, Input
 from moorage.workers.condition_ingest.state import OWNER, ConditionIngestPartition, Round
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus

@@ -13,7 +13,7 @@ Emits:
     for the conditions of deleted targets. Conditions whose source has fallen silent become Unknown.
     `workload-conditions`: a record for each report that counts, and tombstones for those of deleted targets and of
     workloads that have not been bound there for ten minutes.
-    `timers`: see `moorage.core.conditions.heartbeats`.
+    `timers`: see `moorage.decide.conditions.heartbeats`.
     `dead-letters`: the reports that are refused, with the reason and the original.
     `condition-reports`: a report that was written to the wrong partition, once, for the partition of its target; and,
     when a source seems to be silent, a record that requests another check.
@@ -24,7 +24,7 @@ service may have been down for longer than the grace period. So the request for 
 partition, after all waiting reports. The source counts as silent only when that request has been read.
 
 A heartbeat that changes nothing is remembered here, and written only now and then
-(`moorage.core.conditions.heartbeats`). This is the one part of the state that a restore does not bring back. After a
+(`moorage.decide.conditions.heartbeats`). This is the one part of the state that a restore does not bring back. After a
 restore a source counts as heard as late as its records allow, until it is heard again. Reports about workloads are all
 written, because a workload's health counts for its present binding only if it was reported after that binding.
 
@@ -33,12 +33,12 @@ deployer may be ahead of the topics that this service reads. A condition is remo
 the workload is not bound there. Otherwise each pod that ever ran would leave one. Workloads have no heartbeats.
 
 Who has written a report is shown by the gateway's seal or a probe's signature (`moorage_schemas.signing`), and judged
-by the ProbeGrants (`moorage.core.conditions.grants`). The grants are read to their present end before a report is
+by the ProbeGrants (`moorage.decide.conditions.grants`). The grants are read to their present end before a report is
 refused, so none is lost because a grant came later. A report that is forwarded keeps its bytes, its seal and its
 signature, because only the partition of its target knows the target's labels.
 
 What a source reports beyond its limits is dropped before anything else is done with it
-(`moorage.runtime.report_limiter`). One dead letter a minute for each source says how many reports these were.
+(`moorage.runtime.reports.report_limiter`). One dead letter a minute for each source says how many reports these were.
 
 A report belongs to the target that was declared when the report was written to Kafka. A report that was written before
 the present target of its name was declared is refused. The present targets are read before a report is checked, so that
@@ -57,10 +57,10 @@ from heapq import nsmallest
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from moorage.core.conditions.grants import Grants
-from moorage.core.conditions.heartbeats import GracePeriods, grace_period, parse_source_grace_periods
-from moorage.core.conditions.report_limits import Excess, Rate
-from moorage.core.conditions.reports import (
+from moorage.decide.conditions.grants import Grants
+from moorage.decide.conditions.heartbeats import GracePeriods, grace_period, parse_source_grace_periods
+from moorage.decide.conditions.report_limits import Excess, Rate
+from moorage.decide.conditions.reports import (
     Accepted,
     Held,
     Refusal,
@@ -74,15 +74,15 @@ from moorage.core.conditions.reports import (
     source_of,
     unknown_target,
 )
-from moorage.runtime.configuration import Configuration, Derived, configuration_of
 from moorage.runtime.engine.dead_letters import dead_letter
-from moorage.runtime.portions import CHECKS, RECORDS
-from moorage.runtime.report_limiter import Dropped
-from moorage.runtime.report_proofs import COUNTS, Judged, SenderCheck, proofs_of
-from moorage.runtime.report_seals import Seals, seals_of
-from moorage.runtime.row_reader import RowReader
+from moorage.runtime.engine.portions import CHECKS, RECORDS
+from moorage.runtime.reports.report_limiter import Dropped
+from moorage.runtime.reports.report_proofs import COUNTS, Judged, SenderCheck, proofs_of
+from moorage.runtime.reports.report_seals import Seals, seals_of
 from moorage.runtime.service import Emit, GlobalView, Input, Malformed, NeedFresh, RawRecord, Service
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.configuration import Configuration, Derived, configuration_of
+from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire.row_reader import RowReader
 from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
 from moorage.workers.condition_ingest.state import (
     OWNER,
@@ -92,11 +92,10 @@ from moorage.workers.condition_ingest.state import (
     written_condition,
 )
 from moorage.workers.condition_ingest.view import IngestView
-from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import Meta, event_id
-from moorage_schemas.keys import BindingKey, ConditionKey, condition_key, workload_condition_key
+from moorage_schemas.keys import ConditionKey, condition_key, workload_condition_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.timer import SetTimer, TimerFired
@@ -164,19 +163,9 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         if (configuration := configuration_of(view)) is not None:
             state.rules = Derived(configuration, rules_of)
 
-    def apply(self, state: ConditionIngestPartition, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold in a condition, a timer, or a declared target."""
+    def apply(self, state: ConditionIngestPartition, topic: Topic, key: str, event: Any) -> None:
+        """Fold in a condition, a timer, a binding, or a declared target."""
         state.apply(topic, key, event)
-
-    def apply_row(self, state: ConditionIngestPartition, topic: Topic, key: str, row: Any) -> bool:
-        """Fold in a condition, a timer, or a binding, of which only the key is needed."""
-        if topic is TIMERS:
-            state.apply_timer(key, row)
-        elif topic is BINDINGS:
-            state.apply_binding(BindingKey.parse(key), bound=True)
-        else:
-            state.apply_condition(topic, key, row)
-        return True
 
     def process(
         self, state: ConditionIngestPartition, batch: Sequence[Input], now: datetime, *, fresh: bool = False

@@ -12,16 +12,16 @@ from typing import Any, Final, Protocol, cast
 
 import msgspec
 
-from moorage.core.apimachinery.unstructured import part
-from moorage.core.conditions.heartbeats import GracePeriods, HeartbeatWatch, own_grace, watched
-from moorage.core.conditions.report_limits import Rate
-from moorage.core.conditions.reports import Held, newer_condition
-from moorage.core.taints.desired.from_conditions import leads_to_a_taint
-from moorage.runtime.configuration import Derived
-from moorage.runtime.portions import PendingChecks
-from moorage.runtime.report_limiter import ReportLimiter
+from moorage.decide.conditions.heartbeats import GracePeriods, HeartbeatWatch, own_grace, watched
+from moorage.decide.conditions.report_limits import Rate
+from moorage.decide.conditions.reports import Held, newer_condition
+from moorage.decide.kubernetes.unstructured import part
+from moorage.decide.taints.desired.from_conditions import leads_to_a_taint
+from moorage.runtime.engine.portions import PendingChecks
+from moorage.runtime.reports.report_limiter import ReportLimiter
 from moorage.runtime.service import Emit
-from moorage.runtime.value_writer import encode_value, value_type, write_value
+from moorage.runtime.settings.configuration import Derived
+from moorage.runtime.wire.value_writer import encode_row, row_type, write_value
 from moorage.workers.condition_ingest.view import IngestView
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
@@ -188,12 +188,18 @@ class ConditionIngestPartition:
         else:
             self.orphans.discard(target)
 
-    def apply(self, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold in a condition, a timer, or a declared target."""
+    def apply(self, topic: Topic, key: str, event: Any) -> None:
+        """Fold in a condition, a timer, a binding, or a declared target.
+
+        Args:
+            topic: the topic of the record.
+            key: its key.
+            event: the event of the topic or its row, which has the same fields; None for a tombstone.
+        """
         if topic is CONDITIONS or topic is WORKLOAD_CONDITIONS:
-            self.apply_condition(topic, key, event if isinstance(event, ConditionChanged) else None)
+            self.apply_condition(topic, key, event)
         elif topic is TIMERS:
-            self.apply_timer(key, event if isinstance(event, SetTimer) else None)
+            self.apply_timer(key, event)
         elif topic is BINDINGS:
             self.apply_binding(BindingKey.parse(key), bound=event is not None)
         else:
@@ -385,10 +391,10 @@ class Round:
         # This process has read the report, so the times of the condition are exact.
         name: str = written.type
         self.state.put_condition(target, name, written).heard = True
-        self.emits.append(Emit(CONDITIONS, condition_key(target, name), target, encode_value(written), self.cause))
+        self.emits.append(Emit(CONDITIONS, condition_key(target, name), target, encode_row(written), self.cause))
 
 
-_Written = value_type(ConditionChanged)
+_Written = row_type(ConditionChanged)
 
 
 def written_condition(target: str, values: dict[str, Any]) -> Any:

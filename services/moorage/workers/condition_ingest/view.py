@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import structlog
+from typing_extensions import override
 
-from moorage.core.conditions.grants import Grants
-from moorage.runtime.configuration import Configuration, ConfiguredView
+from moorage.decide.conditions.grants import Grants
 from moorage.runtime.service import Input
+from moorage.runtime.settings.configuration import Configuration, ConfiguredView
 from moorage_schemas.probe_grant import ProbeGrantChanged
 from moorage_schemas.topics import PROBE_GRANTS, Topic
 
@@ -27,8 +28,8 @@ class IngestView(ConfiguredView):
         self._is_sealed = is_sealed
         self._told: bool | None = None
 
+    @override
     def wants(self, topic: Topic, key: str) -> bool:
-        """See `GlobalView`."""
         return topic is PROBE_GRANTS or super().wants(topic, key)
 
     def apply(self, record: Input) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from moorage.core.disruption.budgets import is_guard
-from moorage.core.disruption.guard_index import Guards
-from moorage.runtime.configuration import Configuration, ConfiguredView
+from moorage.decide.disruption.budgets import is_guard
+from moorage.decide.disruption.guard_index import Guards
 from moorage.runtime.service import Input
+from moorage.runtime.settings.configuration import Configuration, ConfiguredView
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import CONFIGURATION, Topic
 

@@ -50,15 +50,15 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from moorage.core.apimachinery.durations import LONGEST_DURATION
-from moorage.core.disruption.budgets import LEAVE_LASTS, Subject
-from moorage.core.taints.dialects.kubernetes import OUT_OF_SERVICE
-from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict
-from moorage.runtime.configuration import Configuration, Derived, configuration_of
-from moorage.runtime.portions import CHECKS, RECORDS, PendingChecks
-from moorage.runtime.row_reader import RowReader
+from moorage.decide.disruption.budgets import LEAVE_LASTS, Subject
+from moorage.decide.kubernetes.durations import LONGEST_DURATION
+from moorage.decide.kubernetes.taint_keys import OUT_OF_SERVICE
+from moorage.decide.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict
+from moorage.runtime.engine.portions import CHECKS, RECORDS, PendingChecks
 from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.configuration import Configuration, Derived, configuration_of
+from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire.row_reader import RowReader
 from moorage.workers.eviction.guards import GuardView
 from moorage.workers.eviction.state import (
     BINDING_ENDED,
@@ -74,7 +74,6 @@ from moorage.workers.eviction.state import (
     newer_taints,
 )
 from moorage.workers.eviction.target_view import TargetView
-from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.condition import EVICTED, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta, event_id
@@ -177,21 +176,9 @@ class Eviction(Service[EvictionPartition]):
         if (configuration := configuration_of(view)) is not None:
             state.rules = Derived(configuration, rules_of)
 
-    def apply(self, state: EvictionPartition, topic: Topic, key: str, event: Model | None) -> None:
+    def apply(self, state: EvictionPartition, topic: Topic, key: str, event: Any) -> None:
         """Fold in taints, a binding, a task or a timer."""
         state.fold(topic, key, event)
-
-    def apply_row(self, state: EvictionPartition, topic: Topic, key: str, row: Any) -> bool:
-        """Fold in a binding, a task or a timer."""
-        if topic is BINDINGS:
-            state.bind(key, row, row.tolerations)
-        elif topic is EVICTIONS:
-            state.apply_eviction(key, row)
-        elif topic is WORKLOAD_CONDITIONS:
-            state.apply_report(key, row)
-        else:
-            state.apply_timer(key, row)
-        return True
 
     def process(
         self,

@@ -7,23 +7,22 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from sys import intern
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from moorage.core.disruption.guard_index import Guards
-from moorage.core.taints.dialects.karmada import KARMADA
-from moorage.core.taints.dialects.kubernetes import KUBERNETES, EffectRules, is_out_of_service
-from moorage.core.timers.deadline_index import DeadlineIndex
-from moorage.runtime.configuration import Derived
-from moorage.runtime.pools import Pool
-from moorage.runtime.portions import PendingChecks
+from moorage.decide.disruption.guard_index import Guards
+from moorage.decide.taints.dialects.karmada import KARMADA
+from moorage.decide.taints.dialects.kubernetes import KUBERNETES, EffectRules, is_out_of_service
+from moorage.decide.timers.deadline_index import DeadlineIndex
+from moorage.runtime.engine.portions import PendingChecks
+from moorage.runtime.process.pools import Pool
 from moorage.runtime.service import Freshness
-from moorage_schemas.base import Model
+from moorage.runtime.settings.configuration import Derived
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.condition import EVICTED, FAILED, HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta
-from moorage_schemas.eviction import Acknowledgement, Escalation, EvictionDecided, EvictionState, GenerationFloor
+from moorage_schemas.eviction import Acknowledgement, Escalation, EvictionDecided, EvictionState
 from moorage_schemas.keys import BindingKey, EvictionKey, WorkloadConditionKey, eviction_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
@@ -357,19 +356,25 @@ class EvictionPartition:
             self.waiting.clear()
             self.look_at = None
 
-    def fold(self, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold in taints, a binding, a task or a timer. Records of other topics are ignored."""
+    def fold(self, topic: Topic, key: str, event: Any) -> None:
+        """Fold in taints, a binding, a task or a timer. Records of other topics are ignored.
+
+        Args:
+            topic: the topic of the record.
+            key: its key.
+            event: the event of the topic or its row, which has the same fields; None for a tombstone.
+        """
         if topic is BINDINGS:
-            self.apply_binding(key, event if isinstance(event, WorkloadBound) else None)
-        elif topic is TAINTS:
-            self.apply_taints(key, event if isinstance(event, TargetTainted) else None)
+            self.apply_binding(key, event)
         elif topic is EVICTIONS:
-            self.apply_eviction(key, event if isinstance(event, EvictionDecided) else None)
+            self.apply_eviction(key, event)
         elif topic is TIMERS:
-            self.apply_timer(key, event if isinstance(event, SetTimer) else None)
+            self.apply_timer(key, event)
         elif topic is WORKLOAD_CONDITIONS:
-            self.apply_report(key, event if isinstance(event, WorkloadConditionChanged) else None)
-        elif topic is GENERATION_FLOORS and isinstance(event, GenerationFloor):
+            self.apply_report(key, event)
+        elif topic is TAINTS:
+            self.apply_taints(key, event)
+        elif topic is GENERATION_FLOORS and event is not None:
             self.floor = max(self.floor, event.generation)
 
     def apply_taints(self, key: str, event: TargetTainted | None) -> None:
@@ -394,10 +399,11 @@ class EvictionPartition:
             record.key for record in event.taints
         )
 
-    def apply_binding(self, key: str, event: WorkloadBound | None) -> None:
+    def apply_binding(self, key: str, event: Any) -> None:
         """Fold in a binding."""
         if event is not None:
-            self.bind(key, event, self._pooled(event.tolerations))
+            found = event.tolerations  # rows with equal tolerations share them already
+            self.bind(key, event, found if isinstance(event, Struct) else self._pooled(found))
             return
         workload, target_key = BindingKey.parse(key)
         if (target := self.targets.get(target_key)) is not None:

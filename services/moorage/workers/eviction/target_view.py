@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from moorage.core.apimachinery.trusted_events import target_ref, trusted, workload_ref
-from moorage.core.taints.eviction_verdict import Keep, Verdict, verdict
+from moorage.decide.taints.eviction_verdict import Keep, Verdict, verdict
 from moorage.runtime.service import Emit
 from moorage.workers.eviction.state import (
     OWNER,
@@ -26,6 +25,7 @@ from moorage_schemas.taint import Taint
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import EVICTION_ASKS, EVICTIONS, FLEET, TIMERS, Topic
+from moorage_schemas.trusted_events import target_ref, trusted, workload_ref
 
 
 @dataclass(slots=True)

@@ -21,11 +21,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final
 
-from moorage.core.disruption.budgets import own_namespace
-from moorage.core.timers.deadline_index import DeadlineIndex
-from moorage.runtime.portions import CHECKS
+from moorage.decide.disruption.budgets import own_namespace
+from moorage.decide.timers.deadline_index import DeadlineIndex
+from moorage.runtime.engine.portions import CHECKS
 from moorage.runtime.service import Input
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.governor.counters import Counters, DisruptionCounter
 from moorage.workers.governor.in_flight import InFlight
 from moorage.workers.governor.record_writer import Write

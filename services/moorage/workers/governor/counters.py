@@ -11,8 +11,8 @@ import math
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 
-from moorage.core.disruption.budgets import LEAVE_LASTS, RATE, Budget, Disruption, Disruptions, Subject, disruptions
-from moorage.core.disruption.token_bucket import Bucket
+from moorage.decide.disruption.budgets import LEAVE_LASTS, RATE, Budget, Disruption, Disruptions, Subject, disruptions
+from moorage.decide.disruption.token_bucket import Bucket
 from moorage.workers.governor.view import GovernorView
 from moorage.workers.governor.wait_queue import Counter
 from moorage_schemas.keys import split_cluster

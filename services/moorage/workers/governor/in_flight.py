@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
-from moorage.core.disruption.budgets import LEAVE_LASTS, Subject, is_pod, own_namespace
-from moorage.core.timers.deadline_index import DeadlineIndex
-from moorage.runtime.portions import RECORDS
+from moorage.decide.disruption.budgets import LEAVE_LASTS, Subject, is_pod, own_namespace
+from moorage.decide.timers.deadline_index import DeadlineIndex
+from moorage.runtime.engine.portions import RECORDS
 from moorage.workers.governor.counters import BudgetCounter, Counters, DisruptionCounter
 from moorage.workers.governor.wait_queue import EvictionRequest
 from moorage_schemas.budget import EvictionSlot

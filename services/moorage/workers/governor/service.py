@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from moorage.runtime.configuration import Configuration, configuration_of
 from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.configuration import Configuration, configuration_of
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.governor.budgets import BudgetBook
 from moorage.workers.governor.record_writer import Write
 from moorage.workers.governor.view import GovernorView

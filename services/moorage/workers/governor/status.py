@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
-from moorage.core.disruption.budgets import RATE, Budget
+from moorage.decide.disruption.budgets import RATE, Budget
 from moorage.workers.governor.counters import BudgetCounter, Counters
 from moorage_schemas.budget import BudgetCounted
 

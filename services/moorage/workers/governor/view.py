@@ -13,8 +13,8 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from moorage.core.conditions.heartbeats import BY_BRIDGE
-from moorage.core.disruption.budgets import (
+from moorage.decide.conditions.heartbeats import BY_BRIDGE
+from moorage.decide.disruption.budgets import (
     BUDGET,
     DISRUPTION,
     GUARD_PREFIXES,
@@ -24,14 +24,14 @@ from moorage.core.disruption.budgets import (
     is_pod,
     own_namespace,
 )
-from moorage.core.disruption.guard_index import Guards
-from moorage.core.disruption.health import is_healthy
-from moorage.core.scheduling.nodes.mirrored import controller_reference
-from moorage.core.scheduling.nodes.workloads import WorkloadError, controller_of
-from moorage.core.taints.desired.incidents import zone_of_target
-from moorage.runtime.configuration import Configuration, ConfiguredView
-from moorage.runtime.pools import Pool
+from moorage.decide.disruption.guard_index import Guards
+from moorage.decide.disruption.health import is_healthy
+from moorage.decide.scheduling.nodes.mirrored import controller_reference
+from moorage.decide.scheduling.nodes.workloads import WorkloadError, controller_of
+from moorage.decide.taints.desired.incidents import zone_of_target
+from moorage.runtime.process.pools import Pool
 from moorage.runtime.service import Input
+from moorage.runtime.settings.configuration import Configuration, ConfiguredView
 from moorage.workers.governor.records import BoundWorkload, Marks, Selected, WorkloadOwner
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.keys import BindingKey, ResourceKey, split_cluster

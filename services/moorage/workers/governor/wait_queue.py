@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from moorage.core.disruption.budgets import Pause, Subject
-from moorage.core.timers.deadline_index import DeadlineIndex
+from moorage.decide.disruption.budgets import Pause, Subject
+from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage_schemas.budget import EvictionAsked
 from moorage_schemas.keys import EvictionKey
 

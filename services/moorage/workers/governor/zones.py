@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from functools import partial
 
-from moorage.core.disruption.zones import ZoneRules, ZoneTable
+from moorage.decide.disruption.zones import ZoneRules, ZoneTable
 from moorage.runtime.service import Input
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.governor.record_writer import SOURCE, Write
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id

@@ -29,16 +29,16 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
-from moorage.runtime.configuration import Configuration
-from moorage.runtime.row_reader import RowReader
 from moorage.runtime.service import Emit, GlobalView, Input, NeedFresh, Service
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.configuration import Configuration
+from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire.row_reader import RowReader
 from moorage.workers.placement.engine.controller import by_prefix
 from moorage.workers.placement.engine.outbox import Outbox
-from moorage.workers.placement.pods.controller import PODS, PodController
+from moorage.workers.placement.pods.controller import PODS
 from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
-from moorage_schemas.base import Model
+from moorage_schemas.keys import split_cluster
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import (
@@ -55,6 +55,13 @@ from moorage_schemas.topics import (
 
 AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The time of work that is due at once."""
+
+_POD: Final = PODS[0].encode()
+
+
+def _is_pod(key: bytes) -> bool:
+    """Return whether a decision is about a pod. There are far fewer of the others, and they are kept as models."""
+    return key.startswith(_POD) or split_cluster(key.decode())[1].startswith(PODS)
 
 
 class PlacementService(Service[PlacementPartition]):
@@ -77,7 +84,7 @@ class PlacementService(Service[PlacementPartition]):
         PLACEMENTS,
     )
     rows: ClassVar[Mapping[Topic, RowReader]] = {
-        PLACEMENTS: RowReader(WorkloadPlaced, shared=("leaving", "conditions"))
+        PLACEMENTS: RowReader(WorkloadPlaced, shared=("leaving", "conditions"), keys=_is_pod)
     }
     fresh_globals: ClassVar[frozenset[Topic]] = frozenset({RESOURCES, TAINTS})
 
@@ -102,7 +109,7 @@ class PlacementService(Service[PlacementPartition]):
         """Undo what the partition has assumed."""
         state.detach()
 
-    def apply(self, state: PlacementPartition, topic: Topic, key: str, event: Model | None) -> None:
+    def apply(self, state: PlacementPartition, topic: Topic, key: str, event: Any) -> None:
         """Fold in a resource or a decision."""
         if ":" in key:
             state.meet(key)
@@ -111,20 +118,10 @@ class PlacementService(Service[PlacementPartition]):
             for controller in state.controllers:
                 if key.startswith(controller.resources):
                     controller.declare(key, declared)
+        elif key.startswith(PODS):  # nearly all decisions of a restore
+            state.pods.decided(key, event)
         elif (decider := by_prefix(state.controllers, key)) is not None:
-            decider.decided(key, event if isinstance(event, WorkloadPlaced) else None)
-
-    def apply_row(self, state: PlacementPartition, topic: Topic, key: str, row: Any) -> bool:  # noqa: ARG002 - only decisions have rows
-        """Fold in a decision on a pod. There are far fewer of the others."""
-        if key.startswith(PODS):
-            state.pods.decided(key, row)
-            return True
-        state.meet(key)
-        pods = by_prefix(state.controllers, key)
-        if not isinstance(pods, PodController):
-            return False
-        pods.decided(key, row)
-        return True
+            decider.decided(key, event)
 
     def process(
         self, state: PlacementPartition, batch: Sequence[Input], now: datetime, *, fresh: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.runtime.configuration import Configuration, Derived
+from moorage.runtime.settings.configuration import Configuration, Derived
 from moorage.workers.placement.engine.controller import Controller
 from moorage.workers.placement.engine.owner import OWNERS
 from moorage.workers.placement.engine.work_queue import Work

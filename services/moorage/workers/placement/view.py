@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from moorage.runtime.configuration import Configuration, ConfiguredView
 from moorage.runtime.service import Input
+from moorage.runtime.settings.configuration import Configuration, ConfiguredView
 from moorage.workers.placement.karmada.view import ClusterView
 from moorage.workers.placement.ocm.view import ManagedView
 from moorage.workers.placement.pods.view import PodView

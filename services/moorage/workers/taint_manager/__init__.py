@@ -1,7 +1,7 @@
 """taint-manager: reads conditions and people's taint edits, and writes the taints of each target.
 
 `policies` is its view of Karmada's cluster taint policies, `addon_signs` that of OCM's add-ons. The rules are in
-`moorage.core.taints.desired`.
+`moorage.decide.taints.desired`.
 """
 
 from moorage.workers.taint_manager.service import TaintManager, service

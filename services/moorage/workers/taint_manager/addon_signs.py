@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from moorage.core.taints.desired.addons import (
+from moorage.decide.taints.desired.addons import (
     ADD_ON,
     AVAILABLE,
     LABEL_PREFIX,

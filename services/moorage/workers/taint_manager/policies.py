@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from moorage.core.taints.desired.cluster_affinity import ClusterFacts, selects
-from moorage.core.taints.desired.cluster_taint_policy import KIND, TaintPolicy, in_order
-from moorage.runtime.configuration import Configuration, ConfiguredView
+from moorage.decide.taints.desired.cluster_affinity import ClusterFacts, selects
+from moorage.decide.taints.desired.cluster_taint_policy import KIND, TaintPolicy, in_order
 from moorage.runtime.service import Input
+from moorage.runtime.settings.configuration import Configuration, ConfiguredView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import CONFIGURATION, RESOURCES, Topic

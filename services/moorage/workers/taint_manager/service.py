@@ -34,16 +34,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final
 
-from moorage.core.conditions.reports import newer_condition
-from moorage.core.taints.desired.addons import AddOns, Named
-from moorage.core.taints.desired.cluster_affinity import ClusterFacts
-from moorage.core.taints.desired.hold import Holds
-from moorage.core.taints.desired.incidents import member_of, zone_sees_change
-from moorage.core.taints.desired.reconcile import ReconciledTaints, TaintRules, newer_taints, reconcile_taints
-from moorage.runtime.configuration import Configuration, Derived
-from moorage.runtime.portions import CHECKS, RECORDS
+from moorage.decide.conditions.reports import newer_condition
+from moorage.decide.taints.desired.addons import AddOns, Named
+from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
+from moorage.decide.taints.desired.hold import Holds
+from moorage.decide.taints.desired.incidents import member_of, zone_sees_change
+from moorage.decide.taints.desired.reconcile import ReconciledTaints, TaintRules, newer_taints, reconcile_taints
+from moorage.runtime.engine.portions import CHECKS, RECORDS
 from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.configuration import Configuration, Derived
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.taint_manager.addon_signs import Sign, changes_nothing, fold, missing
 from moorage.workers.taint_manager.policies import PolicyView
 from moorage.workers.taint_manager.state import TaintManagerPartition

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from moorage.core.taints.desired.addons import AddOns
-from moorage.core.taints.desired.reconcile import ReconciledTaints, TaintRules
-from moorage.core.timers.deadline_index import DeadlineIndex
-from moorage.runtime.configuration import Derived
-from moorage.runtime.portions import PendingChecks
+from moorage.decide.taints.desired.addons import AddOns
+from moorage.decide.taints.desired.reconcile import ReconciledTaints, TaintRules
+from moorage.decide.timers.deadline_index import DeadlineIndex
+from moorage.runtime.engine.portions import PendingChecks
+from moorage.runtime.settings.configuration import Derived
 from moorage.workers.taint_manager.policies import Cursor, PolicyChange, PolicyView
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta

@@ -1,6 +1,6 @@
 """timer: reads deadlines, and writes `timer-fired` at or after each of them. It knows nothing about taints.
 
-The table of deadlines is in `moorage.core.timers`.
+The table of deadlines is in `moorage.decide.timers`.
 """
 
 from moorage.workers.timer.service import TimerService, service

@@ -19,20 +19,19 @@ from typing import Any, ClassVar
 
 from msgspec import Raw
 
-from moorage.core.timers.timer_table import Timer, TimerTable
-from moorage.runtime.portions import FIRINGS
-from moorage.runtime.row_reader import RowReader
+from moorage.decide.timers.timer_table import Timer, TimerTable
+from moorage.runtime.engine.portions import FIRINGS
 from moorage.runtime.service import Emit, Input, Service, source_name
-from moorage.runtime.settings import Settings
-from moorage.runtime.value_writer import encode_value, value_type, write_value
-from moorage_schemas.base import Model
+from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire.row_reader import RowReader
+from moorage.runtime.wire.value_writer import encode_row, row_type, write_value
 from moorage_schemas.envelope import Meta, id_of
 from moorage_schemas.refs import TargetRef
 from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.topics import TIMER_FIRED, TIMERS, Topic
 
 _TIMER_SET = TIMERS.event_type
-_Fired = value_type(TimerFired)
+_Fired = row_type(TimerFired)
 
 
 @dataclass(slots=True)
@@ -58,23 +57,15 @@ class TimerService(Service[TimerPartition]):
         """Return an empty state for a partition."""
         return TimerPartition()
 
-    def apply(self, state: TimerPartition, topic: Topic, key: str, event: Model | None) -> None:
+    def apply(self, state: TimerPartition, topic: Topic, key: str, event: Any) -> None:
         """Fold in a timer, or a record that a timer has fired."""
         if topic is TIMERS:
-            if isinstance(event, SetTimer):
+            if event is not None:
                 state.table.set(_timer(event))
             else:
                 state.table.remove(key)
-        elif isinstance(event, TimerFired):
+        elif event is not None:
             state.table.fired(event.id, event.generation)
-
-    def apply_row(self, state: TimerPartition, topic: Topic, key: str, row: Any) -> bool:  # noqa: ARG002 - a timer has its id
-        """Fold in a timer, or a record that a timer has fired."""
-        if topic is TIMERS:
-            state.table.set(_timer(row))
-        else:
-            state.table.fired(row.id, row.generation)
-        return True
 
     def process(
         self,
@@ -115,7 +106,7 @@ class TimerService(Service[TimerPartition]):
         # The record that set the timer may no longer be in memory, so the timer itself contains the cause.
         which = id_of(f"timer\x1f{timer_id}\x1f{timer.generation}")
         cause = Meta(which, source_name(owner), _TIMER_SET, deadline, timer_id, timer.correlation_id)
-        return Emit(TIMER_FIRED, timer_id, timer.target_key, encode_value(fired), cause)
+        return Emit(TIMER_FIRED, timer_id, timer.target_key, encode_row(fired), cause)
 
 
 def _timer(timer: Any) -> Timer:

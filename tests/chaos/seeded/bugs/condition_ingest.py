@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from tests.chaos.seeded.bugs.registry import Change, bug
 
-from moorage.core.conditions.reports import Accepted
+from moorage.decide.conditions.reports import Accepted
 from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
 from moorage.workers.condition_ingest.service import ConditionIngest
 

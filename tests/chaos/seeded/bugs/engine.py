@@ -8,12 +8,12 @@ from typing import Any
 
 from tests.chaos.seeded.bugs.registry import Change, bug
 
-from moorage.runtime.configuration import Configuration
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.engine.requests import Read, Span
 from moorage.runtime.engine.standby import Standby
+from moorage.runtime.settings.configuration import Configuration
 from moorage.workers.governor.service import Governor
 from moorage.workers.taint_manager.service import TaintManager
 from moorage_schemas.topics import ZONE_GRANTS

@@ -10,9 +10,9 @@ from typing import Any
 from tests.chaos.seeded.bugs.engine import acts_on_half
 from tests.chaos.seeded.bugs.registry import Change, bug
 
-from moorage.core.disruption.guard_index import Guards
-from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict, verdict
-from moorage.core.timers.timer_table import TimerTable
+from moorage.decide.disruption.guard_index import Guards
+from moorage.decide.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict, verdict
+from moorage.decide.timers.timer_table import TimerTable
 from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.service import Freshness, Needs
 from moorage.workers.eviction.guards import GuardView
@@ -333,11 +333,12 @@ def _() -> list[Change]:
     def reported(self: Any, state: Any, record: Any, now: Any) -> Any:
         return [] if record.topic is WORKLOAD_CONDITIONS and not state.begun else _REPORTED(self, state, record, now)
 
-    def apply(self: Any, state: Any, topic: Any, key: str, row: Any) -> bool:
-        return topic is WORKLOAD_CONDITIONS or _APPLY_ROW(self, state, topic, key, row)
+    def apply(self: Any, state: Any, topic: Any, key: str, event: Any) -> None:
+        if topic is not WORKLOAD_CONDITIONS or state.begun:
+            _FOLD(self, state, topic, key, event)
 
-    return [(Eviction, "_reported", reported), (Eviction, "apply_row", apply)]
+    return [(Eviction, "_reported", reported), (Eviction, "apply", apply)]
 
 
 _REPORTED = Eviction._reported
-_APPLY_ROW = Eviction.apply_row
+_FOLD = Eviction.apply

@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.chaos.seeded.bugs.registry import Change, bug
 
-from moorage.core.disruption.token_bucket import Bucket
-from moorage.core.disruption.zones import OPEN_GRANTS, ZoneRules, ZoneTable
+from moorage.decide.disruption.token_bucket import Bucket
+from moorage.decide.disruption.zones import OPEN_GRANTS, ZoneRules, ZoneTable
 from moorage.workers.governor.budgets import BudgetBook
 from moorage.workers.governor.counters import BudgetCounter, DisruptionCounter, RateCounter
 from moorage.workers.governor.in_flight import InFlight

@@ -8,13 +8,14 @@ from typing import Any
 from tests.chaos.seeded.bugs.registry import Change, bug
 
 from moorage.runtime.engine.engine import PartitionEngine
-from moorage.runtime.kafka import clients, dangling_transactions, partition_task
-from moorage.runtime.kafka.context import WorkerContext
-from moorage.runtime.kafka.fenced_producer import PartitionProducer
-from moorage.runtime.kafka.global_tables import GlobalReader
-from moorage.runtime.kafka.offsets import Offsets
-from moorage.runtime.kafka.partition_task import PartitionTask
-from moorage.runtime.kafka.table_reader import TableReader
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.clients.fenced_producer import PartitionProducer
+from moorage.runtime.kafka.partition import commit_watch, dangling_transactions, fresh_reads, partition_task
+from moorage.runtime.kafka.partition.context import WorkerContext
+from moorage.runtime.kafka.partition.partition_task import PartitionTask
+from moorage.runtime.kafka.tables.global_tables import GlobalReader
+from moorage.runtime.kafka.tables.offsets import Offsets
+from moorage.runtime.kafka.tables.table_reader import TableReader
 
 _WRITE = PartitionProducer.write
 _SINK = GlobalReader._sink
@@ -34,7 +35,7 @@ def _() -> list[Change]:
 @bug("offsets-first", "Offsets are committed in a transaction of their own, before the records.", "moments")
 def _() -> list[Change]:
     async def write(self: Any, transaction: Any) -> None:
-        every = {self._tps[topic]: offset for topic, offset in transaction.positions.items()}
+        every = {self._feed.tps[topic]: offset for topic, offset in transaction.positions.items()}
         await self._producer.write([], every)
         await _OWN(self, transaction)
 
@@ -96,8 +97,8 @@ def _() -> list[Change]:
             _LET_IN(self)
             return
         self._engine.clear()
-        self._throttled, self._letting_in = False, ()
-        self._resume()
+        self._feed.reset()
+        self._feed.resume()
         self.phase = partition_task.Phase.RUNNING
         self._event.set()
 
@@ -151,7 +152,7 @@ def _() -> list[Change]:
     async def mind(*_given: Any) -> None:
         return None
 
-    return [(partition_task, "mind_a_slow_commit", mind)]
+    return [(commit_watch, "mind_a_slow_commit", mind)]
 
 
 @bug("old-news", "A process that stood still writes the evictions that it had decided on before.", "deadlines")
@@ -159,7 +160,7 @@ def _() -> list[Change]:
     async def write(self: Any, records: Any, offsets: Any, *, within: float | None = None) -> None:  # noqa: ARG001 - it has no limit
         await _WRITE(self, records, offsets)
 
-    return [(partition_task, "_STALE", 1e9), (partition_task, "_FRESH", 1e9), (PartitionProducer, "write", write)]
+    return [(fresh_reads, "_STALE", 1e9), (fresh_reads, "_FRESH", 1e9), (PartitionProducer, "write", write)]
 
 
 @bug("4 dead-reader", "A reader of the global view has died, and nobody notices.")

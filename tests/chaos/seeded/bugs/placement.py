@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.chaos.seeded.bugs.registry import Change, bug
 
-from moorage.core.scheduling.nodes.filters.taint_toleration import TaintToleration
+from moorage.decide.scheduling.nodes.filters.taint_toleration import TaintToleration
 from moorage.workers.placement.engine.evictions import EvictionTable, Requested
 from moorage.workers.placement.engine.outbox import Outbox
 from moorage.workers.placement.pods.view import PodView

@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.chaos.seeded.bugs.registry import Change, bug
 
-from moorage.core.taints.desired import reconcile, taint_list
-from moorage.core.taints.desired.from_conditions import DesiredTaints
-from moorage.core.taints.desired.hold import Holds
-from moorage.core.taints.desired.reconcile import ReconciledTaints
+from moorage.decide.taints.desired import reconcile, taint_list
+from moorage.decide.taints.desired.from_conditions import DesiredTaints
+from moorage.decide.taints.desired.hold import Holds
+from moorage.decide.taints.desired.reconcile import ReconciledTaints
 from moorage.workers.taint_manager.service import TaintManager
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import TaintEffect

@@ -17,8 +17,8 @@ from tests.chaos.seeded.kafka.loop import Process
 from tests.chaos.seeded.kafka.producer import SimProducer
 from tests.support.declared import DeclaredObjects
 
-from moorage.runtime.configuration import spec_of
-from moorage.runtime.settings import Settings
+from moorage.runtime.settings.configuration import spec_of
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.condition import EVICTED, FAILED, HEALTHY, REFUSED, ConditionReported, ConditionStatus
 from moorage_schemas.configuration import ConfigurationChanged

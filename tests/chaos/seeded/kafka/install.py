@@ -19,7 +19,7 @@ from tests.chaos.seeded.kafka.loop import Process, current_process
 from tests.chaos.seeded.kafka.producer import SimProducer
 
 from moorage.runtime.app import GC_THRESHOLDS  # importing it loads every module of the runtime that is patched
-from moorage.runtime.kafka.table_reader import TableReader, Tail
+from moorage.runtime.kafka.tables.table_reader import TableReader, Tail
 
 _CLIENTS: dict[str, type[Client]] = {
     "AIOKafkaConsumer": SimConsumer,
@@ -27,10 +27,10 @@ _CLIENTS: dict[str, type[Client]] = {
     "AIOKafkaAdminClient": SimAdmin,
 }
 _CLIENT_PLACES = (
-    "moorage.runtime.kafka.clients",
-    "moorage.runtime.kafka.offsets",
-    "moorage.runtime.kafka.topics_admin",
-    "moorage.runtime.kafka.worker",
+    "moorage.runtime.kafka.clients.clients",
+    "moorage.runtime.kafka.tables.offsets",
+    "moorage.runtime.kafka.admin.topics_admin",
+    "moorage.runtime.kafka.partition.worker",
 )
 
 

@@ -118,7 +118,7 @@ def current_process() -> Process | None:
 
 
 class SimClock:
-    """A process's clock: the true time and its skew. Implements `moorage.runtime.clock.Clock`."""
+    """A process's clock: the true time and its skew. Implements `moorage.runtime.process.clock.Clock`."""
 
     def __init__(self, process: Process, skew: float) -> None:
         self._process = process

@@ -36,7 +36,7 @@ def _is_looked_into(value: object) -> bool:
     if isinstance(value, (Mapping, *_FLAT)):
         return True
     kind = type(value)
-    return kind.__module__.startswith(("moorage.workers", "moorage.core", "moorage.runtime.portions"))
+    return kind.__module__.startswith(("moorage.workers", "moorage.decide", "moorage.runtime.engine.portions"))
 
 
 def _parts(value: object) -> Iterator[Any]:

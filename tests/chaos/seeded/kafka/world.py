@@ -17,11 +17,11 @@ from tests.chaos.seeded.kafka.install import installed
 from tests.chaos.seeded.kafka.loop import START_SECONDS, Process, State, StuckError, VirtualLoop
 from tests.chaos.seeded.kafka.rows import rows_of
 
-from moorage.runtime.kafka.partition_task import Phase
-from moorage.runtime.kafka.worker import Worker
+from moorage.runtime.kafka.partition.partition_task import Phase
+from moorage.runtime.kafka.partition.watchdog import Watchdog
+from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.service import Emit
-from moorage.runtime.settings import Settings
-from moorage.runtime.watchdog import Watchdog
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.topics import PLACEMENTS, TOPICS
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from moorage.bridge.ocm.cluster_acts import changed_labels, with_time_if_there
-from moorage.bridge.ocm.clusters import SeenCluster
-from moorage.bridge.ocm.reduced import reduced
-from moorage.bridge.ownership import TAINTS_ANNOTATION
-from moorage.bridge.taint_lists import taints_patch
+from moorage.bridges.engine.taint_lists import taints_patch
+from moorage.bridges.engine.targets import TAINTS_ANNOTATION
+from moorage.bridges.ocm.cluster_acts import changed_labels, with_time_if_there
+from moorage.bridges.ocm.hub import SeenCluster, reduced
 from moorage_schemas.taint import TaintOrigin, TaintRecord
 
 _AT = datetime(2026, 1, 1, 0, 0, 0, 250_000, tzinfo=UTC)

@@ -12,11 +12,11 @@ from tests.support.kube_api import KubeApi, serve_kube_api
 from tests.support.kube_store import Change
 from tests.support.virtual_time import virtual_time
 
-from moorage.bridge.act_queue import ActQueue
-from moorage.bridge.contention import Contention
-from moorage.bridge.ocm.cluster_acts import ClusterActs
-from moorage.bridge.ocm.clusters import SeenCluster
-from moorage.bridge.ocm.tables import HubTables
+from moorage.bridges.engine.act_queue import ActQueue
+from moorage.bridges.engine.contention import Contention
+from moorage.bridges.ocm.cluster_acts import ClusterActs
+from moorage.bridges.ocm.hub import SeenCluster
+from moorage.bridges.ocm.tables import HubTables
 
 _LABEL: Final = "feature.open-cluster-management.io/addon-work"
 _FAR: Final = 40
@@ -48,7 +48,7 @@ async def _fight(
         taints=Contention("taints", later, noticed.append),
         labels=Contention("labels", later, noticed.append),
     )
-    queue = ActQueue(act, {"taints": acts.taint, "labels": acts.label}[act])
+    queue = ActQueue(act)
 
     def undo(change: Change) -> None:
         if change.type == "MODIFIED":
@@ -62,7 +62,7 @@ async def _fight(
         queue.add("c1")
 
     store.told.append(undo)
-    running = asyncio.create_task(queue.run())
+    running = asyncio.create_task(queue.run({"taints": acts.taint, "labels": acts.label}[act]))
     queue.add("c1")
     try:
         await asyncio.sleep(seconds)

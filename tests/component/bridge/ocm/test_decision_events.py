@@ -9,10 +9,10 @@ from tests.component.bridge.cluster import client_of
 from tests.support.kube_api import serve_kube_api
 from tests.support.virtual_time import virtual_time
 
-from moorage.bridge.contention import Contention
-from moorage.bridge.ocm.decision_acts import DecisionActs
-from moorage.bridge.ocm.hub import DECISION, PLACEMENT, HubState
-from moorage.bridge.ocm.tables import HubTables
+from moorage.bridges.engine.contention import Contention
+from moorage.bridges.ocm.decision_acts import DecisionActs
+from moorage.bridges.ocm.hub import DECISION, PLACEMENT, HubState
+from moorage.bridges.ocm.tables import HubTables
 from moorage.runtime.service import Input
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import DecisionGroupStatus, PlacementState, TargetScore, WorkloadPlaced

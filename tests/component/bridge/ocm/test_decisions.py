@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from moorage.bridge.ocm.decision_acts import status_patch
-from moorage.bridge.ocm.tables import HubTables
+from moorage.bridges.ocm.decision_acts import status_patch
+from moorage.bridges.ocm.tables import HubTables
 from moorage.runtime.service import Input
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import DecisionGroupStatus, PlacementCondition, PlacementState, WorkloadPlaced

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from moorage.bridge.ocm.hub import ADD_ON, CLUSTER, CLUSTER_LEASE, DECISION, LEASE, PLACEMENT, HubSink, HubState
+from moorage.bridges.engine.state import LEASE, StateSink
+from moorage.bridges.ocm.hub import ADD_ON, CLUSTER, CLUSTER_LEASE, DECISION, PLACEMENT, HubState
 from moorage_schemas.resources.names import PLACEMENT_LABEL
 
 _LEASE_KEY = "Lease/c1/work"
@@ -62,7 +63,7 @@ def test_decisions_are_those_of_the_placement_that_their_label_names(hub: Hub) -
     hub.state.put(DECISION, _decision("d1", "b", 2))
     assert hub.taken() == [*_of_placement("Placement/shop/a", "d1"), *_of_placement("Placement/shop/b", "d1")]
     assert list(hub.state.decisions) == ["Placement/shop/b"]
-    hub.state.drop(DECISION, _decision("d1", "b", 3))
+    hub.state.drop(DECISION, hub.state.key_of(DECISION, _decision("d1", "b", 3)))
     assert hub.taken() == _of_placement("Placement/shop/b", "d1")
     assert not hub.state.decisions
 
@@ -82,7 +83,7 @@ def test_a_version_that_the_watch_brings_late_changes_nothing(hub: Hub) -> None:
 
 
 def test_a_list_of_decisions_tells_which_are_gone(hub: Hub) -> None:
-    sink = HubSink(hub.state, DECISION)
+    sink = StateSink(hub.state, DECISION)
     sink.replaced([_decision("d1", "a"), _decision("d2", "a")])
     hub.taken()
     sink.replaced([_decision("d2", "a")])
@@ -132,7 +133,7 @@ def test_the_lease_of_an_add_on_is_mirrored_unless_the_hub_says_how_the_add_on_i
     hub.state.put(ADD_ON, _object(ADD_ON, "work", "c1", 3))
     assert hub.state.object(_LEASE_KEY) is not None
     hub.taken()
-    hub.state.drop(ADD_ON, _object(ADD_ON, "work", "c1", 4))
+    hub.state.drop(ADD_ON, hub.state.key_of(ADD_ON, _object(ADD_ON, "work", "c1", 4)))
     assert not hub.state.keys
     assert (LEASE, _LEASE_KEY) in hub.taken()
 

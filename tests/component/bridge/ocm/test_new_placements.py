@@ -6,8 +6,8 @@ import asyncio
 
 from tests.support.virtual_time import virtual_time
 
-from moorage.bridge.mirror import MirroredState
-from moorage.bridge.ocm.new_placements import HubContent, NewPlacements
+from moorage.bridges.engine.mirror import MirroredState
+from moorage.bridges.ocm.new_placements import HubContent, NewPlacements
 
 
 def content(digest: bytes, available: str = "True") -> HubContent:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.apimachinery.patching.toys import TOY, TOYS, Document, tidy
 
-from moorage.core.apimachinery.patching import field_sets, managed_fields
-from moorage.core.apimachinery.patching.errors import PatchError
-from moorage.core.apimachinery.patching.server_side_apply import LAST_APPLIED, FieldManagement, reset_fields
+from moorage.apiserver.machinery.patching import field_sets, managed_fields
+from moorage.apiserver.machinery.patching.errors import PatchError
+from moorage.apiserver.machinery.patching.server_side_apply import LAST_APPLIED, FieldManagement, reset_fields
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=1)

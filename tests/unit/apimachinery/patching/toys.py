@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from moorage.core.apimachinery.schema import Field, Form, ListType, Schema
+from moorage.apiserver.machinery.schema import Field, Form, ListType, Schema
 
 Document = dict[str, Any]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fractions import Fraction
 
-from moorage.core.apimachinery.selectors import matches_labels
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.decide.kubernetes.selectors import matches_labels
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
 from moorage_schemas.resources.managed import ClusterPredicate, PlacementSpec, PrioritizerConfig
 from moorage_schemas.resources.meta import LabelSelector
 from moorage_schemas.taint import Taint, Toleration

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.scheduling.ocm.reference import World, decide
 
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.columns.usage import Usage
-from moorage.core.scheduling.ocm.plugin import Code
-from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
-from moorage.core.scheduling.ocm.spec import terms_of
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.usage import Usage
+from moorage.decide.scheduling.ocm.plugin import Code
+from moorage.decide.scheduling.ocm.scheduler import PlacementScheduler
+from moorage.decide.scheduling.ocm.spec import terms_of
 from moorage_schemas.resources.managed import PlacementSpec
 from moorage_schemas.taint import Taint
 

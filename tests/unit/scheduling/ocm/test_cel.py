@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import table
 
-from moorage.core.apimachinery.cel import ExpressionError, compiled
-from moorage.core.scheduling.ocm.columns.cel import CelColumn, CelCostColumn, scores_of
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.kubernetes.cel import ExpressionError, compiled
+from moorage.decide.scheduling.ocm.columns.cel import CelColumn, CelCostColumn, scores_of
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
 
 DOCUMENT = {
     "metadata": {"name": "c2", "labels": {"v": "1.2.0", "r": "eu"}},
@@ -57,13 +58,13 @@ HOLD = [
 ]
 
 
-@pytest.mark.parametrize("text", HOLD)
+@table("text", HOLD)
 def test_what_holds(text: str) -> None:
     made = fleet()
     assert compiled(text).holds(made.at(0).document, scores_of(made))
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "managedCluster.nothing == 1",

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.core.scheduling.ocm.columns.column import Aspect
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.columns.labels import ClaimColumn, LabelColumn
-from moorage.core.scheduling.ocm.columns.membership import SetColumn, members
-from moorage.core.scheduling.ocm.columns.scores import ScoreColumn
-from moorage.core.scheduling.ocm.selector import LabelTerms
+from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.decide.scheduling.ocm.columns.column import Aspect
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.labels import ClaimColumn, LabelColumn
+from moorage.decide.scheduling.ocm.columns.membership import SetColumn, members
+from moorage.decide.scheduling.ocm.columns.scores import ScoreColumn
+from moorage.decide.scheduling.ocm.selector import LabelTerms
 from moorage_schemas.taint import Taint
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.columns.scores import ScoreColumn
-from moorage.core.scheduling.ocm.columns.taint_table import TaintTable
-from moorage.core.scheduling.ocm.columns.usage import Usage
-from moorage.core.scheduling.ocm.filters.taint_toleration import TaintColumn
-from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
-from moorage.core.scheduling.ocm.spec import terms_of
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.scores import ScoreColumn
+from moorage.decide.scheduling.ocm.columns.taint_table import TaintTable
+from moorage.decide.scheduling.ocm.columns.usage import Usage
+from moorage.decide.scheduling.ocm.filters.taint_toleration import TaintColumn
+from moorage.decide.scheduling.ocm.scheduler import PlacementScheduler
+from moorage.decide.scheduling.ocm.spec import terms_of
 from moorage_schemas.resources.managed import PlacementSpec
 from moorage_schemas.taint import Taint, Toleration
 

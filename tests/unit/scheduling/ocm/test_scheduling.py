@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.tables import table
 
-from moorage.core.scheduling.ocm.allocatable import approximate
-from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.columns.instants import microseconds
-from moorage.core.scheduling.ocm.columns.usage import Usage
-from moorage.core.scheduling.ocm.decisions.groups import GroupTerms
-from moorage.core.scheduling.ocm.decisions.result import Scheduled
-from moorage.core.scheduling.ocm.filters.predicate import PLUGIN as PREDICATE
-from moorage.core.scheduling.ocm.plugin import Code, PlacementRequest, Plugins, Status
-from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
-from moorage.core.scheduling.ocm.spec import terms_of
-from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.decide.scheduling.ocm.allocatable import approximate
+from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.instants import microseconds
+from moorage.decide.scheduling.ocm.columns.usage import Usage
+from moorage.decide.scheduling.ocm.decisions.groups import GroupTerms
+from moorage.decide.scheduling.ocm.decisions.result import Scheduled
+from moorage.decide.scheduling.ocm.filters.predicate import PLUGIN as PREDICATE
+from moorage.decide.scheduling.ocm.plugin import Code, PlacementRequest, Plugins, Status
+from moorage.decide.scheduling.ocm.scheduler import PlacementScheduler
+from moorage.decide.scheduling.ocm.spec import terms_of
+from moorage.decide.scheduling.ocm.terms import PlacementTerms
 from moorage_schemas.resources.managed import DecisionStrategy, PlacementSpec
 from moorage_schemas.taint import Taint
 
@@ -91,7 +92,7 @@ def test_plugins_are_found() -> None:
     assert found.built_in_names == tuple(one.name for one in found.prioritizers if one.name != "AddOn")
 
 
-@pytest.mark.parametrize(
+@table(
     ("spec", "plugin", "message"),
     [
         ({"tolerations": [{"value": "x"}]}, "TaintToleration", "If the key is empty, operator must be Exists."),
@@ -392,7 +393,7 @@ def test_equal_specs_share_what_they_ask_and_others_do_not() -> None:
     assert terms({"tolerations": [{"operator": "Exists"}]}).key is terms({"tolerations": [{"operator": "Exists"}]}).key
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "number"),
     [
         ("4", 4.0),

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.columns.usage import GrowthSpan, Usage
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.usage import GrowthSpan, Usage
 
 NAMES = [f"c{i}" for i in range(6)]
 steps = st.tuples(st.booleans(), st.lists(st.sampled_from(NAMES), max_size=4), st.sampled_from([1, 1, 40]))

@@ -10,11 +10,11 @@ from typing import Any, Final
 import orjson
 from pydantic import ValidationError
 
-from moorage.core.apimachinery.quantities import PODS, QuantityError
-from moorage.core.scheduling.nodes.mirrored import controller_reference
-from moorage.core.scheduling.nodes.pod_shape import PodShape, shape_of
-from moorage.core.scheduling.nodes.undecided import undecided_demand
-from moorage.core.scheduling.nodes.workloads import (
+from moorage.decide.kubernetes.quantities import PODS, QuantityError
+from moorage.decide.scheduling.nodes.mirrored import controller_reference
+from moorage.decide.scheduling.nodes.pod_shape import PodShape, shape_of
+from moorage.decide.scheduling.nodes.undecided import undecided_demand
+from moorage.decide.scheduling.nodes.workloads import (
     WorkloadController,
     WorkloadError,
     controller_of,

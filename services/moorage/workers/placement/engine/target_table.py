@@ -10,8 +10,8 @@ from enum import Enum, auto
 
 from msgspec import Struct
 
-from moorage.core.taints.desired.from_conditions import belongs_to_state, desired_taints
-from moorage.core.taints.desired.reconcile import newer_taints
+from moorage.decide.taints.desired.from_conditions import belongs_to_state, desired_taints
+from moorage.decide.taints.desired.reconcile import newer_taints
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import Taint, TargetTainted
 

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import ClassVar
 
 from pydantic import ValidationError
+from typing_extensions import override
 
-from moorage.runtime.configuration import Configuration, Derived
+from moorage.runtime.settings.configuration import Configuration, Derived
 from moorage.workers.placement.engine.controller import Controller
 from moorage.workers.placement.engine.outbox import Outbox, timed_cause
 from moorage.workers.placement.engine.work_queue import Work
@@ -18,7 +19,7 @@ from moorage.workers.placement.karmada.reconcile import reconcile
 from moorage.workers.placement.karmada.resource import CLAIMABLE, PLACED, is_part
 from moorage.workers.placement.karmada.state import BindingState
 from moorage.workers.placement.karmada.terms import Rules, rules_of
-from moorage.workers.placement.karmada.view import ClusterView
+from moorage.workers.placement.karmada.view import ClusterListener, ClusterView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
@@ -26,7 +27,7 @@ from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.workload_kinds import BINDING_KINDS
 
 
-class BindingController(Controller):
+class BindingController(Controller, ClusterListener):
     """Reconciles the records of claimed resources with what their policies demand.
 
     Args:
@@ -105,20 +106,20 @@ class BindingController(Controller):
 
     # Changes of the view.
 
+    @override
     def notice(self, workload: str, meta: Meta) -> None:
-        """See `view.ClusterListener`."""
         owner = self.state.owner_of(workload)
         if owner is not None:
             self.work.add_once(Work(owner, meta))
 
+    @override
     def healthy(self, workload: str, meta: Meta) -> None:
-        """See `view.ClusterListener`."""
         owner = self.state.owner_of(workload)
         if owner is not None and self.state.last[owner].leaving:
             self.notice(workload, meta)
 
+    @override
     def cluster_gone(self, name: str, meta: Meta) -> None:
-        """See `view.ClusterListener`."""
         for owner in self.state.at(name):
             self.work.add(Work(owner, meta, gone=name))
 

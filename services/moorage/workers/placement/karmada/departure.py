@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from moorage.core.scheduling.karmada.plugin import ClusterRequest
-from moorage.core.scheduling.karmada.replica_division import Division, division_of
-from moorage.core.scheduling.karmada.scheduler import ClusterDecision, ClusterScheduler
+from moorage.decide.scheduling.karmada.plugin import ClusterRequest
+from moorage.decide.scheduling.karmada.replica_division import Division, division_of
+from moorage.decide.scheduling.karmada.scheduler import ClusterDecision, ClusterScheduler
 from moorage.workers.placement.engine.evictions import Requested
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from moorage.core.scheduling.karmada.policy_match import Policy
-from moorage.core.scheduling.karmada.scheduler import ClusterDecision
+from moorage.decide.scheduling.karmada.policy_match import Policy
+from moorage.decide.scheduling.karmada.scheduler import ClusterDecision
 from moorage.workers.placement.karmada.decision import SCHEDULED, BindingDecision
 from moorage.workers.placement.karmada.demand import Demand
 from moorage.workers.placement.karmada.resource import ClaimedResource

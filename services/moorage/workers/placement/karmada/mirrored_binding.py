@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from moorage.core.apimachinery.hashes import document_hash
-from moorage.core.apimachinery.quantities import QuantityError, whole_amounts
-from moorage.core.scheduling.karmada.mirrored import TAINT_MANAGER, placed_elsewhere
-from moorage.core.scheduling.karmada.policy_match import CLUSTER_WIDE, NAMESPACED, Claimable, Policy
-from moorage.core.scheduling.nodes.workloads import text_labels
+from moorage.decide.kubernetes.hashes import document_hash
+from moorage.decide.kubernetes.quantities import QuantityError, whole_amounts
+from moorage.decide.scheduling.karmada.mirrored import TAINT_MANAGER, placed_elsewhere
+from moorage.decide.scheduling.karmada.policy_match import CLUSTER_WIDE, NAMESPACED, Claimable, Policy
+from moorage.decide.scheduling.nodes.workloads import text_labels
 from moorage.workers.placement.karmada.demand import Demand
 from moorage_schemas.resource import ResourceDeclared, resource_key
 from moorage_schemas.resources.bindings import GracefulEvictionTask, ResourceBinding, ResourceBindingSpec

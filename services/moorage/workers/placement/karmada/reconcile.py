@@ -6,11 +6,11 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
-from moorage.core.scheduling.karmada.plugin import ClusterRequest
-from moorage.core.scheduling.karmada.policy_match import Policy
-from moorage.core.scheduling.karmada.scheduler import ClusterDecision, is_steady
-from moorage.core.taints.dialects.karmada import KARMADA
-from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
+from moorage.decide.scheduling.karmada.plugin import ClusterRequest
+from moorage.decide.scheduling.karmada.policy_match import Policy
+from moorage.decide.scheduling.karmada.scheduler import ClusterDecision, is_steady
+from moorage.decide.taints.dialects.karmada import KARMADA
+from moorage.decide.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage.workers.placement.engine.evictions import Requested
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.karmada.binding_writer import BindingWriter, cluster_ref

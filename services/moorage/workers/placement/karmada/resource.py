@@ -6,8 +6,8 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
-from moorage.core.scheduling.karmada.policy_match import Claimable
-from moorage.core.scheduling.nodes.workloads import text_labels
+from moorage.decide.scheduling.karmada.policy_match import Claimable
+from moorage.decide.scheduling.nodes.workloads import text_labels
 from moorage.workers.placement.karmada.mirrored_binding import MirroredBinding, mirrored_binding
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared

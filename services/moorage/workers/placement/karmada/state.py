@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from moorage.core.scheduling.karmada.policy_match import Policy, claim
-from moorage.core.timers.deadline_index import DeadlineIndex
+from moorage.decide.scheduling.karmada.policy_match import Policy, claim
+from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage.workers.placement.engine.last_decision import supersedes
 from moorage.workers.placement.karmada.decision import BindingDecision, binding_decision_of
 from moorage.workers.placement.karmada.resource import ClaimedResource, resource_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from moorage.core.scheduling.karmada.policy_match import Policy
-from moorage.runtime.settings import Settings
+from moorage.decide.scheduling.karmada.policy_match import Policy
+from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.karmada.demand import Demand
 from moorage.workers.placement.karmada.resource import ClaimedResource

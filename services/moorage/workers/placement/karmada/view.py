@@ -12,9 +12,9 @@ from typing import Final, Protocol
 
 from pydantic import ValidationError
 
-from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo, FleetChange
-from moorage.core.scheduling.karmada.policy_match import CLUSTER_WIDE, NAMESPACED, Policy, policy_of
-from moorage.core.scheduling.karmada.scheduler import ClusterScheduler
+from moorage.decide.scheduling.karmada.fleet import ClusterFleet, ClusterInfo, FleetChange
+from moorage.decide.scheduling.karmada.policy_match import CLUSTER_WIDE, NAMESPACED, Policy, policy_of
+from moorage.decide.scheduling.karmada.scheduler import ClusterScheduler
 from moorage.runtime.service import Input
 from moorage.workers.placement.engine.evictions import EvictionTable, Requested
 from moorage.workers.placement.engine.overlay import Overlay

@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar
 
+from typing_extensions import override
+
 from moorage.workers.placement.engine.controller import Controller
 from moorage.workers.placement.engine.outbox import Outbox, timed_cause
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.ocm.decision import DECISION_PREFIX
 from moorage.workers.placement.ocm.decision_writer import DecisionWriter
-from moorage.workers.placement.ocm.equivalence_classes import ClassMember
+from moorage.workers.placement.ocm.equivalence_classes import ClassMember, MemberPartition
 from moorage.workers.placement.ocm.reconcile import reconcile
 from moorage.workers.placement.ocm.spec import PLACEMENT_PREFIX
 from moorage.workers.placement.ocm.state import SelectionState
@@ -20,7 +22,7 @@ from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 
 
-class SelectionController(Controller):
+class SelectionController(Controller, MemberPartition):
     """Reconciles the PlacementDecisions of each placement with its spec. A placement is on the queue at most once."""
 
     resources: tuple[str, ...] = (PLACEMENT_PREFIX,)
@@ -66,8 +68,8 @@ class SelectionController(Controller):
         """Return the placements, including undeclared ones with decisions, sorted."""
         return sorted([*self.state.specs, *self.state.undeclared()])
 
+    @override
     def notice(self, member: ClassMember, meta: Meta) -> None:
-        """See `equivalence_classes.MemberPartition`."""
         self.look_at(member.key, meta)
 
     # Work to do.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from moorage.core.scheduling.ocm.decisions.pages import DecisionPart
+from moorage.decide.scheduling.ocm.decisions.pages import DecisionPart
 from moorage.workers.placement.engine.last_decision import LastDecision
 from moorage_schemas.placement import DecisionGroupStatus, PlacementCondition, WorkloadPlaced
 

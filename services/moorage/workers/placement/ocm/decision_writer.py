@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from moorage.core.scheduling.ocm.decisions.conditions import leading_condition
-from moorage.core.scheduling.ocm.decisions.pages import DecisionPart, records_between
+from moorage.decide.scheduling.ocm.decisions.conditions import leading_condition
+from moorage.decide.scheduling.ocm.decisions.pages import DecisionPart, records_between
 from moorage.workers.placement.engine.outbox import SOURCE, Outbox
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.ocm.decision import PLACEMENT_DECISION, SelectionDecision

@@ -21,15 +21,15 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from moorage.core.scheduling.framework.plugins import Basis
-from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
-from moorage.core.scheduling.ocm.columns.column import Column, Mask, Rows
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.columns.instants import instant, microseconds
-from moorage.core.scheduling.ocm.columns.membership import SetColumn, members
-from moorage.core.scheduling.ocm.columns.usage import Usage
-from moorage.core.scheduling.ocm.plugin import MisconfiguredError, PlacementRequest, Plugins
-from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.decide.scheduling.framework.plugins import Basis
+from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet
+from moorage.decide.scheduling.ocm.columns.column import Column, Mask, Rows
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.instants import instant, microseconds
+from moorage.decide.scheduling.ocm.columns.membership import SetColumn, members
+from moorage.decide.scheduling.ocm.columns.usage import Usage
+from moorage.decide.scheduling.ocm.plugin import MisconfiguredError, PlacementRequest, Plugins
+from moorage.decide.scheduling.ocm.terms import PlacementTerms
 from moorage_schemas.envelope import Meta
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

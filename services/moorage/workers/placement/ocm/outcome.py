@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from moorage.core.scheduling.ocm.decisions.pages import Layout
-from moorage.core.scheduling.ocm.decisions.result import Scheduled
+from moorage.decide.scheduling.ocm.decisions.pages import Layout
+from moorage.decide.scheduling.ocm.decisions.result import Scheduled
 from moorage_schemas.placement import PlacementCondition
 
 

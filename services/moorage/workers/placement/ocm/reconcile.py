@@ -6,10 +6,10 @@ from datetime import datetime
 
 import numpy as np
 
-from moorage.core.scheduling.ocm.decisions.conditions import conditions_of
-from moorage.core.scheduling.ocm.decisions.pages import layout_of
-from moorage.core.scheduling.ocm.decisions.result import Scheduled
-from moorage.core.scheduling.ocm.plugin import Code, Status
+from moorage.decide.scheduling.ocm.decisions.conditions import conditions_of
+from moorage.decide.scheduling.ocm.decisions.pages import layout_of
+from moorage.decide.scheduling.ocm.decisions.result import Scheduled
+from moorage.decide.scheduling.ocm.plugin import Code, Status
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.ocm.decision import SelectionDecision
 from moorage.workers.placement.ocm.decision_writer import DecisionWriter

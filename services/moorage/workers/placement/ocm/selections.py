@@ -7,8 +7,8 @@ from typing import Final, Generic, TypeVar
 
 import numpy as np
 
-from moorage.core.scheduling.ocm.columns.column import Mask
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.column import Mask
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
 
 _FIRST: Final = 64
 T = TypeVar("T")

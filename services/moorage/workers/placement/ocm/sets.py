@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, UsableSets, usable_sets
+from moorage.decide.scheduling.ocm.cluster_sets import ManagedSets, UsableSets, usable_sets
 
 
 class Membership:

@@ -8,9 +8,9 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from moorage.core.scheduling.ocm.decisions.groups import GroupTerms
-from moorage.core.scheduling.ocm.spec import terms_of
-from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.decide.scheduling.ocm.decisions.groups import GroupTerms
+from moorage.decide.scheduling.ocm.spec import terms_of
+from moorage.decide.scheduling.ocm.terms import PlacementTerms
 from moorage_schemas.envelope import event_id
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared

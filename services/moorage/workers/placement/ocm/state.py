@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from moorage.core.scheduling.ocm.decisions.pages import DecisionPart
-from moorage.core.timers.deadline_index import DeadlineIndex
+from moorage.decide.scheduling.ocm.decisions.pages import DecisionPart
+from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage.workers.placement.engine.last_decision import supersedes
 from moorage.workers.placement.ocm.decision import (
     DecisionPage,

@@ -15,12 +15,12 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, UsableSets
-from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.core.scheduling.ocm.columns.column import Aspect
-from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet, Touched
-from moorage.core.scheduling.ocm.columns.usage import Usage
-from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
+from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet, UsableSets
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.decide.scheduling.ocm.columns.column import Aspect
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet, Touched
+from moorage.decide.scheduling.ocm.columns.usage import Usage
+from moorage.decide.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.runtime.service import Input
 from moorage.workers.placement.engine.overlay import Overlay
 from moorage.workers.placement.engine.target_table import Declaration, TargetTable, present_taints

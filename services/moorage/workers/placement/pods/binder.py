@@ -7,10 +7,9 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from moorage.core.apimachinery.trusted_events import trusted, workload_ref
-from moorage.core.scheduling.nodes.plugin import PodRequest
-from moorage.core.scheduling.nodes.pod_shape import PodShape
-from moorage.core.scheduling.nodes.scheduler import Decision
+from moorage.decide.scheduling.nodes.plugin import PodRequest
+from moorage.decide.scheduling.nodes.pod_shape import PodShape
+from moorage.decide.scheduling.nodes.scheduler import Decision
 from moorage.workers.placement.engine.outbox import DECISION, Outbox
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work
@@ -23,6 +22,7 @@ from moorage_schemas.placement import FilterResult, PlacementState, WorkloadBoun
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import PodOrder
 from moorage_schemas.topics import BINDINGS, PLACEMENTS
+from moorage_schemas.trusted_events import trusted, workload_ref
 
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"

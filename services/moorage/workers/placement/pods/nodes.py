@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from moorage.core.apimachinery.quantities import QuantityError, whole
-from moorage.core.scheduling.nodes.fleet import TAKEN_AS_ENOUGH, UNLIMITED, Fleet, NodeFacts
-from moorage.runtime.pools import Pool
+from moorage.decide.kubernetes.quantities import QuantityError, whole
+from moorage.decide.scheduling.nodes.fleet import TAKEN_AS_ENOUGH, UNLIMITED, Fleet, NodeFacts
+from moorage.runtime.process.pools import Pool
 from moorage.workers.placement.engine.target_table import Declaration, TargetTable, present_taints
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted

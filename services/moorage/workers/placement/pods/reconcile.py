@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from moorage.core.apimachinery.trusted_events import trusted
-from moorage.core.scheduling.nodes.workloads import WorkloadController, daemon_index, pod_name, pod_uid
+from moorage.decide.scheduling.nodes.workloads import WorkloadController, daemon_index, pod_name, pod_uid
 from moorage.workers.placement.engine.outbox import DECISION
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work
@@ -23,6 +22,7 @@ from moorage.workers.placement.pods.binder import (
 from moorage.workers.placement.pods.decision import PodDecision
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.workload_kinds import POD
+from moorage_schemas.trusted_events import trusted
 
 
 def owner_steps(binder: Binder, work: Work, *, claimed: bool) -> Iterator[None]:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from moorage.core.scheduling.nodes.fleet import Fleet, Rows
+from moorage.decide.scheduling.nodes.fleet import Fleet, Rows
 
 _OWNERS: Final = 32
 """The number of owners whose rows are kept. Placement works on one owner of each partition at a time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from moorage.core.scheduling.nodes.scheduler import Decision
+from moorage.decide.scheduling.nodes.scheduler import Decision
 from moorage.workers.placement.engine.last_decision import supersedes
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.pods.decision import PodDecision, pod_decision_of

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final, Protocol
 
-from moorage.core.apimachinery.quantities import PODS
-from moorage.core.scheduling.nodes.fleet import Fleet, Rows
-from moorage.core.scheduling.nodes.scheduler import NodeScheduler
+from moorage.decide.kubernetes.quantities import PODS
+from moorage.decide.scheduling.nodes.fleet import Fleet, Rows
+from moorage.decide.scheduling.nodes.scheduler import NodeScheduler
 from moorage.runtime.service import Input
 from moorage.workers.placement.engine.evictions import EvictionTable, Requested
 from moorage.workers.placement.engine.overlay import Overlay

@@ -1,0 +1,121 @@
+"""Reports in a status that is written: a kubelet, or a deployer that speaks Kubernetes, writes conditions there.
+
+The conditions of targets and pods follow from reports alone. What is written of them becomes reports of the writer, and
+is shown when condition-ingest has accepted it (docs/domain.md, "Written status").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.kinds.status.records import ObjectId
+from moorage.apiserver.machinery import api_errors
+from moorage.decide.kubernetes.unstructured import at
+from moorage_schemas.condition import HEALTHY, ConditionReported
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.resources.workload_kinds import POD
+
+_TARGETS: Final = frozenset(kind.value for kind in TargetKind)
+_READY: Final = "Ready"
+_PLACEMENTS: Final = "PodScheduled"
+"""The condition of a pod that placement decides."""
+
+_DERIVED: Final = frozenset({"Initialized", "ContainersReady"})
+"""Conditions of a pod that follow from others."""
+
+Conditions = dict[str, Mapping[str, Any]]
+
+
+def is_reported(kind: ServedKind) -> bool:
+    """Whether what is written of a kind's conditions is a report."""
+    return kind.kind == POD or kind.kind in _TARGETS
+
+
+def conditions_of(document: Mapping[str, Any]) -> Conditions:
+    """The conditions in the status of an object, by their type. One without a status says nothing."""
+    found = at(document, "status", "conditions")
+    return {
+        str(one["type"]): one
+        for one in (found if isinstance(found, list) else ())
+        if isinstance(one, Mapping) and one.get("type") and one.get("status")
+    }
+
+
+def reports_in(
+    object_id: ObjectId,
+    shown: Mapping[str, Any],
+    wanted: Mapping[str, Any],
+    *,
+    source: str,
+    now: datetime,
+    cluster: str = "",
+) -> list[ConditionReported]:
+    """The reports in a status that is written: conditions that differ from those that are shown.
+
+    Args:
+        object_id: of the target or the pod.
+        shown: the object as it is shown.
+        wanted: the object with the status that is written.
+        source: the writer.
+        now: the time of the reports.
+        cluster: that the object is in. Empty for the home fleet.
+
+    Raises:
+        StatusError: 422 if a condition is invalid.
+    """
+    before = conditions_of(shown)
+    changed = {name: one for name, one in conditions_of(wanted).items() if _differs(one, before.get(name))}
+    workload: WorkloadRef | None = None
+    if object_id.kind == POD:
+        node = str(at(shown, "spec", "nodeName") or "")
+        if not node:
+            return []
+        target = TargetRef(kind=TargetKind.NODE, name=node, cluster=cluster)
+        workload = WorkloadRef(kind=POD, namespace=object_id.namespace, name=object_id.name, cluster=cluster)
+        changed = {name: one for name, one in changed.items() if name != _PLACEMENTS and name not in _DERIVED}
+        if _READY in changed and HEALTHY not in changed:
+            changed[HEALTHY] = changed[_READY]
+    else:
+        target = TargetRef(kind=TargetKind(object_id.kind), name=object_id.name, cluster=cluster)
+    return list(_reports(object_id, changed, target, workload, source=source, now=now))
+
+
+def _reports(
+    object_id: ObjectId,
+    changed: Conditions,
+    target: TargetRef,
+    workload: WorkloadRef | None,
+    *,
+    source: str,
+    now: datetime,
+) -> Iterable[ConditionReported]:
+    for name, one in changed.items():
+        try:
+            yield ConditionReported.model_validate(
+                {
+                    "target": target,
+                    "workload": workload,
+                    "type": name,
+                    "status": one.get("status"),
+                    "reason": one.get("reason") or "",
+                    "message": one.get("message") or "",
+                    "observedTime": now,
+                    "source": source,
+                }
+            )
+        except ValidationError as error:
+            found = api_errors.field_errors(error)
+            raise api_errors.invalid("", object_id.kind, object_id.name, found) from None
+
+
+def _differs(wanted: Mapping[str, Any], shown: Mapping[str, Any] | None) -> bool:
+    """Whether a condition is another one than is shown, or was observed at another time."""
+    if shown is None:
+        return True
+    said = ("status", "reason", "message", "lastHeartbeatTime")
+    return any((wanted.get(field) or "") != (shown.get(field) or "") for field in said)

@@ -1,0 +1,234 @@
+"""Who calls: tries a request's credentials in turn."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final, Protocol, TypeVar
+
+from moorage.apiserver.authentication.account_tokens import AccountClaims, AccountKeys
+from moorage.apiserver.authentication.certificates import ClientCertificate
+from moorage.apiserver.authentication.jwts import claimed
+from moorage.apiserver.authentication.oidc import Oidc, oidc_of
+from moorage.apiserver.authentication.peers import KIND as PEER_KIND
+from moorage.apiserver.authentication.peers import Peers
+from moorage.apiserver.authentication.refusals import InvalidCredentialsError
+from moorage.apiserver.authentication.static_tokens import StaticTokens, digest
+from moorage.apiserver.metrics import Metrics
+from moorage.decide.kubernetes.attributes import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
+from moorage.runtime.identities import gateway_identities
+from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.settings.setting_types import names_in
+
+T = TypeVar("T")
+
+ADMIN: Final = User(gateway_identities.ADMIN, (MASTERS, AUTHENTICATED))
+"""The administrator of a gateway that asks nobody who it is."""
+
+NOBODY: Final = User(ANONYMOUS, (UNAUTHENTICATED,))
+"""Everybody who shows no credentials."""
+
+CACHED: Final = 4_096
+"""How many checked tokens are remembered."""
+
+CACHED_SECONDS: Final = 10.0
+"""For how long, as in a kube-apiserver. A signature takes a thousand times as long to check as it takes to look up."""
+
+
+class AccountLookup(Protocol):
+    """What is known of service accounts."""
+
+    def problem(self, claims: AccountClaims) -> str:
+        """Return why the account of a token is not there any more, or what the token depends on. Empty if it is.
+
+        Raises:
+            UnknownYetError: that is not known yet.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCredentials:
+    """What a request shows of who sends it."""
+
+    bearer: str | None = None
+    certificate: ClientCertificate | None = None
+
+
+class Authenticator:
+    """Says who sends a request.
+
+    Args:
+        settings: how users show who they are.
+        lookup: what is known of service accounts.
+        metrics: attempts are counted here.
+        oidc: accepts JWTs, instead of what the settings name.
+        clock: the seconds since some moment.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a file is invalid. The message names the setting, the file and the rule.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        lookup: AccountLookup,
+        metrics: Metrics,
+        *,
+        oidc: Oidc | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._lookup = lookup
+        self._metrics = metrics
+        self._oidc = oidc or _of_setting("oidc_jwks", settings.oidc_jwks, lambda: oidc_of(settings))
+        name = settings.token_auth_file
+        self._tokens = _of_setting("token_auth_file", name, lambda: StaticTokens(name)) if name else None
+        skew = timedelta(seconds=settings.authentication_clock_skew)
+        key = settings.service_account_signing_key_file
+        self.accounts = _of_setting("service_account_signing_key_file", key, lambda: _account_keys(settings, skew))
+        """The keys of service accounts' tokens."""
+
+        self.peers = _of_setting("service_account_signing_key_file", key, lambda: Peers(key, skew)) if key else None
+        """Signs requests to other gateways. None if nobody can check that."""
+
+        self.longest_account_token = int(settings.service_account_max_token_expiration)
+        """Seconds for which a service account's token may count. 0 sets no limit."""
+
+        asks = settings.authenticates
+        admin = (
+            settings.listens_on_loopback and not asks if settings.loopback_admin is None else settings.loopback_admin
+        )
+        self.without = ADMIN if admin else NOBODY if settings.anonymous_auth else None
+        """Who sends a request without credentials. None if such a request is refused."""
+
+        self._cache = _Cache(clock)
+
+    async def user(self, shown: ShownCredentials) -> User:
+        """Return who shows these credentials.
+
+        Raises:
+            InvalidCredentialsError: they do not count, or there are none and some are needed.
+            UnknownYetError: that cannot be said yet.
+        """
+        method = "none" if shown.bearer is None else "token"
+        if shown.certificate is not None and shown.certificate.common_name:
+            method = "certificate"
+        result = "refused"
+        try:
+            found = await self._user(shown)
+            result = "accepted"
+        finally:
+            self._metrics.authentications.labels(method, result).inc()
+        return found
+
+    async def _user(self, shown: ShownCredentials) -> User:
+        if shown.certificate is not None and shown.certificate.common_name:
+            return _authenticated(shown.certificate.user)
+        if shown.bearer is not None:
+            return await self._of_token(shown.bearer)
+        if self.without is None:
+            raise InvalidCredentialsError("there are no credentials")
+        return self.without
+
+    async def _of_token(self, token: str) -> User:
+        if self._tokens is not None and (found := self._tokens.find(token)) is not None:
+            return _authenticated(found)
+        said = claimed(token)
+        if said is None:
+            raise InvalidCredentialsError("the bearer token is not known, and is no JWT")
+        if said.kind == PEER_KIND and self.peers is not None:
+            return self.peers.user(token)  # with the groups that it has there
+        key = digest(token)
+        if said.issuer == self.accounts.issuer:
+            claims = self._cache.get(key)
+            if not isinstance(claims, AccountClaims):
+                claims = self.accounts.claims(token, said.key_id)
+                self._cache.put(key, claims)
+            if problem := self._lookup.problem(claims):
+                raise InvalidCredentialsError(problem)
+            return _authenticated(claims.user)
+        if self._oidc is not None and said.issuer == self._oidc.issuer:
+            user = self._cache.get(key)
+            if not isinstance(user, User):
+                user = self._oidc.user(await self._oidc.claims(token, said.key_id))
+                self._cache.put(key, user)
+            return _authenticated(user)
+        raise InvalidCredentialsError(f"the issuer {said.issuer[:253]!r} of the bearer token is not accepted")
+
+    async def review(self, token: str, audiences: Sequence[str]) -> tuple[User, Sequence[str]]:
+        """Return whose token it is, and for which of the audiences it counts. Those of this API if none are given.
+
+        Raises:
+            InvalidCredentialsError: it does not count for any.
+            UnknownYetError: that cannot be said yet.
+        """
+        said = claimed(token)
+        if said is not None and said.issuer == self.accounts.issuer:
+            claims = self.accounts.claims(token, said.key_id, audiences)
+            if problem := self._lookup.problem(claims):
+                raise InvalidCredentialsError(problem)
+            return _authenticated(claims.user), claims.audiences
+        own = self.accounts.audiences
+        meant = [one for one in audiences if one in own] if audiences else list(own)
+        if not meant:
+            raise InvalidCredentialsError("the token is not for any of these audiences")
+        return await self._of_token(token), meant
+
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._oidc is not None:
+            await self._oidc.close()
+
+
+class _Cache:
+    """Checked tokens by their hashes, for a short time. A token's expiry is not looked at again in that time."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._known: OrderedDict[bytes, tuple[float, User | AccountClaims]] = OrderedDict()
+
+    def get(self, key: bytes) -> User | AccountClaims | None:
+        found = self._known.get(key)
+        if found is None or self._clock() >= found[0]:
+            return None
+        return found[1]
+
+    def put(self, key: bytes, checked: User | AccountClaims) -> None:
+        self._known[key] = self._clock() + CACHED_SECONDS, checked
+        self._known.move_to_end(key)
+        while len(self._known) > CACHED:
+            self._known.popitem(last=False)
+
+
+def _authenticated(user: User) -> User:
+    if AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
+        return user
+    return replace(user, groups=(*user.groups, AUTHENTICATED))
+
+
+def _account_keys(settings: Settings, skew: timedelta) -> AccountKeys:
+    return AccountKeys(
+        settings.service_account_signing_key_file,
+        names_in(settings.service_account_key_file),
+        issuer=settings.service_account_issuer,
+        audiences=names_in(settings.api_audiences),
+        skew=skew,
+    )
+
+
+def _of_setting(field: str, value: str, make: Callable[[], T]) -> T:
+    """Return what is made from a file that a setting names.
+
+    Raises:
+        OSError, ValueError: as from `make`, and the text names the setting.
+    """
+    try:
+        return make()
+    except OSError as error:
+        why = f"{error.filename or value}: {error.strerror}"
+        raise OSError(f"MOORAGE_{field.upper()}: invalid value {value!r}: cannot be read: {why}") from None
+    except ValueError as error:
+        raise ValueError(f"MOORAGE_{field.upper()}: invalid value {value!r}: {error}") from None

@@ -1,0 +1,104 @@
+"""Permissions that depend on what is written: nobody hands out what he does not have.
+
+Whether somebody may write roles at all is asked before, as for every object. These guards look at the roles.
+
+Source: `k8s.io/kubernetes/pkg/registry/rbac`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from moorage.apiserver.authorization.authorizer import Authorizer
+from moorage.apiserver.authorization.cluster_set_guards import check_cluster, check_set_binding
+from moorage.apiserver.authorization.guarded_write import GuardedWrite
+from moorage.apiserver.machinery import api_errors
+from moorage.apiserver.rbac.bindings import CLUSTER_ROLE, GROUP, RoleRef, UnknownRoleError
+from moorage.apiserver.rbac.escalation import EVERYTHING, missing_rules, refusal
+from moorage.apiserver.rbac.rules import PolicyRule, rules_of
+from moorage.decide.kubernetes.attributes import Attributes, User
+
+_ROLES: Final = frozenset({"clusterroles", "roles"})
+_BINDINGS: Final = frozenset({"clusterrolebindings", "rolebindings"})
+_OF_GARBAGE_COLLECTION: Final = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
+_AGGREGATION: Final = "must have cluster-admin privileges to use the aggregationRule"
+
+
+class WriteGuards:
+    """Checks a write against what its writer may do.
+
+    Args:
+        authorizer: says who may do what.
+    """
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def check(self, user: User | None, write: GuardedWrite) -> None:
+        """Check a write.
+
+        Args:
+            user: the writer. None is the gateway itself, which may write everything.
+            write: what is written.
+
+        Raises:
+            StatusError: 403 if the writer may not, 404 if a binding gives a role that is not there.
+        """
+        if user is None or user.is_master:
+            return
+        kind = write.kind
+        if kind.group == GROUP and kind.plural in _ROLES:
+            self._check_role(user, write)
+        elif kind.group == GROUP and kind.plural in _BINDINGS:
+            self._check_binding(user, write)
+        elif kind.kind == "ManagedCluster":
+            check_cluster(self._authorizer, user, write)
+        elif kind.kind == "ManagedClusterSetBinding":
+            check_set_binding(self._authorizer, user, write)
+
+    def _check_role(self, user: User, write: GuardedWrite) -> None:
+        asked = Attributes("escalate", GROUP, "*", write.kind.plural, "", write.namespace, write.named)
+        if self._authorizer.authorize(user, asked).allowed or _keeps_its_content(write):
+            return
+        self._check_held(user, write, rules_of(write.after.get("rules")))
+        if write.kind.kind == CLUSTER_ROLE and any(_aggregates(one) for one in (write.after, write.before or {})):
+            held = self._authorizer.rules_for(user, "").rules
+            if missing_rules(held, EVERYTHING):
+                raise api_errors.forbidden(GROUP, write.kind.plural, write.name, _AGGREGATION)
+
+    def _check_binding(self, user: User, write: GuardedWrite) -> None:
+        if write.before is not None and _keeps_its_content(write):
+            return
+        role = RoleRef.of(write.after.get("roleRef"))
+        plural = "clusterroles" if role.kind == CLUSTER_ROLE else "roles"
+        asked = Attributes("bind", GROUP, "*", plural, "", write.namespace, role.name)
+        if self._authorizer.authorize(user, asked).allowed:
+            return
+        try:
+            rules = self._authorizer.role_rules(role, write.namespace)
+        except UnknownRoleError:
+            raise api_errors.not_found(GROUP, write.kind.plural, role.name) from None
+        self._check_held(user, write, rules)
+
+    def _check_held(self, user: User, write: GuardedWrite, rules: tuple[PolicyRule, ...]) -> None:
+        held = self._authorizer.rules_for(user, write.namespace)
+        if missing := missing_rules(held.rules, rules):
+            unknown = [role.unknown(write.kind.plural) for role in held.unknown]
+            raise api_errors.forbidden(GROUP, write.kind.plural, write.name, refusal(user, missing, unknown))
+
+
+def _aggregates(role: Mapping[str, Any]) -> bool:
+    rule = role.get("aggregationRule")
+    return isinstance(rule, Mapping) and bool(rule.get("clusterRoleSelectors"))
+
+
+def _keeps_its_content(write: GuardedWrite) -> bool:
+    """Whether a change is only about who owns the object and when it may go."""
+    return write.before is not None and _content(write.before) == _content(write.after)
+
+
+def _content(document: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = document["metadata"]
+    kept = {name: value for name, value in metadata.items() if name not in _OF_GARBAGE_COLLECTION}
+    return {**document, "metadata": kept}

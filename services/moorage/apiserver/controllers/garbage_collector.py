@@ -1,0 +1,171 @@
+"""Deletes what has lost its owners, and lets owners go that wait for what they own (docs/domain.md, "Owners").
+
+An object goes when every owner that its `ownerReferences` name is gone: an owner counts by its uid, so one that was
+created again under the name is another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Any, Final
+
+from moorage.apiserver.admission.deletion import (
+    BACKGROUND_POLICY,
+    FOREGROUND,
+    FOREGROUND_POLICY,
+    ORPHAN,
+    ORPHAN_POLICY,
+    DeleteOptions,
+    finalizers_of,
+    is_marked,
+)
+from moorage.apiserver.controllers.keeper import Keeper
+from moorage.apiserver.kinds.kind import ServedKind, named
+from moorage.apiserver.kinds.status.controllers import OwnerIndex
+from moorage.apiserver.kinds.status.dependents import DependentIndex
+from moorage.apiserver.kinds.status.records import ObjectId
+from moorage.apiserver.machinery.api_errors import StatusError
+from moorage.apiserver.storage.store import Store
+from moorage.apiserver.writing.object_records import Caller
+from moorage.apiserver.writing.writer import Writer
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.workload_kinds import POD
+
+_CALLER: Final = Caller("moorage/garbage-collector")
+
+Document = dict[str, Any]
+
+
+class _Owner(Enum):
+    """What an owner reference leads to."""
+
+    PRESENT = auto()
+    """The owner is there, or its kind is not known here."""
+
+    WAITING = auto()
+    """The owner is being deleted, after what it owns."""
+
+    ABSENT = auto()
+
+
+class GarbageCollector(Keeper):
+    """Looks at the objects about which something has changed, a number of them at a time.
+
+    Args:
+        store: the present objects.
+        writer: changes and deletes objects in the same way as people's writes.
+    """
+
+    what = "objects with owners"
+    at_once = 64
+
+    def __init__(self, store: Store, writer: Writer) -> None:
+        self._index = store.tables.index(DependentIndex)
+        super().__init__(store, writer, self._index.unsettled)
+
+    async def settle(self, name: str) -> str:
+        """Look at the object of a key. See `Keeper`."""
+        declared = self._store.tables.resources.get(name)
+        if declared is not None and declared.mirrored is None:  # its cluster collects what is mirrored
+            await self._look(ObjectId.of(name), declared)
+        return ""
+
+    async def _look(self, object_id: ObjectId, declared: ResourceDeclared) -> None:
+        document = declared.object
+        if is_marked(document):
+            if ORPHAN in finalizers_of(document):
+                await self._orphan(object_id, declared)
+            elif FOREGROUND in finalizers_of(document):
+                await self._foreground(object_id, declared)
+            return
+        references = document["metadata"].get("ownerReferences") or []
+        found = [self._owner(object_id, reference) for reference in references]
+        if not references:
+            return
+        if _Owner.PRESENT in found:
+            lost = {
+                str(one["uid"]) for one, state in zip(references, found, strict=True) if state is not _Owner.PRESENT
+            }
+            if lost:
+                await self._change(object_id, declared.uid, lambda shown: _without_owners(shown, lost))
+            return
+        finalizers = finalizers_of(document)
+        policy = BACKGROUND_POLICY
+        if _Owner.WAITING in found and self._index.dependents.get(declared.uid):
+            policy = FOREGROUND_POLICY
+        elif ORPHAN in finalizers:
+            policy = ORPHAN_POLICY
+        elif FOREGROUND in finalizers:
+            policy = FOREGROUND_POLICY
+        await self._writer.collect(object_id, declared.uid, _CALLER, DeleteOptions(policy))
+
+    async def _orphan(self, object_id: ObjectId, declared: ResourceDeclared) -> None:
+        """Take an owner out of what it owns, and let it go."""
+        uid = declared.uid
+        for key in sorted(self._index.dependents.get(uid, ())):
+            dependent = self._store.tables.resources.get(key)
+            if dependent is not None and dependent.mirrored is None:
+                await self._change(ObjectId.of(key), dependent.uid, lambda shown: _without_owners(shown, {uid}))
+        await self._change(object_id, uid, lambda shown: _without_finalizer(shown, ORPHAN))
+
+    async def _foreground(self, object_id: ObjectId, declared: ResourceDeclared) -> None:
+        """Delete what an owner has, and let the owner go when nothing is left that blocks it."""
+        uid, made = declared.uid, self._store.tables.index(OwnerIndex).made_by.get(object_id.key, ())
+        blocked = any(key.startswith(f"{POD}/") for key in made)
+        for key in sorted(self._index.dependents.get(uid, ())):
+            dependent = self._store.tables.resources.get(key)
+            if dependent is None or dependent.mirrored is not None:
+                continue
+            references = dependent.object["metadata"].get("ownerReferences") or ()
+            blocked |= any(one.get("uid") == uid and one.get("blockOwnerDeletion") is True for one in references)
+        if not blocked:
+            await self._change(object_id, uid, lambda shown: _without_finalizer(shown, FOREGROUND))
+
+    def _owner(self, object_id: ObjectId, reference: Mapping[str, Any]) -> _Owner:
+        definition = named(str(reference.get("kind")))
+        group = str(reference.get("apiVersion", "")).rpartition("/")[0]
+        if definition is None or definition.group != group:
+            return _Owner.PRESENT  # nobody here can say that it is gone
+        if definition.namespaced and not object_id.namespace:
+            return _Owner.PRESENT  # an object without a namespace has no owner in one; upstream leaves it, too
+        namespace = object_id.namespace if definition.namespaced else ""
+        owner_id = ObjectId(definition.kind, namespace, str(reference.get("name")))
+        declared = self._store.tables.resources.get(owner_id.key)
+        shown = None if declared is not None else self._store.get(owner_id)
+        document = declared.object if declared is not None else shown.document if shown is not None else None
+        if document is None or document["metadata"].get("uid") != reference.get("uid"):
+            return _Owner.ABSENT
+        waits = is_marked(document) and FOREGROUND in finalizers_of(document)
+        return _Owner.WAITING if waits else _Owner.PRESENT
+
+    async def _change(self, object_id: ObjectId, uid: str, change: Any) -> None:
+        definition = named(object_id.kind)
+        if definition is None:
+            return
+        kind = ServedKind(definition, definition.versions[0])
+
+        def of_this(shown: Document) -> Document:
+            if shown["metadata"].get("uid") != uid:
+                raise StatusError(409, f"{object_id.key} is another object now", reason="Conflict")
+            wanted: Document = change(shown)
+            return {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": ""}}
+
+        await self._writer.change(kind, object_id, of_this, "patch", _CALLER)
+
+
+def _without_owners(document: Document, uids: set[str]) -> Document:
+    references = document["metadata"].get("ownerReferences") or ()
+    kept = [one for one in references if one.get("uid") not in uids]
+    metadata = {**document["metadata"], "ownerReferences": kept}
+    if not kept:
+        del metadata["ownerReferences"]
+    return {**document, "metadata": metadata}
+
+
+def _without_finalizer(document: Document, finalizer: str) -> Document:
+    kept = [one for one in finalizers_of(document) if one != finalizer]
+    metadata = {**document["metadata"], "finalizers": kept}
+    if not kept:
+        del metadata["finalizers"]
+    return {**document, "metadata": metadata}

@@ -1,0 +1,149 @@
+"""`customresourcedefinitions` (apiextensions.k8s.io/v1): kinds that are custom resources, for clients that look there.
+
+kubectl looks for the definition of a kind that it does not know, before it says so. They follow from the kinds that are
+served: nobody can change them, and nothing is kept of them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Final
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moorage.apiserver.http import paths
+from moorage.apiserver.http.backend import Backend
+from moorage.apiserver.http.messages import answers
+from moorage.apiserver.http.messages.options import list_options
+from moorage.apiserver.http.messages.representations import ListHead
+from moorage.apiserver.http.messages.selectors import selector
+from moorage.apiserver.kinds.kind import Kind, ServedKind, Untyped
+from moorage.apiserver.kinds.printing.columns import Object, TableColumn, of, text
+from moorage.apiserver.machinery import api_errors
+from moorage.apiserver.machinery.openapi import registry
+from moorage.apiserver.machinery.openapi.registry import Origin
+from moorage.apiserver.machinery.served_kinds import served
+from moorage.decide.kubernetes.unstructured import at
+
+GROUP: Final = "apiextensions.k8s.io"
+PLURAL: Final = "customresourcedefinitions"
+_VERSION: Final = "v1"
+_CATEGORY: Final = "api-extensions"
+_UIDS: Final = uuid.UUID("5f0fdbd5-3f1e-4c6f-9d7d-6a2f7b0c9e11")
+
+Document = dict[str, Any]
+
+
+def _versions(found: Object) -> str:
+    shown = (f"{one['name']}{'(storage)' if one['storage'] else ''}" for one in at(found, "spec", "versions") or ())
+    return ",".join(shown)
+
+
+class DefinitionKind(Untyped):
+    """The definition of a custom resource. Nobody declares one."""
+
+    group = GROUP
+    kind = "CustomResourceDefinition"
+    plural = PLURAL
+    singular = "customresourcedefinition"
+    short_names = ("crd", "crds")
+    namespaced = False
+    columns = (
+        TableColumn("Scope", text("spec", "scope")),
+        TableColumn("Versions", of(_versions)),
+        TableColumn("Created At", text("metadata", "creationTimestamp", default="<unknown>"), type="date"),
+    )
+
+
+SERVED: Final = ServedKind(DefinitionKind(), _VERSION)
+CATEGORIES: Final = (_CATEGORY,)
+VERBS: Final = ("get", "list")
+
+
+def answer(request: Request, parts: Sequence[str], backend: Backend) -> Response | None:
+    """Answer a request about definitions. None if its path names none.
+
+    Args:
+        request: the request.
+        parts: of its path, after the version.
+        backend: says how answers look.
+
+    Raises:
+        StatusError: 404 if there is no such definition, 405 if it does not only read.
+    """
+    plural, *rest = parts
+    if plural != PLURAL or len(rest) > 1:
+        return None
+    if request.method not in {"GET", "HEAD"}:
+        raise paths.not_allowed()
+    representation = backend.representation(request, SERVED)
+    found = _definitions(served())
+    if rest:
+        if rest[0] not in found:
+            raise api_errors.not_found(GROUP, PLURAL, rest[0])
+        return answers.answer(200, representation.viewed(SERVED, found[rest[0]]), representation.media_type)
+    options = list_options(request.query_params)
+    if options.is_watch:
+        raise paths.not_allowed()
+    selects = selector(options.labels, options.fields, SERVED.definition)
+    chosen = [json for one in found.values() if selects.selects(json := orjson.dumps(one))]
+    pieces = representation.listed(SERVED, ListHead(backend.store.version), chosen)
+    return Response(b"".join(pieces), media_type=representation.media_type)
+
+
+@cache
+def _definitions(kinds: tuple[ServedKind, ...]) -> dict[str, Document]:
+    """The definitions by their names, in the order of these."""
+    custom = dict.fromkeys(one.definition for one in kinds if _is_custom(one))
+    found = [_definition(kind) for kind in custom]
+    return {one["metadata"]["name"]: one for one in sorted(found, key=lambda one: str(one["metadata"]["name"]))}
+
+
+def _is_custom(one: ServedKind) -> bool:
+    return registry.origin_of(one.group, one.kind) in {Origin.CUSTOM, Origin.OWN}
+
+
+def _definition(kind: Kind[Any]) -> Document:
+    name = f"{kind.plural}.{kind.group}"
+    names: Document = {
+        "plural": kind.plural,
+        "singular": kind.singular,
+        "kind": kind.kind,
+        "listKind": f"{kind.kind}List",
+    }
+    if kind.short_names:
+        names["shortNames"] = list(kind.short_names)
+    stored = kind.versions[0]
+    whole = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "kind": SERVED.kind,
+        "apiVersion": SERVED.api_version,
+        "metadata": {"name": name, "uid": str(uuid.uuid5(_UIDS, name)), "resourceVersion": "1", "generation": 1},
+        "spec": {
+            "group": kind.group,
+            "names": names,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "versions": [
+                # The structure is in /openapi/v3, as that of every kind.
+                {"name": one, "served": True, "storage": one == stored, "schema": {"openAPIV3Schema": whole}}
+                for one in kind.versions
+            ],
+            "conversion": {"strategy": "None"},
+        },
+        "status": {
+            "acceptedNames": names,
+            "storedVersions": [stored],
+            "conditions": [
+                _condition("NamesAccepted", "NoConflicts"),
+                _condition("Established", "InitialNamesAccepted"),
+            ],
+        },
+    }
+
+
+def _condition(name: str, reason: str) -> Document:
+    return {"type": name, "status": "True", "reason": reason, "message": ""}

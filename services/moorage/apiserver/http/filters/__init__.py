@@ -1,0 +1,1 @@
+"""Checks before a request reaches its route: host, origin, identity, permission, limits."""

@@ -1,0 +1,167 @@
+"""Whether a request may be made: who sends it, on whose behalf, and what roles permit them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from moorage.apiserver.authentication.authenticator import Authenticator, ShownCredentials
+from moorage.apiserver.authentication.certificates import EXTENSION
+from moorage.apiserver.authentication.refusals import InvalidCredentialsError, UnknownYetError
+from moorage.apiserver.authorization.authorizer import Authorizer
+from moorage.apiserver.http.cluster_paths import cluster_of
+from moorage.apiserver.http.filters.impersonation import impersonation_of
+from moorage.apiserver.http.filters.refused_requests import RefusedRequests
+from moorage.apiserver.http.filters.request_attributes import MIRROR_PATH, attributes_of, seen_by
+from moorage.apiserver.machinery.api_errors import StatusError, unavailable
+from moorage.decide.kubernetes.attributes import Attributes, Permission, User, about_cluster, refusal_text
+from moorage.runtime.origins import foreign_origin
+
+OPEN: Final = ("/healthz", "/livez", "/readyz")
+"""How the paths begin that are answered to everybody, so that who watches the process needs no credentials."""
+
+_BEARER: Final = "bearer "
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Access:
+    """Lets a request through, or refuses it.
+
+    Args:
+        authenticator: says who sends it.
+        authorizer: says who may do what.
+        refused: what is refused is told to it.
+    """
+
+    def __init__(self, authenticator: Authenticator, authorizer: Authorizer, refused: RefusedRequests) -> None:
+        self.authenticator = authenticator
+        self.authorizer = authorizer
+        self._refused = refused
+
+    async def check(self, request: Request) -> None:
+        """Let a request through. Its state has the `user` then, and the `sender` if that is somebody else.
+
+        Raises:
+            StatusError: 401 if its credentials do not count, 403 if its user may not do what it asks, 503 if that
+                cannot be said yet.
+        """
+        path = request.url.path
+        if "/" + path.split("/")[1] in OPEN:
+            return
+        self.check_page(request)
+        user = await self.identify(request)
+        asked = attributes_of(request.method, path, request.query_params)
+        if path == MIRROR_PATH:
+            self._check(request, user, asked, self.authorizer.authorize_some(user, asked))
+            return
+        if cluster := cluster_of(request):
+            seen = seen_by(path, request.query_params)
+            for wanted in (asked, *([seen] if seen is not None else [])):
+                for one in about_cluster(cluster, wanted):
+                    self.check_permitted(request, user, one)
+            return
+        self.check_permitted(request, user, asked)
+        if (seen := seen_by(path, request.query_params)) is not None:
+            self.check_permitted(request, user, seen)
+
+    def check_page(self, request: Request) -> None:
+        """Check that no page of another site has made a browser send a request that changes something.
+
+        Raises:
+            StatusError: 403 if one has.
+        """
+        try:
+            _check_origin(request)
+        except StatusError as error:
+            self._refused.tell(request, None, error.code, error.message)
+            raise
+
+    async def identify(self, request: Request) -> User:
+        """Return as whom a request is made. Its state has it as `user`, and the `sender` if that is somebody else.
+
+        Raises:
+            StatusError: 401 if its credentials do not count, 403 if its sender may not act for that user, 503 if that
+                cannot be said yet.
+        """
+        sender = await self.sender(request)
+        acting = impersonation_of(request.headers)
+        for one in acting.asked if acting is not None else ():
+            self.check_permitted(request, sender, one)
+        request.state.sender = sender if acting is not None else None
+        request.state.user = user = acting.user if acting is not None else sender
+        return user
+
+    async def sender(self, request: Request) -> User:
+        """Return who sends a request.
+
+        Raises:
+            StatusError: 401 if its credentials do not count, 503 if that cannot be said yet.
+        """
+        try:
+            return await self.authenticator.user(_credentials(request))
+        except UnknownYetError as error:
+            raise unavailable(str(error)) from None
+        except InvalidCredentialsError as error:
+            self._refused.tell(request, None, 401, str(error))
+            raise StatusError(401, "Unauthorized", reason="Unauthorized") from None
+
+    async def token_for_peer(self, request: Request) -> str:
+        """Return the token that tells another gateway who sends a request. Empty if this gateway can sign none.
+
+        Raises:
+            StatusError: as `sender`.
+        """
+        sender, peers = await self.sender(request), self.authenticator.peers
+        return peers.sign(sender) if peers is not None else ""
+
+    def check_permitted(self, request: Request, user: User, asked: Attributes) -> None:
+        """Check that somebody may do something.
+
+        Raises:
+            StatusError: 403 if not.
+        """
+        self._check(request, user, asked, self.authorizer.authorize(user, asked))
+
+    def _check(self, request: Request, user: User, asked: Attributes, found: Permission) -> None:
+        if not found.allowed:
+            error = forbidden(user, asked, found.reason)
+            self._refused.tell(request, user, error.code, error.message, asked)
+            raise error
+
+
+def user_of(request: Request) -> User:
+    """Return as whom a request is made that was let through."""
+    user: User = request.state.user
+    return user
+
+
+def forbidden(user: User, asked: Attributes, reason: str = "") -> StatusError:
+    """403: somebody may not do something, in Kubernetes' words."""
+    details: dict[str, Any] = {"name": asked.name, "group": asked.group, "kind": asked.resource}
+    return StatusError(
+        403,
+        refusal_text(user, asked, reason),
+        details={key: value for key, value in details.items() if value and asked.is_of_objects},
+    )
+
+
+def _check_origin(request: Request) -> None:
+    """Refuse a request that changes something, if a page of another site has made a browser send it.
+
+    One with a bearer token is let through: a browser adds none by itself.
+
+    Raises:
+        StatusError: 403 if it is refused.
+    """
+    if request.method in _READING or "authorization" in request.headers:
+        return
+    if shown := foreign_origin(request):
+        raise StatusError(403, f"{shown}: invalid value: pages of other sites may not change anything here")
+
+
+def _credentials(request: Request) -> ShownCredentials:
+    certificate = request.scope.get("extensions", {}).get(EXTENSION)
+    header = request.headers.get("authorization", "")
+    bearer = header[len(_BEARER) :].strip() if header[: len(_BEARER)].lower() == _BEARER else None
+    return ShownCredentials(bearer or None, certificate)

@@ -1,0 +1,136 @@
+"""`POST /v1/mirror`: what a bridge has seen in a real cluster (docs/bridge.md, "The mirror endpoint").
+
+The cluster is in the body. So whoever may mirror no cluster at all is refused before the body is read, and who may not
+mirror this one after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moorage.apiserver.http import paths
+from moorage.apiserver.http.filters.access import Access, user_of
+from moorage.apiserver.http.intake.mirrored_clusters import MirroredClusters
+from moorage.apiserver.http.messages import bodies
+from moorage.apiserver.http.messages.negotiation import JSON, body_media
+from moorage.apiserver.http.verbs.writing import caller
+from moorage.apiserver.machinery.api_errors import StatusError, bad_request, shorten, unavailable
+from moorage.apiserver.storage.cluster_names import ClusterNames
+from moorage.apiserver.writing.mirror import Mirror, MirrorBatch
+from moorage.apiserver.writing.writer import Writer
+from moorage.decide.kubernetes.attributes import MIRRORS, OWN_GROUP, Attributes
+from moorage_schemas.refs import HOME
+
+MOST: Final = 1000
+"""How many objects may be in a batch, those that are gone among them."""
+
+_FIELDS: Final = frozenset({"source", "cluster", "clusterUID", "objects", "deleted"})
+_LONGEST: Final = 253
+_CLUSTER: Final = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?")
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    cluster: str
+    batch: MirrorBatch
+
+
+class MirrorApi:
+    """Takes batches of what bridges have seen.
+
+    Args:
+        writer_of: returns what writes objects of a cluster, or of the home fleet if its name is empty.
+        access: says who may mirror which cluster.
+        names: say which clusters are mirrored.
+        clusters: are told which bridges speak.
+    """
+
+    def __init__(
+        self, writer_of: Callable[[str], Writer], access: Access, names: ClusterNames, clusters: MirroredClusters
+    ) -> None:
+        self._writer_of = writer_of
+        self._access = access
+        self._names = names
+        self._clusters = clusters
+
+    async def handle(self, request: Request) -> Response:
+        """Write a batch. The answer says what became of each object.
+
+        Raises:
+            StatusError: 400 if the batch cannot be read, 403 if its cluster may not be mirrored by its sender, 409 if
+                its bridge has mirrored another one, or the cluster has another name, 413 if it is too large, 503 if
+                nothing was written, 504 if the outcome is unknown.
+        """
+        if request.method != "POST":
+            raise paths.not_allowed()
+        body_media(request, (JSON,))
+        asked = _read(bodies.parse_json(await bodies.read_body(request, bodies.MIRROR_LIMIT)))
+        self._access.check_permitted(request, user_of(request), mirrors(asked.cluster or HOME))
+        writer = self._writer_of(asked.cluster)
+        if not writer.fleet.ready:
+            raise unavailable("the gateway is not ready: it is still reading its tables")
+        try:
+            results = await Mirror(writer, self._names, self._writer_of("")).write(asked.batch, caller(request))
+        except StatusError as error:
+            if error.reason == "AlreadyExists":  # it ends now, and may have said before that it is there
+                self._clusters.left(asked.cluster, asked.batch.source)
+            raise
+        # What is no bridge that runs, such as `moorage bridge leave`, does not say which cluster it is.
+        (self._clusters.heard if asked.batch.cluster_uid else self._clusters.left)(asked.cluster, asked.batch.source)
+        shown = [
+            {"key": one.key, "outcome": one.outcome.value, **({"message": one.message} if one.message else {})}
+            for one in results
+        ]
+        return Response(orjson.dumps({"results": shown}), media_type=JSON)
+
+
+def mirrors(name: str = "") -> Attributes:
+    """Return what somebody asks who mirrors a cluster."""
+    return Attributes("update", OWN_GROUP, "v1alpha1", MIRRORS, "", "", name)
+
+
+def _read(document: Any) -> _Request:
+    """Read a batch.
+
+    Raises:
+        StatusError: 400 if it is none, 413 if it has too many objects.
+    """
+    if not isinstance(document, dict):
+        raise bad_request("the body must be a JSON object with source, cluster, objects and deleted")
+    if unknown := sorted(set(document) - _FIELDS):
+        raise bad_request(f"{shorten(unknown[0])}: unknown field: must be one of {', '.join(sorted(_FIELDS))}")
+    source, cluster = document.get("source"), document.get("cluster", "")
+    if not isinstance(source, str) or not 0 < len(source) <= _LONGEST:
+        raise bad_request(f"source: invalid value {shorten(source)!r}: must be the bridge's name, such as bridge/east")
+    if not isinstance(cluster, str) or len(cluster) > _LONGEST or not _CLUSTER.fullmatch(cluster):
+        raise bad_request(
+            f"cluster: invalid value {shorten(cluster)!r}: must be a name of lower case letters, digits, '-' and '.', "
+            "or empty for the home fleet"
+        )
+    if cluster == HOME:
+        raise bad_request(f"cluster: invalid value {HOME!r}: roles call the home fleet so, which is the empty name")
+    uid = document.get("clusterUID", "")
+    if not isinstance(uid, str) or len(uid) > _LONGEST:
+        raise bad_request(
+            f"clusterUID: invalid value {shorten(uid)!r}: must be the uid of the cluster's namespace kube-system"
+        )
+    objects, deleted = (_list(document, name) for name in ("objects", "deleted"))
+    if (count := len(objects) + len(deleted)) > MOST:
+        raise StatusError(413, f"the batch has {count} objects: it must have at most {MOST}")
+    return _Request(cluster, MirrorBatch(source, objects, deleted, uid))
+
+
+def _list(document: Document, name: str) -> list[Any]:
+    found = document.get(name)
+    if found is not None and not isinstance(found, list):
+        raise bad_request(f"{name}: invalid value {shorten(found)!r}: must be a list")
+    return found or []

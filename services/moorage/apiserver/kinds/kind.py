@@ -1,0 +1,663 @@
+"""What every kind says of itself, and how the kinds are found.
+
+A kind is one module of this folder. The module ends with `KIND = TheClass()`. Nothing else names it: the gateway,
+discovery, the command line and the JSON Schemas ask its attributes and methods.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, auto
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from typing_extensions import override
+
+from moorage.apiserver.kinds.printing.columns import AGE, Object, TableColumn
+from moorage.apiserver.kinds.printing.sections import Related, Section, as_declared
+
+if TYPE_CHECKING:
+    from moorage.apiserver.kinds.status.index import Index
+    from moorage.apiserver.kinds.status.records import ObjectId, Records
+    from moorage.apiserver.rules.feature_gates import FeatureGates
+    from moorage.decide.kubernetes.field_errors import FieldError
+    from moorage_schemas.base import Model
+    from moorage_schemas.resource import ResourceDeclared
+    from moorage_schemas.resources.dedicated import DedicatedNodes
+    from moorage_schemas.resources.meta import ObjectMeta, Resource
+    from moorage_schemas.taint import Taint, TargetTainted
+
+PACKAGE = "moorage.apiserver.kinds"
+"""The package whose modules are the kinds."""
+
+AFTER_ALL = 1000
+"""The order of what has no place of its own."""
+
+ResourceT = TypeVar("ResourceT", bound="Resource")
+Document = dict[str, Any]
+
+
+class UnknownFields(Enum):
+    """What becomes of fields that a kind's model does not have."""
+
+    KEPT = auto()
+    """They are kept: the kind has many fields that Moorage does not use."""
+
+    WARNED = auto()
+    """They are kept, and the writer is warned, as `kubectl --validate=warn` does."""
+
+    REFUSED = auto()
+    """They are refused: a misspelt scope would hold the whole fleet's evictions."""
+
+
+class Kind(ABC, Generic[ResourceT]):
+    """One kind of object that the API serves, with `ResourceT` as its typed view.
+
+    Documents are JSON objects. No method changes one that it gets.
+    """
+
+    group: ClassVar[str] = ""
+    """The API group. Empty for the core group."""
+
+    versions: ClassVar[tuple[str, ...]] = ("v1",)
+    """The versions that are served, the preferred one first. Objects are stored in that one."""
+
+    other_groups: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Other groups that serve the same objects in a form of their own (`in_group`), each with its version."""
+
+    logged: ClassVar[bool] = False
+    """Whether its objects are in the object log alone. Nothing follows from them, and they expire."""
+
+    kind: ClassVar[str]
+    """Unique over all groups: record keys name an object's kind by this word alone."""
+
+    plural: ClassVar[str]
+    singular: ClassVar[str]
+    short_names: ClassVar[tuple[str, ...]] = ()
+    """As discovery lists them."""
+
+    cli_names: ClassVar[tuple[str, ...]] = ()
+    """Further words that the command line takes."""
+
+    deprecation: ClassVar[str] = ""
+    """What everybody who reads or writes its objects is warned of: that another kind takes its place."""
+
+    when_none: ClassVar[str] = ""
+    """What it means that there is no object of it, if that is not plain. The command line says it."""
+
+    namespaced: ClassVar[bool]
+    order: ClassVar[int] = AFTER_ALL
+    """Discovery and the command line list kinds from low to high, and by kind where it is the same."""
+
+    apply_order: ClassVar[int] = AFTER_ALL
+    """`apply` writes kinds that others rest on first, from low to high: a rule before its pods, nodes before what runs
+    on them, a policy before what it places."""
+
+    read_only: ClassVar[bool] = False
+    """Whether only the services write it."""
+
+    mirrorable: ClassVar[bool] = False
+    """Whether a bridge may mirror its objects from a real cluster. Nothing that gives rights here may be."""
+
+    repeatable: ClassVar[bool] = False
+    """Whether a manifest may hold a read-only object that says what is decided already."""
+
+    watched: ClassVar[bool] = True
+    """Whether its changes can be watched."""
+
+    scaled: ClassVar[bool] = False
+    """Whether it has the subresource `scale`, which changes `spec.replicas`."""
+
+    status_declared: ClassVar[bool] = False
+    """Whether people declare (a part of) its `status`, which is then a subresource."""
+
+    container_subresources: ClassVar[tuple[str, ...]] = ()
+    """Kubernetes' subresources that reach into running containers. Moorage runs none, and says so."""
+
+    has_generation: ClassVar[bool] = True
+    """Whether its objects show `metadata.generation`, the number of their desired states. As in Kubernetes, those
+    without a desired state do not."""
+
+    status_shown: ClassVar[bool] = False
+    """Whether its `status` is a subresource although only the services decide it, as Kubernetes' clients expect."""
+
+    in_all: ClassVar[bool] = False
+    """Whether `get all` shows it: kubectl's category of that name."""
+
+    categories: ClassVar[tuple[str, ...]] = ()
+    """Further words that stand for it and for other kinds, as discovery lists them."""
+
+    unknown_fields: ClassVar[UnknownFields] = UnknownFields.KEPT
+    field_selectors: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """The paths of fields that a `fieldSelector` may name beside the name and the namespace, each with the text that it
+    selects by where the field is missing. As in Kubernetes for Kubernetes' kinds."""
+
+    field_aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Further names of those fields in a `fieldSelector`, each with the path that it means."""
+
+    fields_elsewhere: ClassVar[frozenset[str]] = frozenset({"status"})
+    """Paths of fields that are used although the model does not have them."""
+
+    counted_status: ClassVar[bool] = False
+    """Whether its status counts other objects. It is counted once after many records."""
+
+    built_in: ClassVar[tuple[str, ...]] = ()
+    """The names of objects without a namespace that exist although nobody has declared them."""
+
+    in_each_namespace: ClassVar[tuple[str, ...]] = ()
+    """The names of objects that every namespace has although nobody has declared them."""
+
+    deleted_is_returned: ClassVar[bool] = False
+    """Whether the answer to a deletion is the object, as in Kubernetes. Otherwise, it is a status."""
+
+    created_by_update: ClassVar[bool] = False
+    """Whether replacing an object that is not there creates it, as in Kubernetes. Otherwise, it is not found."""
+
+    deleted_with_content: ClassVar[bool] = False
+    """Whether everything in the namespace of an object's name is deleted with the object."""
+
+    label_names: ClassVar[bool] = False
+    """Whether the names of its objects are DNS labels, without dots and at most 63 bytes long."""
+
+    slash_in_names: ClassVar[bool] = False
+    """Whether people write the names of its objects with a slash: `eu/eu-1`."""
+
+    columns: ClassVar[tuple[TableColumn, ...]] = (AGE,)
+    """The columns of a table of its objects, after the name."""
+
+    api_columns: ClassVar[tuple[TableColumn, ...]] = ()
+    """The columns of its tables in the API, after the name, as kubectl shows them. A kind of Kubernetes, Karmada or OCM
+    has those that it has there. Empty if they are `columns`."""
+
+    name_comes_last: ClassVar[bool] = False
+    """Whether a table shows the name as its last column, and only if it is wide: people know such objects by others."""
+
+    @property
+    def api_versions(self) -> tuple[str, ...]:
+        """`group/version` of each version that is served. The core group has no prefix."""
+        return tuple(f"{self.group}/{version}" if self.group else version for version in self.versions)
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words by which the command line knows it, in lower case."""
+        named = (self.kind, self.plural, self.singular, *self.short_names, *self.cli_names)
+        return frozenset(word.lower() for word in named)
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        """The subresources of its objects."""
+        has_status = self.status_shown or self.status_declared
+        return (*(("scale",) if self.scaled else ()), *(("status",) if has_status else ()))
+
+    @property
+    @abstractmethod
+    def model(self) -> type[ResourceT]:
+        """The contract's typed view."""
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """What the kind counts of the records. An index that several kinds name exists once."""
+        return ()
+
+    def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
+        """Return the errors in an object's name, namespace, labels and annotations."""
+        from moorage.apiserver.rules.validation.core import (
+            validate_annotations,
+            validate_generate_name,
+            validate_metadata,
+        )
+
+        generated = validate_generate_name(metadata.generate_name, dns_label=self.label_names)
+        found = validate_metadata(
+            metadata.name,
+            metadata.namespace,
+            metadata.labels or {},
+            namespaced=self.namespaced,
+            dns_label=self.label_names,
+        )
+        return [*generated, *found, *validate_annotations(metadata.annotations or {})]
+
+    def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
+        """Return the errors in the rest of an object.
+
+        Args:
+            resource: the object.
+            gates: what is switched on.
+        """
+        return []
+
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        """Return the errors in fields that the typed view does not have, in Kubernetes' order.
+
+        Args:
+            document: the object, with the defaults of its fields.
+            is_new: whether it is being created.
+        """
+        return []
+
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        """Which fields a change may not change.
+
+        Args:
+            before: the object as it is shown.
+            after: the object as it is wanted, with the defaults of admission.
+        """
+        return []
+
+    def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:
+        """Return warnings for the writer of an object that was accepted: the parts that have no effect.
+
+        Args:
+            document: the object as it is shown.
+            gates: what is switched on.
+        """
+        return ()
+
+    def created(self, document: Document, gates: FeatureGates) -> Document:
+        """A new object with the defaults that only creation sets."""
+        return document
+
+    def identified(self, document: Document) -> Document:
+        """A new object, which has its uid now, with the defaults that follow from it."""
+        return document
+
+    def taints_of_new(self, resource: ResourceT) -> Sequence[Taint]:
+        """The taints that a new target gets by default, beside those that it names."""
+        return ()
+
+    def changed(self, wanted: Document, shown: Mapping[str, Any]) -> Document:
+        """What is wanted of an object that is there, with what the kind carries over.
+
+        Args:
+            wanted: what the writer sent, or what a patch makes of the object.
+            shown: the object as it is shown.
+        """
+        return wanted
+
+    def declared(self, document: Document) -> Document:
+        """An object without what the services decide."""
+        return document if self.status_declared else {k: v for k, v in document.items() if k != "status"}
+
+    def admitted(self, document: Document, rules: Iterable[DedicatedNodes]) -> Document:
+        """An object with the defaults of admission.
+
+        Args:
+            document: the object, without what the services decide.
+            rules: the fleet's rules for dedicated nodes. None of them when an existing object is changed.
+
+        Raises:
+            QuantityError: a request or limit is no quantity.
+        """
+        return document
+
+    def without_decided(self, document: Document, stored: Mapping[str, Any]) -> Document:
+        """A change without what the services have added to the object that is shown.
+
+        Args:
+            document: what is wanted, with the defaults of admission.
+            stored: the object as it was declared.
+        """
+        return document
+
+    def same(self, document: Document, stored: Mapping[str, Any], records: Records) -> Document:
+        """A change with those parts as they are kept that mean the same, so that they do not count as changed.
+
+        Args:
+            document: what is wanted, with the defaults of admission.
+            stored: the object as it was declared.
+            records: the latest records.
+        """
+        return document
+
+    def wanted_taints(self, resource: ResourceT) -> Sequence[Taint] | None:
+        """The taints that the writer of a target wants. None for a kind that has no taints."""
+        return None
+
+    def taints(self, resource: ResourceDeclared, records: Records) -> TargetTainted | None:
+        """The taints of a target that are shown. None if nothing is known of them."""
+        return None
+
+    def refusal(self, name: str, change: str) -> str:
+        """Why an object may not be changed or deleted. Empty if it may.
+
+        Args:
+            name: of the object.
+            change: `changed` or `deleted`.
+        """
+        return ""
+
+    def is_held(self, document: Mapping[str, Any]) -> bool:
+        """Whether an object that is being deleted has to stay, apart from its finalizers.
+
+        Args:
+            document: the object as it is declared.
+        """
+        return False
+
+    def is_heartbeat(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+        """Whether a change only says that somebody is alive. Such a change is not audited.
+
+        Args:
+            before: the object as it was declared.
+            after: the object as it is declared now.
+        """
+        return False
+
+    def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterable[str]:
+        """What the writer of an object is told of what was not taken over, or does not exist.
+
+        Args:
+            document: the object as it is shown now.
+            sent: the object or the patch that was sent.
+            records: the latest records.
+        """
+        return ()
+
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """An object as the API shows it, without a resource version. None if there is none."""
+        resource = records.resources.get(object_id.key)
+        if resource is None:
+            return self.built_in_object(object_id, records) if self.is_built_in(object_id, records) else None
+        status = self.status(resource, records)
+        return {**resource.object, **({"status": status} if status is not None else {})}
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """The status of a declared object that is derived from other records. None if there is none."""
+        return None
+
+    def implied(self, records: Records) -> Iterable[str]:
+        """The names of objects without a namespace that exist because of others, apart from those of `built_in`."""
+        return ()
+
+    def is_built_in(self, object_id: ObjectId, records: Records) -> bool:
+        """Whether an object need not be declared: one of `built_in`, or of `in_each_namespace` in one that exists."""
+        if object_id.name in self.built_in:
+            return True
+        if object_id.name not in self.in_each_namespace:
+            return False
+        from moorage.apiserver.kinds.status.namespaces import exists
+
+        return exists(object_id.namespace, records)
+
+    def built_in_object(self, object_id: ObjectId, records: Records) -> Document:
+        """An object of `is_built_in`, as long as nobody has declared it. Every kind that has one says what it is."""
+        raise NotImplementedError(f"{self.kind} has no built-in object {object_id.name}")
+
+    def converted(self, document: Mapping[str, Any], version: str) -> Mapping[str, Any]:
+        """A stored object in the words of one of the kind's versions."""
+        api_version = f"{self.group}/{version}" if self.group else version
+        return document if document.get("apiVersion") == api_version else {**document, "apiVersion": api_version}
+
+    def in_group(self, document: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
+        """A stored object in the form of one of the `other_groups`. Every kind that names one says what that is."""
+        raise NotImplementedError(f"{self.kind} has no form in {api_version}")
+
+    def stored(self, document: Document) -> Document:
+        """An object that was written in any version, as it is stored."""
+        return {**document, "apiVersion": self.api_versions[0]}
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """What `describe` tells of an object after its name, labels and annotations.
+
+        Args:
+            found: the object.
+            related: reads other objects.
+            now: the present time.
+        """
+        yield from as_declared(found)
+
+    def listed(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The objects of a list that tables show, in their order."""
+        return items
+
+    def api_name(self, typed: str) -> str:
+        """The name in the API of an object that a person has named."""
+        return typed
+
+    def shown_name(self, name: str) -> str:
+        """The name of an object as people read it. They may type it too."""
+        return name
+
+    def flaws(self) -> Iterable[str]:
+        """What is wrong with the kind's own attributes. A kind with a flaw is refused when it is found."""
+        missing = [name for name in ("kind", "plural", "singular", "namespaced") if not hasattr(self, name)]
+        yield from (f"it says no {name}" for name in missing)
+        if not self.versions:
+            yield "it has no version"
+        built_in = (*self.built_in, *self.in_each_namespace)
+        if built_in and type(self).built_in_object is Kind.built_in_object:
+            yield f"it names the built-in object {built_in[0]} and has no built_in_object"
+        if self.other_groups and type(self).in_group is Kind.in_group:
+            yield f"it names the group {self.other_groups[0][0]} and has no in_group"
+
+
+@dataclass(frozen=True, slots=True)
+class ServedKind:
+    """One kind at one of its API versions, in its own group or another one."""
+
+    definition: Kind[Any]
+    version: str
+    other_group: str = ""
+    """One of the kind's `other_groups`. Empty for its own."""
+
+    @property
+    def group(self) -> str:
+        """The API group. Empty for the core group."""
+        return self.other_group or self.definition.group
+
+    @property
+    def kind(self) -> str:
+        """The kind's name as objects have it: `Node`."""
+        return self.definition.kind
+
+    @property
+    def plural(self) -> str:
+        """The kind's name as paths have it: `nodes`."""
+        return self.definition.plural
+
+    @property
+    def namespaced(self) -> bool:
+        """Whether its objects are in namespaces."""
+        return self.definition.namespaced
+
+    @property
+    def read_only(self) -> bool:
+        """Whether only the services write its objects."""
+        return self.definition.read_only
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`. The core group has no prefix."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether objects are stored in this version, and shown in it as they are stored."""
+        definition = self.definition
+        if self.other_group:
+            return False
+        return self.version == definition.versions[0] and type(definition).converted is Kind.converted
+
+    @property
+    def verbs(self) -> list[str]:
+        """The verbs that discovery lists."""
+        reading = ["get", "list", *(["watch"] if self.definition.watched else [])]
+        if self.read_only:
+            return sorted(["create", "patch", *reading]) if self.definition.repeatable else reading
+        together = [] if self.definition.deleted_with_content else ["deletecollection"]
+        return sorted(["create", "delete", *together, "patch", "update", *reading])
+
+    @property
+    def singular(self) -> str:
+        """The kind's name in messages about one object: `node`."""
+        return self.kind.lower()
+
+    @property
+    def resource(self) -> str:
+        """`plural.group`, or the plural alone in the core group, as in kubectl's messages."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def called(self, name: str) -> str:
+        """The name of an object in kubectl's messages: `node/n1`, `deployment.apps/web`."""
+        return f"{self.singular}.{self.group}/{name}" if self.group else f"{self.singular}/{name}"
+
+    def converted(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A stored object as this version shows it."""
+        if self.other_group:
+            return self.definition.in_group(document, self.api_version)
+        return self.definition.converted(document, self.version)
+
+
+class Untyped(Kind["Resource"]):
+    """A kind that is kept as it comes: the contract has no typed view of it."""
+
+    @property
+    @override
+    def model(self) -> type[Resource]:
+        from moorage_schemas.resources.meta import Resource
+
+        return Resource
+
+
+class View(Untyped):
+    """A kind that only the services write. The API shows it."""
+
+    group: ClassVar[str] = "moorage.io"
+    versions: ClassVar[tuple[str, ...]] = ("v1alpha1",)
+    read_only: ClassVar[bool] = True
+    made_from: ClassVar[str] = ""
+    """The short name of the topic whose records it shows."""
+
+    kept: ClassVar[bool] = True
+    """Whether the gateways keep its objects. Otherwise they read the records from Kafka when somebody asks for them."""
+
+    def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
+        """The objects that a record shows, of a view that is made of the records of a topic.
+
+        Args:
+            key: of the record.
+            record: as it is now, or as it was before. It has the fields of its model, and may be a row
+                (`Records`).
+        """
+        return ()
+
+    @override
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        from moorage.apiserver.kinds.status.views import ViewIndex
+
+        key = records.index(ViewIndex).origins.get(object_id)
+        status = None if key is None else self.view_status(object_id, key, records)
+        if key is None or status is None:
+            return None
+        metadata = {"name": object_id.name}
+        if object_id.namespace:
+            metadata["namespace"] = object_id.namespace
+        shown: Document = {"apiVersion": self.api_versions[0], "kind": self.kind, "metadata": metadata}
+        spec = self.view_spec(key)
+        return {**shown, "status": status, **({"spec": spec} if spec else {})}
+
+    def view_status(self, object_id: ObjectId, key: str, records: Records) -> Document | None:
+        """The status of a view, from the record behind it. None if the record is gone.
+
+        Args:
+            object_id: names the view.
+            key: of the record.
+            records: the latest records.
+        """
+        return records.document(self.made_from, key)
+
+    def view_spec(self, key: str) -> Document:
+        """The spec of a view, from the key of the record behind it. Empty if it has none."""
+        return {}
+
+
+def discovered() -> tuple[Kind[Any], ...]:
+    """Return every kind, in their order.
+
+    Raises:
+        TypeError: a module of the package has no `KIND`, or one that has a flaw, or whose name another one has.
+    """
+    return _kinds_in(_folders())
+
+
+def declared() -> tuple[Kind[Any], ...]:
+    """Return the kinds that people declare, in their order."""
+    return tuple(kind for kind in discovered() if not kind.read_only)
+
+
+def logged_kinds() -> frozenset[str]:
+    """Return the names of the kinds whose objects are in the object log alone."""
+    return _logged(discovered())
+
+
+def named(kind: str) -> Kind[Any] | None:
+    """Return the kind of that name, as record keys and objects have it. None if there is none."""
+    return _by_name(discovered()).get(kind)
+
+
+def called(word: str) -> Kind[Any] | None:
+    """Return the kind that a word of the command line names: `nodes`, `node`, `no` or `Node`. None if there is none.
+
+    A kind whose file has the word's name is found without loading the others. No other kind has the same word, for
+    `discovered` refuses that.
+    """
+    word = word.lower()
+    return _in_own_file(_folders(), word) or _by_word(discovered()).get(word)
+
+
+@cache
+def _in_own_file(folders: tuple[str, ...], word: str) -> Kind[Any] | None:
+    stems = {word, word.removesuffix("s"), word.removesuffix("es"), f"{word.removesuffix('ies')}y"}
+    for module in pkgutil.iter_modules(folders):
+        if not module.ispkg and module.name.replace("_", "") in stems:
+            kind = getattr(importlib.import_module(f"{PACKAGE}.{module.name}"), "KIND", None)
+            if isinstance(kind, Kind) and word in kind.words:
+                return kind
+    return None
+
+
+@cache
+def _by_word(kinds: tuple[Kind[Any], ...]) -> dict[str, Kind[Any]]:
+    return {word: kind for kind in kinds for word in kind.words}
+
+
+def _folders() -> tuple[str, ...]:
+    return tuple(importlib.import_module(PACKAGE).__path__)
+
+
+@cache
+def _logged(kinds: tuple[Kind[Any], ...]) -> frozenset[str]:
+    return frozenset(kind.kind for kind in kinds if kind.logged)
+
+
+@cache
+def _by_name(kinds: tuple[Kind[Any], ...]) -> dict[str, Kind[Any]]:
+    return {kind.kind: kind for kind in kinds}
+
+
+@cache
+def _kinds_in(folders: tuple[str, ...]) -> tuple[Kind[Any], ...]:
+    """The kinds of the package's folders, which are searched once."""
+    found: dict[str, Kind[Any]] = {}
+    for module in pkgutil.iter_modules(folders):
+        path = f"{PACKAGE}.{module.name}"
+        if module.ispkg or path == __name__:
+            continue
+        kind = getattr(importlib.import_module(path), "KIND", None)
+        if not isinstance(kind, Kind):
+            raise TypeError(f"{path} must have a KIND that is a Kind, not {kind!r}")
+        if flaw := next(iter(kind.flaws()), ""):
+            raise TypeError(f"{path}: {flaw}")
+        for other in found.values():
+            if kind.kind == other.kind or (kind.group, kind.plural) == (other.group, other.plural):
+                raise TypeError(f"{path}: another kind has the name {kind.kind} or {kind.plural}")
+            if shared := sorted(kind.words & other.words):
+                raise TypeError(f"{path}: {other.kind} has the same word for the command line: {shared[0]}")
+        found[kind.kind] = kind
+    return tuple(sorted(found.values(), key=lambda kind: (kind.order, kind.kind)))

@@ -1,0 +1,187 @@
+"""The sections of `describe`: the content for an object, before it is formatted as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+from moorage.apiserver.kinds.printing.columns import Object, taint_text, until
+from moorage.decide.kubernetes.durations import age
+from moorage.decide.kubernetes.unstructured import at
+
+OPEN = frozenset({"Scheduled", "Held", "Requested"})
+"""The states of evictions that are not over."""
+
+_HIDDEN = frozenset({"kubectl.kubernetes.io/last-applied-configuration", "moorage.io/last-applied-configuration"})
+"""Annotations with the whole object as it was applied."""
+
+
+class Pair(NamedTuple):
+    """A name and a value in one line."""
+
+    name: str
+    value: Any
+
+
+class Values(NamedTuple):
+    """A name and several values, one in each line."""
+
+    name: str
+    values: Sequence[str]
+
+
+class Rows(NamedTuple):
+    """A table below its name."""
+
+    name: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    indent: str = "  "
+
+
+class Heading(NamedTuple):
+    """A heading for the lines below it."""
+
+    name: str
+
+
+class Fields(NamedTuple):
+    """An unchanged part of the object, below its name."""
+
+    name: str
+    value: Any
+
+
+Section = Pair | Values | Rows | Heading | Fields
+
+
+class Related(Protocol):
+    """Reads the objects that belong to the one that is described."""
+
+    def list(self, kind: str, namespace: str | None = None, selector: str = "") -> Sequence[Object]:
+        """Return the objects of a kind, in all namespaces if none is named."""
+
+    def get(self, kind: str, namespace: str, name: str) -> Object | None:
+        """Return one object. None if there is none."""
+
+
+def time_and_age(when: Any, now: datetime) -> str:
+    """A time and how long ago it was. Empty without a time."""
+    return f"{when} ({age(when, now)} ago)" if when else ""
+
+
+def pairs(values: Mapping[str, Any] | None) -> list[str]:
+    """Labels, annotations or a node selector, one text each."""
+    return [f"{key}={value}" for key, value in sorted((values or {}).items()) if key not in _HIDDEN]
+
+
+def taint_texts(taints: Any) -> list[str]:
+    """Taints as they are written on the command line."""
+    return [taint_text(taint) for taint in taints or []]
+
+
+def as_declared(found: Object) -> Iterator[Section]:
+    """`spec` and `status`, unchanged."""
+    for part in ("spec", "status"):
+        if found.get(part):
+            yield Fields(part.title(), found[part])
+
+
+def conditions(found: Object) -> Section:
+    """The conditions of a target, with the times of their heartbeats."""
+    fields = ("type", "status", "lastHeartbeatTime", "lastTransitionTime", "reason", "message")
+    rows = [[str(one.get(field) or "") for field in fields] for one in at(found, "status", "conditions") or []]
+    return Rows("Conditions", ["TYPE", "STATUS", "HEARTBEAT", "TRANSITION", "REASON", "MESSAGE"], rows)
+
+
+def plain_conditions(found: Object) -> Section:
+    """Conditions without times."""
+    fields = ("type", "status", "reason", "message")
+    rows = [[str(one.get(field) or "") for field in fields] for one in at(found, "status", "conditions") or []]
+    return Rows("Conditions", ["TYPE", "STATUS", "REASON", "MESSAGE"], rows)
+
+
+def evictions(found: Sequence[Object], now: datetime) -> Section:
+    """Evictions, with the deadlines or guards that they wait for."""
+    rows = []
+    for one in found:
+        status = one["status"]
+        due = status.get("deadline") or ""
+        waits = status["state"] in {"Scheduled", "Held"}
+        rows.append(
+            [
+                str(status["workload"].get("name")),
+                str(status["target"]["name"]),
+                str(status["state"]),
+                f"{due} ({until(due, now)})" if due and waits else due,
+                ",".join(status.get("heldBy") or []) if status["state"] == "Held" else "",
+                why_evicted(status),
+            ]
+        )
+    return Rows("Evictions", ["WORKLOAD", "TARGET", "STATE", "DEADLINE", "HELD BY", "REASON"], rows)
+
+
+def why_evicted(status: Mapping[str, Any]) -> str:
+    """Why an eviction is as it is, and what its deployer has said of it or has still to say.
+
+    Args:
+        status: the status of the eviction.
+    """
+    why = str(status.get("message") or status.get("reason") or "")
+    if status.get("state") != "Requested" or status.get("acknowledged") or not status.get("deployer"):
+        return why
+    if escalated := status.get("escalated"):
+        said = f"{escalated['source']}: {escalated['reason']}"
+        return f"{why}; {said}: {escalated['message']}" if escalated.get("message") else f"{why}; {said}"
+    return f"{why}; waits for {status['deployer']}"
+
+
+def held_by(guard: str, related: Related, now: datetime, namespace: str | None = None) -> Section:
+    """The evictions that a budget or a pause holds.
+
+    Args:
+        guard: what holds them, such as `EvictionPause/all`, as in `heldBy` of evictions.
+        related: reads the evictions.
+        now: the present time.
+        namespace: the namespace of the evictions. None means all namespaces.
+    """
+    found = [
+        one
+        for one in related.list("Eviction", namespace)
+        if one["status"]["state"] == "Held" and guard in (one["status"].get("heldBy") or [])
+    ]
+    return evictions(found, now)
+
+
+def grounds(decision: Mapping[str, Any]) -> Iterator[Section]:
+    """The grounds of a decision: the number of targets, what ruled them out, and the best scores."""
+    yield Pair("  Considered", f"{decision.get('targetsConsidered', 0)} targets")
+    filters = [
+        [str(one["filter"]), str(one["count"]), str(one["reason"]), ",".join(one.get("targets") or [])]
+        for one in decision.get("filters") or []
+    ]
+    yield Rows("  Filters", ["FILTER", "RULED OUT", "REASON", "TARGETS"], filters, indent="    ")
+    scores = [
+        [one["target"], str(one["total"]), ", ".join(f"{key} {value}" for key, value in one.get("scores", {}).items())]
+        for one in decision.get("scores") or []
+    ]
+    yield Rows("  Scores", ["TARGET", "TOTAL", "BY PRIORITIZER"], scores, indent="    ")
+
+
+def toleration_text(toleration: Mapping[str, Any]) -> str:
+    """A toleration in one line, as kubectl shows it: `key=value:Effect op=Exists for 300s`."""
+    key, value = str(toleration.get("key") or ""), str(toleration.get("value") or "")
+    text = key + (f"={value}" if value else "")
+    if effect := toleration.get("effect"):
+        text += f":{effect}"
+    operator = toleration.get("operator")
+    if operator and (operator != "Equal" or not value):
+        text += f" op={operator}"
+    seconds = toleration.get("tolerationSeconds")
+    return (text + (f" for {seconds}s" if seconds is not None else "")).strip()
+
+
+def tolerations(declared: Any) -> Section:
+    """Tolerations, one in each line."""
+    return Values("Tolerations", [toleration_text(one) for one in declared or []])

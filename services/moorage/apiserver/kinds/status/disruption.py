@@ -1,0 +1,214 @@
+"""The bound pods that disruption budgets select, and what a budget allows of them now.
+
+The governor decides evictions by taints, and writes the counts of `budgets` for people, at most once a second. Requests
+to evict a pod are decided by the gateway, which must not rest on counts of a second ago. So it counts for itself, from
+the same records and by the same rules (docs/domain.md, "PodDisruptionBudget").
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from typing_extensions import override
+
+from moorage.apiserver.kinds.status import reported
+from moorage.apiserver.kinds.status.index import Groups, Index
+from moorage.apiserver.kinds.status.records import ObjectId, Records
+from moorage.decide.conditions.heartbeats import BY_BRIDGE
+from moorage.decide.disruption.budgets import DISRUPTION, Disruption, Disruptions, disruption_of, disruptions
+from moorage.decide.disruption.health import is_healthy
+from moorage.decide.kubernetes.unstructured import at
+from moorage_schemas.condition import HEALTHY, ConditionStatus
+from moorage_schemas.eviction import EvictionState
+from moorage_schemas.keys import BindingKey, ResourceKey
+from moorage_schemas.resources.workload_kinds import POD, SCALED
+
+_POD: Final = f"{POD}/"
+_BUDGET: Final = f"{DISRUPTION}/"
+_HEALTHY: Final = f"|{HEALTHY}"
+
+
+class PodGroup(NamedTuple):
+    """What pods have in common: their owner, and their labels."""
+
+    owner: str
+    """The key of the owner. Empty for pods without one."""
+
+    labels: tuple[tuple[str, str], ...]
+
+
+class DisruptionIndex(Index):
+    """The bound pods of each namespace, counted by owner and labels, and those that do not count as healthy."""
+
+    topics = ("bindings", "workload-conditions", "evictions", "resources")
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Counter[PodGroup]] = {}
+        """The number of bound pods of each group, by namespace."""
+
+        self.unhealthy: dict[str, dict[str, PodGroup]] = {}
+        """The group of each binding whose pod is unhealthy, by namespace and record key."""
+
+        self.leaving: dict[str, dict[str, PodGroup]] = {}
+        """The group of each binding that is about to end, by namespace and record key: its pod was deleted, or its
+        eviction is requested. Orders about replicas are in the records of their owners."""
+
+        self.budgets = Groups()
+        """The record keys of the disruption budgets of each namespace."""
+
+        self._of_pod = Groups()
+        """The keys of the bindings of each pod that is its own owner."""
+
+    @override
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
+        if topic == "bindings":
+            if key.startswith(_POD):
+                self._bound(key, before, after, records)
+        elif topic == "workload-conditions":
+            if key.startswith(_POD) and key.endswith(_HEALTHY):
+                self._look(key.removesuffix(_HEALTHY), records)
+        elif topic == "evictions":
+            if key.startswith(_POD):
+                self._look(key.rpartition("|")[0], records)
+        elif key.startswith(_POD):
+            for binding in self._of_pod.get(key, ()):
+                self._look(binding, records)
+        elif key.startswith(_BUDGET):
+            self.budgets.keep(ResourceKey.parse(key).namespace, key, there=after is not None)
+        return ()
+
+    def _bound(self, key: str, before: Any, after: Any, records: Records) -> None:
+        pod = BindingKey.parse(key).workload
+        namespace = ResourceKey.parse(pod).namespace
+        if before is not None:
+            groups, group = self.groups[namespace], _group(before)
+            groups[group] -= 1
+            if not groups[group]:
+                del groups[group]
+            if not groups:
+                del self.groups[namespace]
+            self._of_pod.discard(pod, key)
+        if after is not None:
+            group = _group(after)
+            self.groups.setdefault(namespace, Counter())[group] += 1
+            if not group.owner:
+                self._of_pod.add(pod, key)
+        self._look(key, records)
+
+    def _look(self, key: str, records: Records) -> None:
+        """Look at one binding again: whether its pod is unhealthy, and whether it is about to end."""
+        bound, (pod, target) = records.bindings.get(key), BindingKey.parse(key)
+        namespace = ResourceKey.parse(pod).namespace
+        ill = bound is not None and not is_healthy(_status(records, pod, target, bound), mirrored=bool(bound.deployer))
+        leaves = bound is not None and (_is_requested(key, bound, records) or _is_gone(pod, bound, records))
+        for there, found in ((ill, self.unhealthy), (leaves, self.leaving)):
+            if there and bound is not None:
+                found.setdefault(namespace, {})[key] = _group(bound)
+            else:
+                _drop(found, namespace, key)
+
+
+def _status(records: Records, pod: str, target: str, bound: Any) -> ConditionStatus | None:
+    """What was last reported of a bound pod. For a mirrored one bridges alone count."""
+    report = reported.health_report(records, pod, target)
+    if report is None or (bound.deployer and not report.source.startswith(BY_BRIDGE)):
+        return None
+    return report.status
+
+
+def _is_requested(key: str, bound: Any, records: Records) -> bool:
+    """Whether the eviction of a binding is requested."""
+    task = records.evictions.get(f"{key}|{bound.generation}")
+    return task is not None and task.state is EvictionState.REQUESTED
+
+
+def _is_gone(pod: str, bound: Any, records: Records) -> bool:
+    """Whether a bound pod that is its own owner was deleted, or is being deleted."""
+    if bound.owner != bound.workload:
+        return False
+    declared = records.resources.get(pod)
+    return declared is None or declared.uid != bound.uid or bool(declared.object["metadata"].get("deletionTimestamp"))
+
+
+def selecting(namespace: str, labels: dict[str, str], records: Records) -> list[Disruption]:
+    """The disruption budgets of a namespace that select a pod, by name.
+
+    Args:
+        namespace: of the pod.
+        labels: of the pod.
+        records: the latest records.
+    """
+    found = []
+    for key in sorted(records.index(DisruptionIndex).budgets.get(namespace, ())):
+        declared = records.resources.get(key)
+        if declared is not None and (guard := disruption_of(declared.object)).selects(labels):
+            found.append(guard)
+    return found
+
+
+def allowed_now(guard: Disruption, records: Records) -> Disruptions:
+    """What a disruption budget allows now, with all evictions and deletions that are under way.
+
+    Args:
+        guard: the budget.
+        records: the latest records.
+    """
+    index, namespace = records.index(DisruptionIndex), guard.namespace
+    groups = index.groups.get(namespace) or Counter[PodGroup]()
+    chosen = {group: count for group, count in groups.items() if guard.selects(dict(group.labels))}
+    away = dict(index.unhealthy.get(namespace, {})) | index.leaving.get(namespace, {})
+    for owner in {group.owner for group in chosen} - {""}:
+        away |= dict.fromkeys(_ordered_away(owner, records), PodGroup(owner, ()))
+    unavailable = sum(1 for key in away if _is_chosen(key, chosen, records))
+    pods = sum(chosen.values())
+    scale = _scale({group.owner for group in chosen} - {""}, records)
+    return disruptions(guard, pods=pods, healthy=pods - unavailable, scale=scale)
+
+
+def is_unhealthy(binding: str, namespace: str, records: Records) -> bool:
+    """Whether the pod of a binding is unhealthy.
+
+    Args:
+        binding: the record key.
+        namespace: of the pod.
+        records: the latest records.
+    """
+    return binding in records.index(DisruptionIndex).unhealthy.get(namespace, {})
+
+
+def _ordered_away(owner: str, records: Records) -> Iterator[str]:
+    """The bindings of an owner's pods that are to be ended, and are not yet."""
+    declared = records.resources.get(owner)
+    for order in declared.pods if declared is not None else ():
+        placed = records.placements.get(order.pod)
+        if not order.node and placed is not None and placed.uid == order.uid and placed.target is not None:
+            yield f"{order.pod}|{placed.target.key}"
+
+
+def _is_chosen(key: str, chosen: dict[PodGroup, int], records: Records) -> bool:
+    bound = records.bindings.get(key)
+    return bound is not None and _group(bound) in chosen
+
+
+def _scale(owners: Iterable[str], records: Records) -> int | None:
+    wanted = 0
+    for key in owners:
+        declared = records.resources.get(key)
+        if declared is None or ResourceKey.parse(key).kind not in SCALED:
+            return None
+        replicas = at(declared.object, "spec", "replicas")
+        wanted += 1 if replicas is None else int(replicas)
+    return wanted
+
+
+def _group(bound: Any) -> PodGroup:
+    own = bound.owner == bound.workload
+    return PodGroup("" if own else bound.owner.key, tuple(sorted(bound.labels.items())))
+
+
+def _drop(by_namespace: dict[str, dict[str, PodGroup]], namespace: str, key: str) -> None:
+    found = by_namespace.get(namespace)
+    if found is not None and found.pop(key, None) is not None and not found:
+        del by_namespace[namespace]

@@ -1,0 +1,36 @@
+"""Which ManagedClusterSets may lack one of their roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from typing_extensions import override
+
+from moorage.apiserver.kinds.status.index import Index, Unsettled
+from moorage.apiserver.kinds.status.records import ObjectId, Records
+from moorage.apiserver.rbac.bindings import CLUSTER_ROLE
+from moorage.apiserver.rbac.cluster_sets import set_of
+from moorage_schemas.resources.managed import BUILT_IN_SETS
+
+_SET: Final = "ManagedClusterSet//"
+_ROLE: Final = f"{CLUSTER_ROLE}//"
+
+
+class SetRoleIndex(Index):
+    """ManagedClusterSets that have changed, or whose roles have. Those that always exist have theirs by default."""
+
+    topics = ("resources",)
+
+    def __init__(self) -> None:
+        self.unsettled = Unsettled()
+        """Their names."""
+
+    @override
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
+        name = key.removeprefix(_SET) if key.startswith(_SET) else ""
+        if key.startswith(_ROLE):
+            name = set_of(key.removeprefix(_ROLE))
+        if name and name not in BUILT_IN_SETS:
+            self.unsettled.add(name)
+        return ()

@@ -1,0 +1,1 @@
+"""The machinery of the API, which knows no kind's meaning: structure, patches, encodings, errors."""

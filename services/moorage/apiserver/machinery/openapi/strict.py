@@ -1,0 +1,170 @@
+"""Decoding of requests by the structure of their kind: unknown, repeated and mistyped fields are found.
+
+The words are those of an API server, which clients show and parse. What becomes of a finding is the caller's:
+`fieldValidation` has it refused, warned of or ignored. Unknown fields never remain in the document, except in Moorage's
+own kinds, whose admission decides on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from moorage.apiserver.machinery.openapi import registry
+from moorage.apiserver.machinery.openapi.built_in import DecodeError, Decoder, json_type, repeated
+from moorage.apiserver.machinery.openapi.custom_resources import Pruned, defaulted, violations
+from moorage.apiserver.machinery.openapi.json_values import ParseError
+from moorage.apiserver.machinery.openapi.parsing import excerpt, parse
+from moorage.apiserver.machinery.openapi.registry import Origin
+from moorage.apiserver.machinery.schema import Schema
+from moorage.decide.kubernetes.field_errors import FieldError
+
+Document = dict[str, Any]
+
+_MOST_PROBLEMS: Final = 100
+"""Upstream's decoder reports no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A document of a kind, and what was found in it."""
+
+    document: Document
+    """The document without unknown fields and without fields that are null. A custom resource has the default values of
+    its definition, which are stored."""
+
+    problems: tuple[str, ...] = ()
+    """The unknown and the repeated fields: `unknown field "spec.tolerations[0].tolerationSecond"`. With
+    `fieldValidation=Strict` they are refused (`strict_message`), with `Warn` each is a warning."""
+
+    violations: tuple[FieldError, ...] = ()
+    """What the definition of a custom resource does not allow. An API server answers 422 with these causes."""
+
+
+def decode(
+    group: str, version: str, kind: str, body: bytes, *, is_yaml: bool = False, subresource: str = ""
+) -> Decoded:
+    """Return the document in the body of a request.
+
+    Args:
+        group: the API group of the kind that is expected. Empty for the core group.
+        version: of the group.
+        kind: the kind.
+        body: the text.
+        is_yaml: whether it is YAML.
+        subresource: see `decode_document`.
+
+    Raises:
+        DecodeError: the text has no document, or one that is not of the kind.
+        LookupError: no such kind is served.
+    """
+    origin = registry.origin_of(group, kind)
+
+    def unrecognized(why: str) -> DecodeError:
+        return DecodeError(why, f"the object provided is unrecognized (must be of type {kind}): {why}")
+
+    try:
+        parsed = parse(body, is_yaml=is_yaml)
+    except ParseError as error:
+        prefix = "couldn't get version/kind; " if str(error).startswith("json parse") else ""
+        raise unrecognized(f"{prefix}{error} ({excerpt(body)})") from None
+    document = {} if parsed.document is None else parsed.document
+    if not isinstance(document, dict):
+        why = f"json: cannot unmarshal {json_type(document)} into Go value of type {_IDENTITY}"
+        raise unrecognized(f"couldn't get version/kind; json parse error: {why} ({excerpt(body)})")
+    for name in ("apiVersion", "kind"):
+        if not isinstance(said := document.get(name, ""), str | None):
+            why = f"json: cannot unmarshal {json_type(said)} into Go struct field .{name} of type string"
+            raise unrecognized(f"couldn't get version/kind; json parse error: {why} ({excerpt(body)})")
+    if origin is Origin.CUSTOM and not document.get("kind"):
+        raise unrecognized(f"Object 'Kind' is missing in '{excerpt(body)}'")
+    try:
+        found = decode_document(group, version, kind, document, subresource=subresource)
+    except DecodeError as error:
+        message = f'{kind} in version "{version}" cannot be handled as a {kind}: {error.reason}'
+        raise DecodeError(error.reason, message) from None
+    if not parsed.problems:
+        return found
+    return Decoded(found.document, (*parsed.problems, *found.problems), found.violations)
+
+
+def decode_document(
+    group: str, version: str, kind: str, document: Mapping[str, Any], *, subresource: str = ""
+) -> Decoded:
+    """Return a document of a kind that has been parsed, such as the result of a patch.
+
+    Args:
+        group: the API group of the kind that is expected. Empty for the core group.
+        version: of the group.
+        kind: the kind.
+        document: the document.
+        subresource: what is written: `status`, or empty for the object. The rest of a custom resource is not validated,
+            because it is not written.
+
+    Raises:
+        DecodeError: it is not of the kind.
+        LookupError: no such kind is served.
+    """
+    schema = registry.schema_of(group, version, kind)
+    origin = registry.origin_of(group, kind)
+    if origin in {Origin.CUSTOM, Origin.OWN}:
+        return _custom(schema, document, subresource, is_own=origin is Origin.OWN)
+    decoder = Decoder()
+    found = decoder.struct(schema, document, "", ())
+    decoder.finish()
+    return Decoded(found, tuple(decoder.problems[:_MOST_PROBLEMS]))
+
+
+def strict_message(problems: Iterable[str]) -> str:
+    """The message of a refusal because of unknown and repeated fields."""
+    told = [f"yaml: unmarshal errors:\n  {one}" if one.startswith("line ") else one for one in problems]
+    return f"strict decoding error: {', '.join(told)}"
+
+
+_IDENTITY: Final = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+
+def _custom(schema: Schema, document: Mapping[str, Any], subresource: str, *, is_own: bool) -> Decoded:
+    """A custom resource: its metadata is of a built-in type, and the rest is pruned and validated by its definition."""
+    decoder = Decoder()
+    metadata = document.get("metadata")
+    meta = schema.fields["metadata"].schema
+    if isinstance(metadata, Mapping):
+        metadata = decoder.struct(meta, _in_order(metadata), "metadata", ())
+    elif metadata is not None:
+        metadata = decoder.value(meta, metadata, "metadata", ())
+    decoder.finish()
+    pruned = Pruned(keeps=is_own)
+    made = pruned.struct(schema, {name: value for name, value in document.items() if name != "metadata"}, "")
+    if metadata is not None:
+        made = {**{name: made[name] for name in ("apiVersion", "kind") if name in made}, "metadata": metadata, **made}
+    problems = [
+        *dict.fromkeys(repeated(document, "")),
+        *(one for one in decoder.problems if one.startswith("unknown")),
+        *(f'unknown field "{path}"' for path in sorted(pruned.unknown)),
+    ]
+    problems = problems[:_MOST_PROBLEMS]
+    if is_own:
+        return Decoded(made, tuple(problems))
+    fields = {name: field for name, field in schema.fields.items() if (name == "status") is (subresource == "status")}
+    written = replace(schema, fields=fields)
+    made = defaulted(written, made)
+    found = violations(written, made, "")
+    if subresource:
+        # Upstream validates a status alone, so its messages name fields from there.
+        found = (replace(one, detail=one.detail.replace(f"{one.path} in body", _within(one.path))) for one in found)
+    return Decoded(made, tuple(problems), tuple(found))
+
+
+def _within(path: str) -> str:
+    return f"{path.removeprefix('status.')} in body"
+
+
+def _in_order(value: Any) -> Any:
+    """A value with its keys in the order in which upstream writes maps, and with the last of those that repeat."""
+    if isinstance(value, Mapping):
+        return {key: _in_order(one) for key, one in sorted(value.items())}
+    return [_in_order(one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,1 @@
+"""RBAC: users, requests and their attributes, roles and bindings. All of it is pure."""

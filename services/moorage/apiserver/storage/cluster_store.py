@@ -1,0 +1,130 @@
+"""One cluster of a store, as the code of the API sees it: a fleet of its own, whose names have no cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from moorage.apiserver.kinds.status.records import ObjectId, place_of
+from moorage.apiserver.machinery import api_errors
+from moorage.apiserver.storage.history import ObjectChange
+from moorage.apiserver.storage.object_builder import ClusterTables, ObjectBuilder
+from moorage.apiserver.storage.shown_objects import ShownObject
+from moorage.apiserver.storage.store import FleetObjects, Store, Told
+from moorage.apiserver.storage.tables import Tables
+from moorage.decide.kubernetes.attributes import CLUSTERS, OWN_GROUP
+
+
+def fleet_of(store: Store, cluster: str) -> FleetObjects:
+    """Return the objects of a cluster, or those of the home fleet if its name is empty.
+
+    Raises:
+        StatusError: 503 if nothing can be shown yet, 404 if nothing is mirrored from that cluster.
+    """
+    if not store.ready:
+        raise api_errors.unavailable("the gateway is not ready: it is still reading its tables")
+    if not cluster:
+        return store
+    if not store.has_cluster(cluster):
+        raise api_errors.not_found(OWN_GROUP, CLUSTERS, cluster)
+    return ClusterStore(store, cluster)
+
+
+class ClusterStore:
+    """The objects of a cluster. See `FleetObjects`.
+
+    Args:
+        store: has them, and those of the home fleet and of other clusters.
+        cluster: the name of the cluster.
+    """
+
+    def __init__(self, store: Store, cluster: str) -> None:
+        self._store = store
+        self.cluster = cluster
+        self.history = ClusterHistory(store, cluster)
+
+    @property
+    def ready(self) -> bool:
+        """See `Store`."""
+        return self._store.ready
+
+    @property
+    def version(self) -> int:
+        """See `Store`. There is one order of the objects of all fleets."""
+        return self._store.version
+
+    @property
+    def tables(self) -> Tables:
+        """See `FleetObjects`."""
+        return self._own.tables
+
+    @property
+    def builder(self) -> ObjectBuilder:
+        """See `FleetObjects`."""
+        return self._own.builder
+
+    @property
+    def _own(self) -> ClusterTables:
+        return self._store.clusters.get(self.cluster) or ClusterTables()
+
+    def get(self, object_id: ObjectId) -> ShownObject | None:
+        """See `Store`."""
+        return self._store.get(object_id._replace(cluster=self.cluster))
+
+    def all(self, place: str, namespace: str = "") -> Sequence[ShownObject]:
+        """See `Store`."""
+        return self._store.all(place_of(place, self.cluster), namespace)
+
+    def names(self, place: str, namespace: str = "") -> dict[str, list[str]]:
+        """See `Store`."""
+        return self._store.names(place_of(place, self.cluster), namespace)
+
+    async def reached(self, version: int) -> None:
+        """See `Store`."""
+        await self._store.reached(version)
+
+    def tell(self, kind: str, told: Told) -> None:
+        """See `Store`."""
+        self._store.tell(kind, told, self.cluster)
+
+
+class ClusterHistory:
+    """The latest changes of the objects of a cluster. See `FleetHistory`.
+
+    Args:
+        store: has the history of all fleets.
+        cluster: the name of the cluster.
+    """
+
+    def __init__(self, store: Store, cluster: str) -> None:
+        self._store = store
+        self._cluster = cluster
+
+    @property
+    def count(self) -> int:
+        """See `History`."""
+        return self._store.history.count
+
+    @property
+    def floor(self) -> int:
+        """See `History`."""
+        return self._store.history.floor
+
+    @property
+    def closed(self) -> bool:
+        """See `History`."""
+        return self._store.history.closed
+
+    def position(self, version: int) -> int:
+        """See `History`."""
+        return self._store.history.position(version)
+
+    def since(self, number: int, place: str = "") -> list[ObjectChange]:
+        """See `History`."""
+        return self._store.history.since(number, self._place(place))
+
+    async def wait(self, place: str = "", namespace: str = "") -> None:
+        """See `History`."""
+        await self._store.history.wait(self._place(place), namespace)
+
+    def _place(self, place: str) -> str:
+        return place_of(place, self._cluster) if place else ""

@@ -1,0 +1,138 @@
+"""Reads dead letters from Kafka, for who asks for them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from moorage.apiserver.machinery.api_errors import unavailable
+from moorage.apiserver.storage.dead_letters import LetterName, LetterReader, LetterRecord
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.clients.refusals import told
+from moorage.runtime.kafka.tables.read_to_end import read_to
+from moorage.runtime.settings.process_settings import Settings
+from moorage_schemas.topics import DEAD_LETTERS, Topic
+
+READ: Final[tuple[Topic, ...]] = (DEAD_LETTERS,)
+"""The topics that are read."""
+
+_AT_ONCE: Final = 2
+"""How many requests read at a time. Each has a connection to Kafka, and up to `_KEPT_BYTES` of each partition."""
+
+_WAITING: Final = 16
+"""How many requests wait for their turn at most."""
+
+_KEPT_BYTES: Final = 1_500_000
+"""How many bytes of a partition one reading keeps, or one record."""
+
+_SECONDS: Final = 10.0
+"""Seconds that a request may take, waiting included."""
+
+
+class KafkaDeadLetters:
+    """The letters of a fleet. See `DeadLetters`.
+
+    Args:
+        settings: Kafka's addresses.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._waiting = 0
+        self.partitions = 0
+        """The number of partitions of each topic. 0 while it is not known."""
+
+    @contextlib.asynccontextmanager
+    async def reading(self) -> AsyncIterator[LetterReader]:
+        """See `DeadLetters`."""
+        if not self.partitions:
+            raise unavailable("dead letters cannot be read yet: the gateway is connecting to Kafka")
+        if self._waiting >= _WAITING:
+            raise unavailable(f"dead letters cannot be read now: {self._waiting} requests are waiting to read them")
+        self._waiting += 1
+        client_id = f"{self._settings.topic_prefix}.gateway-dead-letters-{uuid.uuid4().hex[:12]}"
+        try:
+            async with asyncio.timeout(_SECONDS), self._slots:
+                consumer = clients.table_consumer(self._settings, client_id=client_id)
+                try:
+                    await consumer.start()
+                    yield _KafkaLetterReader(consumer, DEAD_LETTERS.name(self._settings.topic_prefix), self.partitions)
+                finally:
+                    await consumer.stop()
+        except TimeoutError:
+            raise unavailable(f"dead letters cannot be read: Kafka did not answer within {_SECONDS:g} s") from None
+        except (KafkaError, OSError) as error:
+            raise unavailable(f"dead letters cannot be read: {told(error, self._settings)}") from None
+        finally:
+            self._waiting -= 1
+
+
+class _KafkaLetterReader:
+    """See `LetterReader`.
+
+    Args:
+        consumer: a started consumer.
+        topic: the topic's name in Kafka.
+        partitions: the number of its partitions.
+    """
+
+    def __init__(self, consumer: AIOKafkaConsumer, topic: str, partitions: int) -> None:
+        self._consumer = consumer
+        self._places = [TopicPartition(topic, number) for number in range(partitions)]
+
+    async def bounds(self) -> Mapping[int, range]:
+        """See `LetterReader`."""
+        begins = await self._consumer.beginning_offsets(self._places)
+        ends = await self._consumer.end_offsets(self._places)
+        return {place.partition: range(begins[place], ends[place]) for place in self._places}
+
+    async def first_since(self, milliseconds: int) -> Mapping[int, int]:
+        """See `LetterReader`."""
+        found = await self._consumer.offsets_for_times(dict.fromkeys(self._places, milliseconds))
+        missing = [place for place in self._places if found.get(place) is None]
+        ends = await self._consumer.end_offsets(missing) if missing else {}
+        return {place.partition: ends[place] if place in ends else found[place].offset for place in self._places}
+
+    async def read(self, spans: Mapping[int, range]) -> Mapping[int, tuple[int, list[LetterRecord]]]:
+        """See `LetterReader`."""
+        starts = {self._places[partition]: span.start for partition, span in spans.items()}
+        ends = {self._places[partition]: span.stop for partition, span in spans.items()}
+        kept = {partition: _Kept(span.start) for partition, span in spans.items()}
+        async for place, records in read_to(self._consumer, starts, ends):
+            for record in records:
+                kept[place.partition].add(record)
+        return {partition: (one.begin, list(one.records)) for partition, one in kept.items()}
+
+
+class _Kept:
+    """The last records of a part of a partition.
+
+    Args:
+        begin: where the part begins.
+    """
+
+    def __init__(self, begin: int) -> None:
+        self.begin = begin
+        """The offset from which on everything is kept."""
+
+        self.records: deque[LetterRecord] = deque()
+        self._bytes = 0
+
+    def add(self, record: Any) -> None:
+        """Add the next record."""
+        if record.value is None:
+            return
+        self.records.append(LetterRecord(LetterName(record.partition, record.offset), record.timestamp, record.value))
+        self._bytes += len(record.value)
+        while self._bytes > _KEPT_BYTES and len(self.records) > 1:
+            first = self.records.popleft()
+            self._bytes -= len(first.value)
+            self.begin = first.name.offset + 1

@@ -1,0 +1,295 @@
+"""All objects that the gateway shows, with their resource versions, as the object log has them.
+
+The resource version of a list or a bookmark is the version of the latest record that was applied. It includes all
+records before it. Each change has a version of its own, so a watch that is interrupted after any of them resumes after
+it, on this gateway or another one, before or after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import orjson
+import structlog
+
+from moorage.apiserver.kinds.kind import logged_kinds
+from moorage.apiserver.kinds.status.records import ObjectId, place_of
+from moorage.apiserver.storage.history import History, ObjectChange
+from moorage.apiserver.storage.object_builder import ClusterTables, ObjectBuilder
+from moorage.apiserver.storage.object_log import LoggedRecord, object_in
+from moorage.apiserver.storage.shown_objects import ShownObject, ShownObjects
+from moorage.apiserver.storage.tables import Tables
+from moorage_schemas.base import Model
+from moorage_schemas.shown import COMPLETE_KEY, LEADER_KEY, GatewayLeader, ObjectShown
+from moorage_schemas.topics import Topic
+
+_log = structlog.get_logger(__name__)
+
+
+Told = Callable[[ObjectId, bytes | None], None]
+"""Called with an object and its JSON, or None when it is gone."""
+
+
+class FleetHistory(Protocol):
+    """The latest changes of the objects of a fleet (`History`)."""
+
+    @property
+    def count(self) -> int:
+        """See `History`."""
+
+    @property
+    def floor(self) -> int:
+        """See `History`."""
+
+    @property
+    def closed(self) -> bool:
+        """See `History`."""
+
+    def position(self, version: int) -> int:
+        """See `History`."""
+
+    def since(self, number: int, place: str = "") -> list[ObjectChange]:
+        """See `History`."""
+
+    async def wait(self, place: str = "", namespace: str = "") -> None:
+        """See `History`."""
+
+
+class FleetObjects(Protocol):
+    """The objects of one fleet: of the home fleet (`Store`), or of a cluster."""
+
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster. Empty for the home fleet."""
+
+    @property
+    def ready(self) -> bool:
+        """See `Store`."""
+
+    @property
+    def version(self) -> int:
+        """See `Store`."""
+
+    @property
+    def history(self) -> FleetHistory:
+        """The latest changes."""
+
+    @property
+    def tables(self) -> Tables:
+        """The latest records that its objects are built from. Only the leading gateway has any."""
+
+    @property
+    def builder(self) -> ObjectBuilder:
+        """Builds its objects."""
+
+    def get(self, object_id: ObjectId) -> ShownObject | None:
+        """See `Store`."""
+
+    def all(self, place: str, namespace: str = "") -> Sequence[ShownObject]:
+        """See `Store`."""
+
+    def names(self, place: str, namespace: str = "") -> dict[str, list[str]]:
+        """See `Store`."""
+
+    async def reached(self, version: int) -> None:
+        """See `Store`."""
+
+    def tell(self, kind: str, told: Told) -> None:
+        """See `Store`."""
+
+
+class Store:
+    """Objects by kind, namespace and name. Only `apply` changes them, in one event loop.
+
+    Args:
+        kept: the number of changes that are kept for watches. None keeps the default.
+    """
+
+    cluster = ""
+    """It has the home fleet, and clusters beside it."""
+
+    def __init__(self, *, kept: int | None = None) -> None:
+        self.history = History() if kept is None else History(kept=kept)
+        self.version = 0
+        """The version of the latest record that was applied."""
+
+        self.complete = False
+        """Whether the object log has all objects. It does not before the first leader has written them."""
+
+        self.caught_up = False
+        """Whether the object log was read to its end."""
+
+        self.leader: GatewayLeader | None = None
+        """The gateway that has taken over the writes last. None if no gateway ever has."""
+
+        self.leader_version = 0
+        """The version of the record of that takeover."""
+
+        self.tables = Tables()
+        """The latest records that objects of the home fleet are built from. Only the leading gateway has any."""
+
+        self.builder = ObjectBuilder(self.tables)
+        self.clusters: Mapping[str, ClusterTables] = {}
+        """The same of each cluster of which there is a record, by its name."""
+
+        self.evicted: Callable[[ObjectId, str], None] | None = None
+        """Called with the name and uid of a bare pod that was evicted, whose resource must be deleted."""
+
+        self.decided: Callable[[Topic, str, Model | None], None] | None = None
+        """Called with each record of other topics that is folded into the tables of the home fleet."""
+
+        self.logged: Callable[[ObjectId, bytes | None], None] | None = None
+        """Called with each change of an object of a kind that is in the object log alone (`Kind.logged`)."""
+
+        self.applied: Callable[[], None] | None = None
+        """Called when records of other topics have been folded into the tables."""
+
+        self.led: Callable[[], None] | None = None
+        """Called when a gateway has taken over the writes."""
+
+        self._objects = ShownObjects()
+        self._clusters: Counter[str] = Counter()
+        """The number of objects of each cluster."""
+
+        self._followers: dict[str, list[Told]] = {}
+        """By the place of the kind (`place_of`)."""
+
+    def __iter__(self) -> Iterator[ObjectId]:
+        return iter(self._objects)
+
+    def __contains__(self, object_id: ObjectId) -> bool:
+        return object_id in self._objects
+
+    @property
+    def ready(self) -> bool:
+        """Whether all objects can be read."""
+        return self.complete and self.caught_up
+
+    def tell(self, kind: str, told: Told, cluster: str = "") -> None:
+        """Tell of the present objects of a kind in one fleet, and of each change of one: its JSON, or None.
+
+        Args:
+            kind: of the objects.
+            told: is called with the objects as their own fleet names them.
+            cluster: whose objects they are. Empty for the home fleet.
+        """
+        place = place_of(kind, cluster)
+        self._followers.setdefault(place, []).append(told)
+        for shown in self.all(place):
+            document = shown.document
+            metadata = document["metadata"]
+            told(ObjectId(kind, metadata.get("namespace", ""), metadata["name"]), shown.unversioned)
+
+    def tell_no_more(self, cluster: str) -> None:
+        """Tell nobody of the objects of a cluster any more."""
+        for place in [one for one in self._followers if one.rpartition(":")[0] == cluster]:
+            del self._followers[place]
+
+    def lead(self, tables: Tables, builder: ObjectBuilder, clusters: Mapping[str, ClusterTables]) -> None:
+        """Use these tables from now on, because this gateway leads."""
+        self.tables = tables
+        self.builder = builder
+        self.clusters = clusters
+
+    def follow(self) -> None:
+        """Forget the tables, because this gateway does not lead any more."""
+        self.tables = Tables()
+        self.builder = ObjectBuilder(self.tables)
+        self.clusters = {}
+
+    def apply(self, records: Iterable[LoggedRecord]) -> None:
+        """Apply records of the object log in their order. Those that were applied already are passed over."""
+        for record in records:
+            if record.version <= self.version:
+                continue
+            self.version = record.version
+            if record.key.startswith("/"):
+                self._apply_note(record)
+            else:
+                try:
+                    self._apply_object(record)
+                except ValueError as error:  # only gateways write this topic, so this is one of another version
+                    _log.error("object_log.record_skipped", key=record.key, offset=record.offset, why=str(error))
+        self.history.wake()
+
+    def _apply_note(self, record: LoggedRecord) -> None:
+        if record.key == COMPLETE_KEY and not self.complete:
+            self.complete = True
+            # What was read before was not there for anyone to see.
+            self.history.begin(max(self.history.floor, record.version))
+        if record.key == LEADER_KEY and record.value is not None:
+            self.leader = ObjectShown.model_validate_json(record.value, extra="ignore").leader
+            self.leader_version = record.version
+            if self.led is not None:
+                self.led()
+
+    def _apply_object(self, record: LoggedRecord) -> None:
+        object_id = ObjectId.of(record.key)
+        recorded = record.version > self.history.floor
+        before = self._objects.get(object_id) if recorded or record.value is None else None
+        json = object_in(record.value) if record.value is not None else None
+        if self.logged is not None and object_id.place in logged_kinds():
+            self.logged(object_id, json)
+        for told in self._followers.get(object_id.place, ()):
+            told(object_id.local, json)
+        if json is not None:
+            if object_id.cluster and object_id not in self._objects:
+                self._clusters[object_id.cluster] += 1
+            shown = self._objects.put(object_id, record.version, json)
+            if recorded:
+                earlier = orjson.loads(before.unversioned) if before is not None else None
+                self.history.add(object_id, earlier, orjson.loads(json), shown)
+        elif before is not None:
+            self._objects.discard(object_id)
+            if object_id.cluster:
+                self._clusters[object_id.cluster] -= 1
+                self._clusters += Counter()  # without those of which nothing is left
+            if recorded:
+                self.history.add(object_id, orjson.loads(before.unversioned), None, before.at(record.version))
+
+    def get(self, object_id: ObjectId) -> ShownObject | None:
+        """The present state of one object."""
+        return self._objects.get(object_id)
+
+    def all(self, place: str, namespace: str = "") -> Sequence[ShownObject]:
+        """The objects of a kind in one namespace or in all, sorted by namespace and name, at the present moment.
+
+        Args:
+            place: the kind, of the home fleet, or as `place_of` names it.
+            namespace: of the objects. Empty for all.
+        """
+        return self._objects.sorted(place, namespace)
+
+    def names(self, place: str, namespace: str = "") -> dict[str, list[str]]:
+        """The names of the objects of a kind by namespace, of one namespace or of all, at the present moment.
+
+        Names alone say much of read-only objects, and reading them takes no time. The arguments are those of `all`.
+        """
+        return self._objects.names(place, namespace)
+
+    @property
+    def cluster_names(self) -> list[str]:
+        """The names of the clusters of which there are objects."""
+        return sorted(self._clusters)
+
+    def has_cluster(self, cluster: str) -> bool:
+        """Whether there is an object in a cluster."""
+        return cluster in self._clusters
+
+    async def reached(self, version: int) -> None:
+        """Return when all records up to a version have been applied."""
+        while self.version < version:
+            await self.history.wait()
+
+
+async def within(seconds: float, store: FleetObjects, version: int) -> None:
+    """Wait until a store has reached a version.
+
+    Raises:
+        TimeoutError: it has not reached it in that time.
+    """
+    async with asyncio.timeout(seconds):
+        await store.reached(version)

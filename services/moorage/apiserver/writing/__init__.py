@@ -1,0 +1,1 @@
+"""The write path: checks, durable records, and writes on behalf of bridges and evictions."""

@@ -1,0 +1,134 @@
+"""What a bridge sends to the gateway: the objects of its cluster, and condition reports."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+import httpx
+import orjson
+
+from moorage.bridges.engine.fleet_names import advice, advice_on_names
+from moorage.runtime.process.errors import RuntimeFailure
+
+MIRROR_PATH: Final = "/v1/mirror"
+CONDITIONS_PATH: Final = "/v1/conditions"
+
+_BATCH: Final = "application/cloudevents-batch+json"
+_TIMEOUT: Final = httpx.Timeout(30.0, connect=5.0)
+_ERROR: Final = 300
+_CONFLICT: Final = 409
+_EXISTS: Final = "AlreadyExists"
+
+
+class GatewayError(Exception):
+    """A request that the gateway did not carry out.
+
+    Attributes:
+        status: the HTTP status. 0 if there was no answer.
+        other_name: the name under which the cluster is mirrored already, if that is what the gateway says.
+    """
+
+    def __init__(self, status: int, message: str, other_name: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.other_name = other_name
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayAddress:
+    """Where the gateway is, and what it is shown.
+
+    Attributes:
+        server: its address.
+        headers: the headers of each request, such as a token that is renewed on disk.
+        tls: what a connection by HTTPS trusts and shows.
+    """
+
+    server: str
+    headers: Callable[[], Sequence[tuple[str, str]]] = field(default=lambda: (), repr=False)
+    tls: Callable[[], ssl.SSLContext] = field(default=ssl.create_default_context, repr=False)
+
+
+class GatewayClient:
+    """Sends batches. Use it as a context manager.
+
+    Args:
+        address: of the gateway.
+    """
+
+    def __init__(self, address: GatewayAddress) -> None:
+        self._address = address
+        self.cluster_uid = ""
+        """The uid of the cluster that is mirrored. While it is empty, the gateway does not check it."""
+
+        verify = address.tls() if address.server.startswith("https:") else True
+        self._http = httpx.AsyncClient(base_url=address.server, timeout=_TIMEOUT, verify=verify)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+
+    async def mirror(
+        self, source: str, cluster: str, objects: Sequence[dict[str, Any]], deleted: Sequence[dict[str, str]]
+    ) -> list[dict[str, Any]]:
+        """Say what objects of a cluster are like now, and which are gone. Return what became of each, in this order.
+
+        Raises:
+            GatewayError: nothing was written, or it is not known whether it was.
+            RuntimeFailure: the bridge has mirrored another cluster, which has to be forgotten first, or the cluster is
+                mirrored under another name.
+        """
+        body: dict[str, Any] = {"source": source, "cluster": cluster, "objects": objects, "deleted": deleted}
+        if self.cluster_uid:
+            body["clusterUID"] = self.cluster_uid
+        try:
+            return await self._post(MIRROR_PATH, body, "application/json", "results", len(objects) + len(deleted))
+        except GatewayError as error:
+            if error.other_name:
+                raise RuntimeFailure(f"{error}. {advice_on_names(cluster, error.other_name)}") from None
+            if error.status == _CONFLICT:
+                raise RuntimeFailure(f"{error}. {advice(source, cluster)}") from None
+            raise
+
+    async def report(self, events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Send condition reports as CloudEvents. Return what became of each.
+
+        Raises:
+            GatewayError: some may have been written; they may be sent again.
+        """
+        return await self._post(CONDITIONS_PATH, events, _BATCH, "items", len(events))
+
+    async def _post(self, path: str, body: Any, content_type: str, listed: str, count: int) -> list[dict[str, Any]]:
+        """Send a batch. Return what became of each of its parts, which the answer lists."""
+        headers = [("content-type", content_type), ("user-agent", "moorage-bridge"), *self._address.headers()]
+        try:
+            answer = await self._http.post(path, content=orjson.dumps(body), headers=headers)
+        except httpx.HTTPError as error:
+            raise GatewayError(0, f"{self._address.server}: {str(error) or type(error).__name__}") from error
+        try:
+            found = orjson.loads(answer.content)
+        except orjson.JSONDecodeError:
+            found = None
+        document: dict[str, Any] = found if isinstance(found, dict) else {}
+        # A batch of which every part is refused has the status of the first, and still says what became of each.
+        parts = document.get(listed)
+        if answer.status_code >= _ERROR and parts is None:
+            text = document.get("message") or answer.text[:200]
+            message = f"{self._address.server}{path}: {answer.status_code} {text}"
+            raise GatewayError(answer.status_code, message, _other_name(document))
+        if not isinstance(parts, list) or len(parts) != count or not all(isinstance(one, dict) for one in parts):
+            text = f"{answer.status_code} without {count} {listed}: {answer.text[:200]!r}"
+            raise GatewayError(answer.status_code, f"{self._address.server}{path}: {text}")
+        return parts
+
+
+def _other_name(status: dict[str, Any]) -> str:
+    """The name under which a cluster is mirrored already, if the gateway refuses a batch because of that."""
+    if status.get("reason") != _EXISTS:
+        return ""
+    return str((status.get("details") or {}).get("name", ""))

@@ -1,0 +1,222 @@
+"""The loop of a bridge: what has changed, in the cluster or in the topics, is mirrored, reported and acted on.
+
+Targets, and all else that decisions rest on, are mirrored first, and what is placed on them last. What was decided
+while targets are still on their way would lose those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from moorage.bridges.engine.fleet_gate import FleetGate
+from moorage.bridges.engine.leadership import BridgeLeadership
+from moorage.bridges.engine.mirror import MirrorSender, is_target
+from moorage.bridges.engine.observations import TargetObservations
+from moorage.bridges.engine.outlets import BridgeOutlets
+from moorage.bridges.engine.plan import Act
+from moorage.bridges.engine.reports import Reports
+from moorage.bridges.engine.state import SeenState
+from moorage.runtime.process.clock import WallClock
+from moorage_schemas.keys import ResourceKey
+
+_RESYNC: Final = 60.0  # seconds between two comparisons of everything
+
+State = TypeVar("State", bound=SeenState[Any])
+Work = Coroutine[Any, Any, None]
+
+
+class BridgeLoop(ABC, Generic[Act, State]):
+    """The parts of a bridge that send and act, once the cluster and the topics are known.
+
+    Args:
+        state: the cluster as it was seen.
+        outlets: what it sends and writes by.
+        observations: compute its reports.
+        works: what each act does for a key.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        outlets: BridgeOutlets[Act],
+        *,
+        observations: TargetObservations[Any, Any],
+        works: Mapping[Act, Callable[[str], Awaitable[None]]],
+    ) -> None:
+        plan = self._plan = outlets.plan
+        self._state = state
+        self._leases = outlets.leases
+        self._objects = outlets.objects
+        self._events = outlets.events
+        self._queues = outlets.queues
+        self._works = works
+        self._observations = observations
+        self.mirror = MirrorSender(
+            plan.source,
+            plan.cluster,
+            gateway=outlets.gateway,
+            objects=outlets.objects,
+            sent=self._mirrored,
+            is_urgent=self._is_urgent,
+            pace=plan.pace,
+        )
+        self.reports = Reports(
+            plan.source,
+            outlets.gateway,
+            WallClock(),
+            observations.present,
+            observations.is_known,
+            is_urgent=observations.is_urgent,
+        )
+        self.leadership = BridgeLeadership(
+            outlets.client, plan.link, plan.lease, is_acting=bool(plan.acts), begins=self.begin
+        )
+        self.gate = FleetGate(
+            lambda: self.leadership.may_send, self._unknown, self._fleet_known, patience=plan.patience
+        )
+
+    def tasks(self) -> list[Work]:
+        """Return what runs until the bridge is stopped."""
+        checked = self.leadership.checked
+        queues = [queue.run(checked(self._works[act])) for act, queue in self._queues.items()]
+        sending = self.leadership.send(self.mirror, self.reports)
+        return [sending, self.leadership.run(), self._events.run(), self.gate.run(), self._resync(), *queues]
+
+    def begin(self) -> None:
+        """Begin, or begin anew when this process leads: another one may have sent and written something else meanwhile.
+
+        Targets stay silent that a bridge has said to be, until they show a sign of life. Otherwise each restart of the
+        bridge would make them ready for a grace period.
+        """
+        self.mirror.forget()
+        self.reports.forget_all()
+        self._leases.silence(filter(self._observations.was_silent, self._state.targets))
+        self.gate.close()
+        self.compare_everything()
+
+    # What changes, in the cluster and in the topics.
+
+    def seen(self, kind: str, key: str) -> None:
+        """Note that an object of the cluster has changed."""
+        if self._is_due(key):
+            self.mirror.mark(key)
+        if kind == self._plan.target:
+            self.target_changed(ResourceKey.parse(key).name)
+        elif kind in self._plan.work:
+            self.work_changed(key)
+
+    def touched(self, kind: str, key: str) -> None:
+        """Note that the topics say something new about a target, by its name, or about something else, by its key."""
+        if kind == self._plan.target:
+            self._act(key, *self._plan.target_acts)
+        else:
+            self.work_changed(key)
+
+    def target_changed(self, name: str) -> None:
+        """Note that a target has changed, has fallen silent, or speaks again."""
+        self.reports.mark(*self._observations.of_target(name))
+        self._act(name, *self._plan.target_acts)
+
+    @abstractmethod
+    def work_changed(self, key: str) -> None:
+        """Note that something has changed of what is placed on targets, or is known of it. It may be gone."""
+
+    def compare_everything(self) -> None:
+        """Compare all that was seen with all that the topics say."""
+        present = self._state.keys
+        due = sorted(filter(self._is_due, present), key=self._rank)
+        self.mirror.mark(*self._objects.gone(self._plan.mirrored, present), *due)
+        for name in self._state.targets:
+            self.target_changed(name)
+        for key in self._work():
+            self.work_changed(key)
+
+    # What kinds of clusters differ in.
+
+    @abstractmethod
+    def _work(self) -> Collection[str]:
+        """The keys of what is placed on targets."""
+
+    def _is_known(self, name: str) -> bool:
+        """Whether the topics say of a target what was seen of it, and what follows from it; or it is gone."""
+        target = self._state.targets.get(name)
+        return target is None or self._observations.is_settled(target)
+
+    def _is_urgent(self, key: str) -> bool:
+        """Whether somebody waits for an object to be mirrored."""
+        return is_target(key)
+
+    def _is_due(self, key: str) -> bool:
+        """Whether an object is to be mirrored now. What is placed comes after everything that decisions rest on."""
+        return self.gate.is_open or not self._is_placed(key)
+
+    def _fleet_known(self) -> None:
+        """Mirror what is placed, and act on it."""
+        self.mirror.mark(*filter(self._is_placed, self._state.keys))
+        for key in self._work():
+            self.work_changed(key)
+
+    def _others_unknown(self) -> Callable[[], list[str]]:
+        """Return what names the objects of now, beside targets, that are to be known first and are not yet.
+
+        These are all that are not placed.
+        """
+        first = [key for key in self._state.keys if not self._is_placed(key)]
+        return lambda: first[:1] if self.mirror.is_waiting(first) else []
+
+    # What it does.
+
+    def _act(self, key: str, *acts: Act) -> None:
+        if not self.leadership.may_send:
+            return
+        for act in acts:
+            if act in self._queues and (act not in self._plan.held_acts or self.gate.is_open):
+                self._queues[act].add(key)
+
+    def _unknown(self) -> Callable[[], list[str]]:
+        """Return what names the targets of now of which the topics do not say what was seen, and then others."""
+        names, others = list(self._state.targets), self._others_unknown()
+        return lambda: [name for name in names if not self._is_known(name)] or others()
+
+    def _mirrored(self, keys: Sequence[str]) -> None:
+        """Report on what can be reported on now."""
+        for kind, _, name, _ in map(ResourceKey.parse, keys):
+            if kind == self._plan.target:
+                self.reports.mark(*self._observations.of_target(name))
+
+    def _is_placed(self, key: str) -> bool:
+        return ResourceKey.parse(key).kind in self._plan.work
+
+    def _rank(self, key: str) -> int:
+        """The order in which objects are mirrored: targets, then others, then what is placed on them."""
+        kind = ResourceKey.parse(key).kind
+        return 0 if kind == self._plan.target else 2 if kind in self._plan.work else 1
+
+    def _report_keys(self) -> Iterable[str]:
+        for name in self._state.targets:
+            yield from self._observations.of_target(name)
+        for key in self._work():
+            yield from self._observations.of_work(key)
+
+    async def _resync(self) -> None:
+        """Compare everything now and then, until cancelled.
+
+        A report that the topics do not have is sent again: it may have been refused after it was accepted. So is an
+        object of which the topics have something else.
+        """
+        while True:
+            await asyncio.sleep(_RESYNC)
+            for key in self._report_keys():
+                report = self.reports.sent(key)
+                if (
+                    report is not None
+                    and not self._observations.is_known(key, report)
+                    and not self._observations.is_taken_over(key)
+                ):
+                    self.reports.forget(key)
+            self.reports.forget_ended()
+            self._objects.go_by_topics()
+            self.compare_everything()

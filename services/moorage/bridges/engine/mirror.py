@@ -1,0 +1,203 @@
+"""Keeps `resources` like the cluster, through the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+import structlog
+from typing_extensions import override
+
+from moorage.bridges.engine.batches import BatchSender
+from moorage.bridges.engine.gateway_client import GatewayClient
+from moorage.bridges.engine.metrics import MIRRORED
+from moorage.bridges.engine.tables import TargetTables, digest_of
+from moorage_schemas.keys import ResourceKey
+from moorage_schemas.refs import TargetKind
+from moorage_schemas.taint import Taint
+
+_log = structlog.get_logger(__name__)
+
+_REFUSED: Final = "Refused"
+_AGAIN: Final = 30.0  # seconds after which a refused object is sent again, since what is in its way may have gone
+_LARGEST: Final = 4_000_000
+"""Bytes of objects in a batch, half of what the gateway takes."""
+
+
+_TARGETS: Final = frozenset(kind.value for kind in TargetKind)
+
+
+def is_target(key: str) -> bool:
+    """Whether an object is a target. Those go first: all of their workloads may have to leave."""
+    return ResourceKey.parse(key).kind in _TARGETS
+
+
+class MirroredState(NamedTuple):
+    """What was last sent of an object."""
+
+    uid: str
+    digest: bytes
+
+
+class MirroredObjects:
+    """Which objects are mirrored, as far as this process knows: what it has sent, and what the topics say.
+
+    Args:
+        source: of the bridge.
+        tables: say which objects are mirrored now.
+        present: returns an object as it is to be mirrored. None if it is not in the cluster.
+    """
+
+    def __init__(self, source: str, tables: TargetTables, present: Callable[[str], dict[str, Any] | None]) -> None:
+        self._source = source
+        self._tables = tables
+        self.present = present
+        self._sent: dict[str, MirroredState] = {}
+        self._sent_before: dict[str, MirroredState] = {}
+        """What `_sent` was when the topics were last gone by."""
+
+    def known(self, key: str) -> MirroredState | None:
+        """Return what is mirrored of an object. None if it is not."""
+        if (known := self._sent.get(key)) is not None:
+            return known
+        record = self._tables.resources.get(key)
+        return (
+            MirroredState(record.uid, record.digest) if record is not None and record.source == self._source else None
+        )
+
+    def has(self, key: str, uid: str) -> bool:
+        """Whether `resources` has an object with this uid."""
+        known = self.known(key)
+        return known is not None and known.uid == uid
+
+    def state(self, key: str) -> MirroredState | None:
+        """Return what would be sent of an object now. None if it is gone."""
+        found = self.present(key)
+        return _state_of(found) if found is not None else None
+
+    def is_read(self, key: str, state: MirroredState | None) -> bool:
+        """Return whether the topics have an object in this state, as far as this process has read them."""
+        record = self._tables.resources.get(key)
+        return state == (MirroredState(record.uid, record.digest) if record is not None else None)
+
+    def note(self, key: str, state: MirroredState | None) -> None:
+        """Note that an object was sent. None if it is gone."""
+        if state is None:
+            self._sent.pop(key, None)
+        else:
+            self._sent[key] = state
+
+    def forget(self) -> None:
+        """Go by what the topics say of all objects, since another process may have sent others meanwhile."""
+        self._sent.clear()
+
+    def go_by_topics(self) -> None:
+        """Forget what was sent before the last call. The topics have it, or something else that came later.
+
+        Such as a batch of a process that was killed, which is carried out after the next process has sent newer ones.
+        """
+        for key, state in self._sent_before.items():
+            if self._sent.get(key) is state:
+                del self._sent[key]
+        self._sent_before = dict(self._sent)
+
+    def gone(self, kinds: frozenset[str], present: frozenset[str]) -> list[str]:
+        """Return the keys of the objects of some kinds that are mirrored and do not exist any more.
+
+        Args:
+            kinds: all of whose objects are known.
+            present: the keys of all that exist.
+        """
+        mirrored = {key for key, record in self._tables.resources.items() if record.source == self._source}
+        return [key for key in {*mirrored, *self._sent} if ResourceKey.parse(key).kind in kinds and key not in present]
+
+
+class MirrorSender(BatchSender):
+    """Sends the objects that differ from what was sent last, and which are gone.
+
+    Args:
+        source: of the bridge.
+        cluster: the name of the cluster. Empty for the home fleet.
+        gateway: takes the objects.
+        objects: the objects, and what is mirrored of them.
+        sent: called with the keys of objects that `resources` has now.
+        is_urgent: returns whether an object goes before others.
+        pace: seconds between two batches of what is not urgent.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        cluster: str,
+        *,
+        gateway: GatewayClient,
+        objects: MirroredObjects,
+        sent: Callable[[Sequence[str]], None],
+        is_urgent: Callable[[str], bool] = is_target,
+        pace: float = 0.0,
+    ) -> None:
+        super().__init__("mirror", is_urgent, pace=pace)
+        self._source = source
+        self._cluster = cluster
+        self._gateway = gateway
+        self._objects = objects
+        self._told = sent
+
+    def forget(self) -> None:
+        """Forget what was sent, and what is marked. Mark everything anew, in the order in which it is to be sent."""
+        self._unmark_all()
+        self._objects.forget()
+
+    @override
+    async def _send(self, keys: Sequence[str]) -> None:
+        objects: list[dict[str, Any]] = []
+        deleted: list[dict[str, str]] = []
+        states: list[tuple[str, MirroredState | None]] = []
+        gone: list[tuple[str, None]] = []
+        size = 0
+        for key in keys:
+            known, found = self._objects.known(key), self._objects.present(key)
+            if found is None:
+                if known is not None:
+                    kind, namespace, name, _ = ResourceKey.parse(key)
+                    deleted.append({"kind": kind, "namespace": namespace, "name": name, "uid": known.uid})
+                    gone.append((key, None))
+                continue
+            state = _state_of(found)
+            if known == state:
+                continue
+            size += len(orjson.dumps(found))
+            if size > _LARGEST and objects:
+                self.mark(key)  # with the next batch
+                continue
+            objects.append(found)
+            states.append((key, state))
+        if not objects and not deleted:
+            return
+        results = await self._gateway.mirror(self._source, self._cluster, objects, deleted)
+        self._note([*states, *gone], results)
+
+    def _note(self, states: Sequence[tuple[str, MirroredState | None]], results: Sequence[dict[str, Any]]) -> None:
+        """Note what became of a batch."""
+        refused: list[str] = []
+        there: list[str] = []
+        for (key, state), result in zip(states, results, strict=True):
+            outcome = str(result.get("outcome"))
+            MIRRORED.labels(outcome).inc()
+            if outcome == _REFUSED:
+                _log.warning("bridge.object_refused", key=key, why=result.get("message"))
+                refused.append(key)
+                continue
+            self._objects.note(key, state)
+            if state is not None:
+                there.append(key)
+        if refused:
+            self.mark_later(refused, _AGAIN)
+        if there:
+            self._told(there)
+
+
+def _state_of(found: Mapping[str, Any]) -> MirroredState:
+    taints = [Taint.model_validate(one) for one in (found.get("spec") or {}).get("taints") or ()]
+    return MirroredState(str(found["metadata"].get("uid", "")), digest_of(found, taints))

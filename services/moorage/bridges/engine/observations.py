@@ -1,0 +1,206 @@
+"""What a bridge reports of its cluster: the conditions of its targets, and how the work on them is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+
+from typing_extensions import override
+
+from moorage.bridges.engine.reports import Report
+from moorage.bridges.engine.silence import Leases
+from moorage.bridges.engine.state import SeenState
+from moorage.bridges.engine.tables import TargetTables, WorkTables
+from moorage.bridges.engine.targets import SeenCondition, SeenTarget
+from moorage_schemas.condition import HEALTHY
+from moorage_schemas.keys import ResourceKey
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+
+_STATUSES: Final = frozenset({"True", "False", "Unknown"})
+
+State = TypeVar("State", bound=SeenState[Any])
+Tables = TypeVar("Tables", bound=TargetTables)
+HealthTables = TypeVar("HealthTables", bound=WorkTables)
+
+
+class ReportKey(NamedTuple):
+    """What a report is about."""
+
+    about: str
+    """A word for targets, the same of all. Otherwise it depends on the kind of the cluster."""
+
+    name: str
+    """The name of a target, or the key of work."""
+
+    type: str
+
+    def __str__(self) -> str:
+        return "|".join(self)
+
+    @classmethod
+    def parse(cls, key: str) -> ReportKey:
+        """Parse a key."""
+        return cls(*key.split("|", 2))
+
+
+class TargetObservations(ABC, Generic[State, Tables]):
+    """Computes reports on targets from what was seen.
+
+    Args:
+        source: of the bridge.
+        state: the cluster as it was seen.
+        tables: what the topics say.
+        leases: which targets are silent.
+        is_mirrored: returns whether an object is in `resources` with a uid, so that it can be reported on.
+        cluster: the name of the cluster in references. Empty for the home fleet.
+    """
+
+    kind: ClassVar[TargetKind]
+    about: ClassVar[str] = "cluster"
+    """What the keys of reports on targets begin with."""
+
+    ready: ClassVar[str]
+    """The type of the condition that says whether a target is silent."""
+
+    judged: ClassVar[tuple[str, ...]]
+    """The types of the conditions that become Unknown when a target is silent."""
+
+    silent: ClassVar[SeenCondition]
+    """What they are then."""
+
+    def __init__(
+        self,
+        source: str,
+        state: State,
+        tables: Tables,
+        leases: Leases,
+        is_mirrored: Callable[[str, str], bool],
+        *,
+        cluster: str = "",
+    ) -> None:
+        self._source = source
+        self._state = state
+        self._tables = tables
+        self._leases = leases
+        self._is_mirrored = is_mirrored
+        self._cluster = cluster
+
+    def of_target(self, name: str) -> list[str]:
+        """Return the keys of the reports on a target."""
+        target: SeenTarget | None = self._state.targets.get(name)
+        types = {*(target.conditions if target is not None else ()), *self.judged}
+        return [str(ReportKey(self.about, name, one)) for one in sorted(types)]
+
+    def of_work(self, key: str) -> list[str]:  # noqa: ARG002 - for those that report on work
+        """Return the keys of the reports on work."""
+        return []
+
+    def is_urgent(self, key: str) -> bool:
+        """Return whether a report goes before others. Those on targets do: all of their work may have to leave."""
+        return ReportKey.parse(key).about == self.about
+
+    def present(self, key: str) -> Report | None:
+        """Return what is to be reported under a key. None for nothing."""
+        about, name, kind = ReportKey.parse(key)
+        target: SeenTarget | None = self._state.targets.get(name)
+        if about != self.about or target is None or not self._has(target):
+            return None
+        found = self._condition(target, kind)
+        if found is None or found.status not in _STATUSES:
+            return None
+        return Report(self._target(name), kind, found.status, found.reason, found.message)
+
+    def is_known(self, key: str, report: Report) -> bool:
+        """Return whether the topics say what a report says."""
+        about, name, _ = ReportKey.parse(key)
+        target: SeenTarget | None = self._state.targets.get(name)
+        return about == self.about and target is not None and self._tables.is_said(report, target.uid, self._source)
+
+    def is_taken_over(self, key: str) -> bool:
+        """Return whether somebody else has reported a condition of a target last."""
+        about, name, kind = ReportKey.parse(key)
+        return about == self.about and self._tables.is_taken_over(name, kind, self._source)
+
+    def was_silent(self, name: str) -> bool:
+        """Return whether the topics say that a target has fallen silent, as a bridge saw it.
+
+        It stays so for a bridge that starts, until it gives a sign of life.
+        """
+        target: SeenTarget | None = self._state.targets.get(name)
+        return target is not None and self._tables.was_said_last(
+            name, target.uid, self.ready, source=self._source, reason=self.silent.reason
+        )
+
+    @abstractmethod
+    def is_settled(self, target: Any) -> bool:
+        """Return whether the topics say of a target what was seen of it, and what follows for its taints."""
+
+    def _condition(self, target: Any, kind: str) -> SeenCondition | None:
+        """Return what is to be reported of a condition of a target. None for nothing."""
+        if kind in self.judged and self._leases.is_silent(target.name):
+            return self.silent
+        found: SeenCondition | None = target.conditions.get(kind)
+        return found
+
+    def _has(self, target: SeenTarget) -> bool:
+        """Whether a target is mirrored, so that something can be reported on it."""
+        return self._is_mirrored(str(ResourceKey(self.kind.value, "", target.name, self._cluster)), target.uid)
+
+    def _target(self, name: str) -> TargetRef:
+        return TargetRef(kind=self.kind, name=name, cluster=self._cluster)
+
+
+class WorkObservations(TargetObservations[State, HealthTables]):
+    """Computes reports on targets, and on the work on them."""
+
+    @override
+    def present(self, key: str) -> Report | None:
+        about, name, kind = ReportKey.parse(key)
+        return super().present(key) if about == self.about else self._of_work(about, name, kind)
+
+    @override
+    def is_known(self, key: str, report: Report) -> bool:
+        about, _, kind = ReportKey.parse(key)
+        if about == self.about:
+            return super().is_known(key, report)
+        return kind == HEALTHY and self._tables.is_health_said(report)
+
+    @abstractmethod
+    def _of_work(self, about: str, name: str, kind: str) -> Report | None:
+        """Return what is to be reported on work. None for nothing."""
+
+    def _report(
+        self,
+        key: str,
+        uid: str,
+        generation: int,
+        *,
+        target: str,
+        kind: str,
+        status: str,
+        reason: str = "",
+        message: str = "",
+    ) -> Report:
+        """Return a report on work.
+
+        Args:
+            key: of the work.
+            uid: of the work.
+            generation: of its binding.
+            target: the name of the target on which it is.
+            kind: the type of the condition.
+            status: of the condition.
+            reason: of the condition.
+            message: of the condition.
+        """
+        return Report(
+            self._target(target),
+            kind,
+            status,
+            reason,
+            message,
+            workload=WorkloadRef.parse(key),
+            workload_uid=uid,
+            binding_generation=generation,
+        )

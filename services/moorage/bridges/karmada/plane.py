@@ -1,0 +1,174 @@
+"""What a bridge has seen of its control plane: each object as it is mirrored, and what it acts on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+from typing_extensions import override
+
+from moorage.bridges.engine.events import Regarding
+from moorage.bridges.engine.plan import FollowedKind
+from moorage.bridges.engine.state import LEASE, JsonObject, Seen, SeenState, fields_of, is_older, reduced_object
+from moorage.bridges.engine.targets import TAINTS_ANNOTATION, SeenTarget, conditions_of, foreign_taints, target_fields
+from moorage.bridges.karmada.bindings import APPLIED_PLACEMENT, SeenBinding
+from moorage.decide.scheduling.karmada.mirrored import KARMADA_SCHEDULER, SCHEDULER
+from moorage_schemas.keys import ResourceKey
+from moorage_schemas.resources.workload_kinds import BINDING_KINDS, CLUSTER_RESOURCE_BINDING, RESOURCE_BINDING
+
+CLUSTER: Final = "Cluster"
+
+_POLICIES: Final = "/apis/policy.karmada.io/v1alpha1"
+
+CLUSTERS: Final = "/apis/cluster.karmada.io/v1alpha1/clusters"
+_WORK: Final = "/apis/work.karmada.io/v1alpha2"
+LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/karmada-cluster/leases"
+"""The Leases that the agents in clusters renew, by the clusters' names."""
+
+FOLLOWED: Final = (
+    FollowedKind(CLUSTER, CLUSTERS),
+    FollowedKind("ClusterTaintPolicy", f"{_POLICIES}/clustertaintpolicies"),
+    FollowedKind("PropagationPolicy", f"{_POLICIES}/propagationpolicies"),
+    FollowedKind("ClusterPropagationPolicy", f"{_POLICIES}/clusterpropagationpolicies"),
+    FollowedKind(LEASE, LEASES),
+    FollowedKind(RESOURCE_BINDING, f"{_WORK}/resourcebindings"),
+    FollowedKind(CLUSTER_RESOURCE_BINDING, f"{_WORK}/clusterresourcebindings"),
+)
+MIRRORED: Final = frozenset(one.kind for one in FOLLOWED) - {LEASE}
+
+_DROPPED: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration", APPLIED_PLACEMENT, TAINTS_ANNOTATION})
+_CLUSTER_SPEC: Final = ("syncMode", "id", "provider", "region", "zone", "zones", "resourceModels")
+_CLUSTER_STATUS: Final = ("kubernetesVersion", "apiEnablements", "nodeSummary", "resourceSummary")
+_HEALTH: Final = ("clusterName", "applied", "health")
+READY: Final = "Ready"
+_PULL: Final = "Pull"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenMember(SeenTarget):
+    """A Cluster as it was last seen.
+
+    Its heartbeat changes when its agent, or the control plane for it, says something new of its being ready.
+
+    Attributes:
+        is_pulling: whether an agent in it renews a Lease, and falls silent with it. For others the control plane looks.
+    """
+
+    is_pulling: bool
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> SeenMember:
+        """Read a Cluster."""
+        ready: Mapping[str, Any] = next((one for one in conditions_of(found) if one.get("type") == READY), {})
+        heartbeat = "|".join(str(ready.get(part) or "") for part in ("status", "reason", "lastTransitionTime"))
+        fields = {**target_fields(found), "heartbeat": heartbeat}
+        return cls(**fields, is_pulling=(found.get("spec") or {}).get("syncMode") == _PULL)
+
+    @property
+    def about(self) -> Regarding:
+        """What names it in events."""
+        return Regarding("cluster.karmada.io/v1alpha1", "Cluster", "", self.name, self.uid)
+
+    def grace(self, seconds: float) -> float:
+        """Return the seconds without a sign of life after which it is silent, as Karmada's cluster controller has it.
+
+        Only an agent in the cluster can fall silent.
+
+        Args:
+            seconds: for those that can.
+        """
+        return seconds if self.is_pulling and READY in self.conditions else math.inf
+
+
+class PlaneState(SeenState[SeenMember]):
+    """The objects of one control plane.
+
+    Args:
+        scheduler: the `spec.schedulerName` of the bindings that Moorage places, beside those that name it.
+        seen: called for each change.
+    """
+
+    def __init__(self, scheduler: str, seen: Seen) -> None:
+        super().__init__(seen)
+        self._scheduler = scheduler
+        self.bindings: dict[str, SeenBinding] = {}
+        """By key. One that cannot be read is not among them."""
+
+    @override
+    def leased(self, kind: str, key: str) -> str:
+        return ResourceKey.parse(key).name if kind == LEASE else ""
+
+    @override
+    def put(self, kind: str, found: JsonObject) -> None:
+        key, metadata = self.key_of(kind, found), found["metadata"]
+        if kind == LEASE:
+            self.renewals[metadata["name"]] = str((found.get("spec") or {}).get("renewTime") or "")
+            self._seen(kind, key)
+            return
+        if is_older(found, self._objects.get(key)):
+            return  # the answer to a write was faster than the watch
+        found = {**found, "kind": kind}
+        mirrored = self._objects[key] = reduced(found, self._scheduler)
+        if kind == CLUSTER:
+            self.targets[metadata["name"]] = SeenMember.of(found)
+        elif kind in BINDING_KINDS:
+            try:
+                self.bindings[key] = SeenBinding.of(found, mirrored)
+            except ValidationError:  # the gateway refuses it, too, and says why
+                self.bindings.pop(key, None)
+        self._seen(kind, key)
+
+    @override
+    def drop(self, kind: str, key: str) -> None:
+        # A Lease stays known: one that is gone is not renewed, either.
+        if kind == LEASE or self._objects.pop(key, None) is None:
+            return
+        if kind == CLUSTER:
+            self.targets.pop(ResourceKey.parse(key).name, None)
+        elif kind in BINDING_KINDS:
+            self.bindings.pop(key, None)
+        self._seen(kind, key)
+
+
+def binding_path(namespace: str, name: str) -> str:
+    """Return the path of a binding. One without a namespace is a ClusterResourceBinding."""
+    if namespace:
+        return f"{_WORK}/namespaces/{namespace}/resourcebindings/{name}"
+    return f"{_WORK}/clusterresourcebindings/{name}"
+
+
+def is_binding(key: str) -> bool:
+    """Return whether a key is that of a binding."""
+    return ResourceKey.parse(key).kind in BINDING_KINDS
+
+
+def reduced(found: Mapping[str, Any], scheduler: str) -> JsonObject:
+    """Return an object as it is mirrored, with its `metadata.resourceVersion`.
+
+    Args:
+        found: the object.
+        scheduler: the `spec.schedulerName` of the bindings that Moorage places, beside those that name it.
+    """
+    kind = str(found["kind"])
+    body = _cluster(found) if kind == CLUSTER else _binding(found, scheduler) if kind in BINDING_KINDS else None
+    return reduced_object(found, {"spec": found.get("spec") or {}} if body is None else body, _DROPPED)
+
+
+def _cluster(found: Mapping[str, Any]) -> JsonObject:
+    kept = fields_of(found.get("spec") or {}, _CLUSTER_SPEC)
+    if taints := foreign_taints(found):
+        kept["taints"] = taints
+    return {"spec": kept, "status": fields_of(found.get("status") or {}, _CLUSTER_STATUS)}
+
+
+def _binding(found: Mapping[str, Any], scheduler: str) -> JsonObject:
+    """A binding, which says by its scheduler's name whether Moorage places it."""
+    spec, status = dict(found.get("spec") or {}), found.get("status") or {}
+    named = str(spec.get("schedulerName") or KARMADA_SCHEDULER)
+    spec["schedulerName"] = SCHEDULER if named == scheduler else named
+    health = [fields_of(one, _HEALTH) for one in status.get("aggregatedStatus") or ()]
+    kept = fields_of(status, ("schedulerObservingAffinityName", "lastScheduledTime", "conditions"))
+    return {"spec": spec, "status": {**kept, "aggregatedStatus": health} if health else kept}

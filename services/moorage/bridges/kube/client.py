@@ -1,0 +1,329 @@
+"""A client of one kube-apiserver, for JSON as it is: without models, which would cost more than the requests."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import aiohttp
+import orjson
+from kubernetes_asyncio.client import ApiClient, Configuration
+from kubernetes_asyncio.config import ConfigException, load_incluster_config
+from prometheus_client import Counter
+
+from moorage.bridges.kube.errors import FORBIDDEN, UNAUTHORIZED, ApiError
+from moorage.bridges.kube.kubeconfig import Kubeconfig
+from moorage.bridges.kube.permissions import ClusterPermission, MissingPermissions
+from moorage.runtime.process.errors import RuntimeFailure
+
+REQUESTS = Counter("moorage_bridge_requests_total", "Requests to the real cluster that were answered", ["verb", "code"])
+
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+
+FIELD_MANAGER: Final = "moorage"
+"""The name under which a bridge writes, in `metadata.managedFields`."""
+
+_TRIES: Final = 8
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=30, connect=5)
+_SILENCE: Final = 90.0
+"""Seconds without a byte after which a watch begins anew. A kube-apiserver sends a bookmark about every minute, but
+not always of resources on which nothing has happened since it started."""
+
+_PAGE: Final = "500"
+_SHOWN: Final = 100  # bytes of an answer that cannot be read
+_AUTHENTICATION: Final = ["BearerToken"]
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """Which cluster, as whom, and how much it may be asked.
+
+    Attributes:
+        kubeconfig: the file. Empty means that of `KUBECONFIG` or `~/.kube/config`, or the service account of the pod
+            in which this runs.
+        context: the context in it. Empty for its current one.
+        qps: the requests in a second.
+        burst: the requests at once after a pause.
+    """
+
+    kubeconfig: str = ""
+    context: str = ""
+    qps: float = 100.0
+    burst: int = 200
+
+
+class RequestLimiter:
+    """A token bucket. Those who wait are served in order.
+
+    Args:
+        qps: the tokens that are added in a second. 0 sets no limit.
+        burst: the number of tokens that it holds.
+    """
+
+    def __init__(self, qps: float, burst: int) -> None:
+        self._qps = qps
+        self._burst = float(max(1, burst))
+        self._tokens = self._burst
+        self._at: float | None = None
+
+    async def take(self) -> None:
+        """Take a token, or wait for it."""
+        if not self._qps:
+            return
+        now = asyncio.get_running_loop().time()
+        if self._at is not None:
+            self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps)
+        self._at = now
+        self._tokens -= 1  # below zero it is a place in the queue
+        if self._tokens < 0:
+            await asyncio.sleep(-self._tokens / self._qps)
+
+
+class KubeClient:
+    """Sends requests to one kube-apiserver. Use `connect`.
+
+    Args:
+        api: what `kubernetes_asyncio` has made of a kubeconfig: the address, TLS, and who asks.
+        limiter: limits the requests.
+        kubeconfig: has the credentials, if they come from one.
+        refusals: notes what is not permitted.
+    """
+
+    def __init__(
+        self,
+        api: ApiClient,
+        limiter: RequestLimiter,
+        kubeconfig: Kubeconfig | None = None,
+        refusals: MissingPermissions | None = None,
+    ) -> None:
+        self._api = api
+        self._limiter = limiter
+        self._kubeconfig = kubeconfig
+        self.refusals = MissingPermissions() if refusals is None else refusals
+        """What the server does not permit."""
+
+        self._session: aiohttp.ClientSession = api.rest_client.pool_manager
+        self.server: str = str(api.configuration.host).rstrip("/")
+        self.heard_at = float("-inf")
+        """The loop's time at which the server last answered."""
+
+    @classmethod
+    async def connect(cls, access: ClusterAccess, refusals: MissingPermissions | None = None) -> Self:
+        """Return a client. Nothing is sent yet.
+
+        Args:
+            access: which cluster, and as whom.
+            refusals: notes what is not permitted.
+
+        Raises:
+            RuntimeFailure: there is no such kubeconfig or context, and this is no pod.
+        """
+        configuration = Configuration()
+        kubeconfig: Kubeconfig | None = None
+        try:
+            if not access.kubeconfig and not access.context and _is_in_cluster():
+                load_incluster_config(client_configuration=configuration)
+            else:
+                kubeconfig = Kubeconfig(access.kubeconfig, access.context)
+                await kubeconfig.load(configuration)
+        except (ConfigException, OSError) as error:
+            where = access.kubeconfig or "the kubeconfig"
+            raise RuntimeFailure(f"{where}: the cluster to bridge cannot be read from it: {error}") from None
+        configuration.connection_pool_maxsize = 0  # watches stay open, and requests are limited below
+        return cls(ApiClient(configuration), RequestLimiter(access.qps, access.burst), kubeconfig, refusals)
+
+    def beside(self, access: ClusterAccess) -> KubeClient:
+        """Return a client of the same cluster over the same connections, with limits of its own.
+
+        It is closed with this one.
+        """
+        return KubeClient(self._api, RequestLimiter(access.qps, access.burst), self._kubeconfig, self.refusals)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._api.close()
+
+    async def get(self, path: str, params: Mapping[str, str] | None = None) -> JsonObject:
+        """Read an object or a list. See `request`."""
+        return await self.request("GET", path, params=params)
+
+    async def pages(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[JsonObject]:
+        """Yield a list part by part, with the kind and the version in each of its `items`. See `request`."""
+        wanted = {**(params or {}), "limit": _PAGE}
+        while True:
+            page = await self.get(path, wanted)
+            kind, version = str(page.get("kind", "")).removesuffix("List"), page.get("apiVersion", "")
+            page["items"] = [{"kind": kind, "apiVersion": version, **one} for one in page.get("items") or ()]
+            yield page
+            if not (token := (page.get("metadata") or {}).get("continue")):
+                return
+            wanted["continue"] = token
+
+    async def objects(self, path: str) -> AsyncIterator[JsonObject]:
+        """Yield all objects of a list, with their kind and version, as they are when their part of it is read."""
+        async for page in self.pages(path):
+            for one in page["items"]:
+                yield one
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        tries: int = _TRIES,
+    ) -> JsonObject:
+        """Send a request, and return the decoded answer.
+
+        A request that the server is too busy for is sent again, after the time that the server names. So is one that
+        may have been carried out because its answer was lost: all requests of a bridge may be repeated.
+
+        Raises:
+            ApiError: the server refuses.
+            OSError: the server cannot be reached, after several attempts.
+        """
+        pause = _FIRST_PAUSE
+        for attempt in range(1, tries + 1):
+            try:
+                raw = await self._once(method, path, params, body, content_type)
+                return self._object(raw, f"{method} {path}") if raw else {}
+            except ApiError as error:
+                if not error.is_overload or attempt == tries:
+                    raise
+                wait = error.retry_after if error.retry_after is not None else pause
+            except OSError:
+                if attempt == tries:
+                    raise
+                wait = pause
+            pause = min(pause * 2, _LONGEST_PAUSE)
+            # Those who were refused together do not come back together.
+            await asyncio.sleep(min(wait, _LONGEST_PAUSE) * random.uniform(1.0, 1.2))  # noqa: S311 - no secret
+        raise AssertionError("unreachable")
+
+    async def ping(self) -> None:
+        """Ask the server whether it is there. Everybody may do that.
+
+        Raises:
+            ApiError: it is not ready.
+            OSError: it cannot be reached.
+        """
+        await self._once("GET", "/readyz", None, None, JSON)
+
+    async def _once(
+        self, method: str, path: str, params: Mapping[str, str] | None, body: Any, content_type: str
+    ) -> bytes:
+        """Send a request, and return the answer as it is."""
+        await self._limiter.take()
+        headers = {"content-type": content_type} if body is not None else {}
+        data = orjson.dumps(body) if body is not None else None
+        try:
+            async with self._session.request(
+                method,
+                self.server + path,
+                params=params,
+                data=data,
+                headers=await self._headers(headers),
+                timeout=_TIMEOUT,
+            ) as answer:
+                raw = await answer.read()
+                self._heard(method, answer.status)
+                if answer.status >= 400:  # noqa: PLR2004 - the first status of an error
+                    error = ApiError.of(answer.status, _decoded(raw), answer.headers.get("retry-after"))
+                    raise await self._refused(error, method, path, params)
+                self._permitted(method, path, params)
+                return raw
+        except aiohttp.ClientError as error:
+            raise OSError(f"{self.server}: {error}") from error
+        except TimeoutError as error:
+            raise OSError(f"{self.server}: no answer within {_TIMEOUT.total} s") from error
+
+    async def watch(self, path: str, params: Mapping[str, str]) -> AsyncIterator[JsonObject]:
+        """Yield the events of a watch until the server ends it, or nothing comes any more.
+
+        The latter is no error: a kube-apiserver may send no bookmarks for minutes of a resource on which nothing
+        happens. But the connection may be cut without a word, so the watch has to begin anew.
+
+        Raises:
+            ApiError: the server refuses.
+            OSError: the server cannot be reached, or the connection is cut.
+        """
+        await self._limiter.take()
+        timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=_SILENCE)
+        try:
+            async with self._session.get(
+                self.server + path, params=params, headers=await self._headers({}), timeout=timeout
+            ) as answer:
+                self._heard("WATCH", answer.status)
+                if answer.status >= 400:  # noqa: PLR2004 - the first status of an error
+                    said = _decoded(await answer.read())
+                    error = ApiError.of(answer.status, said, answer.headers.get("retry-after"))
+                    raise await self._refused(error, "GET", path, params)
+                self._permitted("GET", path, params)
+                rest = b""
+                async for chunk in answer.content.iter_any():
+                    self.heard_at = asyncio.get_running_loop().time()
+                    *lines, rest = (rest + chunk if rest else chunk).split(b"\n")
+                    for line in lines:
+                        if line:
+                            yield self._object(line, f"a watch of {path}")
+        except aiohttp.SocketTimeoutError:
+            return
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise OSError(f"{self.server}: {error}") from error
+
+    def _object(self, raw: bytes, asked: str) -> JsonObject:
+        """Decode an answer, which may come from something between here and the server, such as a page to log in.
+
+        Raises:
+            OSError: it is no JSON object.
+        """
+        found = _decoded(raw)
+        if isinstance(found, dict):
+            return found
+        said = raw[:_SHOWN].decode(errors="replace")
+        raise OSError(f"{self.server}: {asked}: the answer is no JSON object: {said!r}")
+
+    async def _headers(self, headers: dict[str, str]) -> dict[str, str]:
+        """The headers of a request, with who asks. Tokens that end are renewed here."""
+        query: list[tuple[str, str]] = []
+        await self._api.update_params_for_auth(headers, query, _AUTHENTICATION)
+        return {**headers, "accept": JSON, "user-agent": "moorage-bridge"}
+
+    async def _refused(self, error: ApiError, method: str, path: str, params: Mapping[str, str] | None) -> ApiError:
+        """Note what is not permitted, and look for other credentials if these do not count. Return the error."""
+        if error.status == FORBIDDEN:
+            self.refusals.note(ClusterPermission.of(method, path, params), error.message)
+        elif error.status == UNAUTHORIZED and self._kubeconfig is not None:
+            await self._kubeconfig.renew(self._api.configuration)
+        return error
+
+    def _permitted(self, method: str, path: str, params: Mapping[str, str] | None) -> None:
+        if self.refusals:
+            self.refusals.permitted(ClusterPermission.of(method, path, params))
+
+    def _heard(self, verb: str, status: int) -> None:
+        self.heard_at = asyncio.get_running_loop().time()
+        REQUESTS.labels(verb, f"{status // 100}xx" if status != 429 else "429").inc()  # noqa: PLR2004 - too many requests
+
+
+def _decoded(raw: bytes) -> Any:
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return raw.decode(errors="replace")
+
+
+def _is_in_cluster() -> bool:
+    return Path("/var/run/secrets/kubernetes.io/serviceaccount/token").exists()

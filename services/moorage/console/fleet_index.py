@@ -1,0 +1,318 @@
+"""What the fleet's page shows, kept in short: targets by zone, open evictions, and workloads that wait.
+
+The watches of the console tell of each change, which only notes the object. The notes are worked off when a page is
+made, and in the background when there are many. So the first page after a start, or after a quiet night, is as quick as
+any other, and an object that changes again and again is read once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final
+
+from moorage.console.kinds import ObjectName
+from moorage.console.names import CLUSTER, EVICTION, MANAGED_CLUSTER, NODE, PLACED, TARGETS
+from moorage.console.texts import READINESS, UNREPORTED, condition_status, node_zone, taint_text, why_evicted
+from moorage.console.watches import Watches
+from moorage.decide.kubernetes.unstructured import at
+from moorage.decide.scheduling.ocm.cluster_sets import named_set
+from moorage_schemas.placement import PlacementState
+from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE
+
+READY: Final = "Ready"
+NOT_READY: Final = "NotReady"
+UNKNOWN: Final = "Unknown"
+CORDONED: Final = "Cordoned"
+HELD: Final = "Held"
+STATES: Final = (NOT_READY, UNKNOWN, HELD, CORDONED, UNREPORTED, READY)
+"""The states of targets, the ones to look at first."""
+
+OPEN_STATES: Final = ("Requested", "Held", "Scheduled")
+"""The states of evictions that have not ended, the most urgent first."""
+
+INDEXED: Final = (*TARGETS, EVICTION, PLACED)
+"""The kinds that are kept in short."""
+
+_AT_ONCE: Final = 50
+"""Objects that are read before others get the processor: half a millisecond."""
+
+MANY: Final = 1_000
+"""Notes that are not left to the next look, for which they would take some 10 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRow:
+    """A target in short."""
+
+    kind: str
+    name: str
+    zone: str
+    """Of a node `region/zone`, of a cluster its region, of a managed cluster its set."""
+
+    state: str
+    """One of `STATES`: `Held` if a taint waits for its zone, `Cordoned` if it is healthy and takes nothing new."""
+
+    readiness: str
+    """What is known of its health: one of `STATES` but `Held` and `Cordoned`."""
+
+    is_cordoned: bool
+    taints: tuple[str, ...]
+    held: tuple[str, ...]
+    """Taints that wait, each with what it waits for."""
+
+    metadata: Mapping[str, Any]
+    """Name and labels of a managed cluster, from which its viewers follow. Empty for others."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionRow:
+    """An open eviction in short."""
+
+    object_id: ObjectName
+    state: str
+    deadline: str
+    workload: tuple[str, str, str]
+    """Kind, namespace and name."""
+
+    target: tuple[str, str]
+    """Kind and name."""
+
+    held_by: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRow:
+    """A workload that is on no target, in short."""
+
+    object_id: ObjectName
+    workload: tuple[str, str, str]
+    reason: str
+    message: str
+    since: str
+
+
+@dataclass(slots=True)
+class ZoneRows:
+    """The targets of a kind in one zone."""
+
+    kind: str
+    zone: str
+    rows: dict[str, TargetRow] = field(default_factory=dict)
+    """By name."""
+
+    revision: int = 0
+    """Changes with each change of a row."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What names it."""
+        return self.kind, self.zone
+
+
+class FleetIndex:
+    """The objects of one fleet in short, as they change.
+
+    Args:
+        watches: tell of changes.
+        cluster: whose objects they are. Empty for the home fleet.
+    """
+
+    kinds: tuple[str, ...] = INDEXED
+    """See `Listener`."""
+
+    def __init__(self, watches: Watches, cluster: str) -> None:
+        self._watches = watches
+        self._cluster = cluster
+        self._noted: dict[ObjectName, Mapping[str, Any] | None] = {}
+        self._many = asyncio.Event()
+        self._places: dict[tuple[str, str], tuple[str, str]] = {}
+        self._revision = 0
+        self.zones: dict[tuple[str, str], ZoneRows] = {}
+        self.evictions: dict[ObjectName, EvictionRow] = {}
+        self.waiting: dict[ObjectName, WaitingRow] = {}
+        self.is_over = False
+        """Whether it is not told of changes any more. Another one takes its place."""
+
+        watches.listen(cluster, self)
+
+    def changed(self, kind: str, namespace: str, name: str, document: Mapping[str, Any] | None) -> None:
+        """See `Listener`."""
+        object_id = ObjectName(kind, namespace, name)
+        if kind == EVICTION:
+            is_shown = at(document, "status", "state") in OPEN_STATES or object_id in self.evictions
+        elif kind == PLACED:
+            is_shown = at(document, "status", "state") == PlacementState.PENDING.value or object_id in self.waiting
+        else:
+            is_shown = True
+        if is_shown or object_id in self._noted:
+            self._noted[object_id] = document
+            if len(self._noted) >= MANY:
+                self._many.set()
+
+    def ended(self) -> None:
+        """See `Listener`."""
+        self.is_over = True
+        self._many.set()
+
+    @property
+    def notes(self) -> int:
+        """How many objects have changed and are not read yet."""
+        return len(self._noted)
+
+    async def refresh(self) -> None:
+        """Work off what was noted.
+
+        Raises:
+            PageError: the API does not show the objects.
+        """
+        for kind in self.kinds:
+            await self._watches.of(kind, self._cluster)
+        while self._noted:
+            for object_id in list(islice(self._noted, _AT_ONCE)):
+                self._read(object_id, self._noted.pop(object_id))
+            await asyncio.sleep(0)
+
+    async def follow(self) -> None:
+        """Work off what was noted whenever it is much, until it is told of changes no more.
+
+        Raises:
+            PageError: the API does not show the objects.
+        """
+        while not self.is_over:
+            await self.refresh()
+            self._many.clear()
+            if not self.is_over:
+                await self._many.wait()
+
+    def _read(self, object_id: ObjectName, document: Mapping[str, Any] | None) -> None:
+        if object_id.kind == EVICTION:
+            eviction = _eviction_row(object_id, document)
+            if eviction is None:
+                self.evictions.pop(object_id, None)
+            else:
+                self.evictions[object_id] = eviction
+        elif object_id.kind == PLACED:
+            waiting = _waiting_row(object_id, document)
+            if waiting is None:
+                self.waiting.pop(object_id, None)
+            else:
+                self.waiting[object_id] = waiting
+        else:
+            row = _target_row(object_id.kind, document) if document is not None else None
+            self._put_target(object_id, row)
+
+    def _put_target(self, object_id: ObjectName, row: TargetRow | None) -> None:
+        named = (object_id.kind, object_id.name)
+        before = self._places.pop(named, None)
+        place = (row.kind, row.zone) if row is not None else None
+        if before is not None and before != place:
+            zone = self.zones[before]
+            del zone.rows[object_id.name]
+            self._mark(zone)
+            if not zone.rows:
+                del self.zones[before]
+        if row is None or place is None:
+            return
+        self._places[named] = place
+        zone = self.zones.setdefault(place, ZoneRows(*place))
+        if zone.rows.get(row.name) != row:
+            zone.rows[row.name] = row
+            self._mark(zone)
+
+    def _mark(self, zone: ZoneRows) -> None:
+        self._revision += 1
+        zone.revision = self._revision
+
+    def targets(self, kind: str = "") -> Iterator[TargetRow]:
+        """The targets of a kind or of all, by zone and name."""
+        for key in sorted(self.zones):
+            if not kind or key[0] == kind:
+                rows = self.zones[key].rows
+                yield from (rows[name] for name in sorted(rows))
+
+    def counts(self, zone: ZoneRows) -> dict[str, int]:
+        """How many targets of a zone are in each state, those that are in none left out."""
+        found: defaultdict[str, int] = defaultdict(int)
+        for row in zone.rows.values():
+            found[row.state] += 1
+        return {state: found[state] for state in STATES if found[state]}
+
+
+def zone_of(kind: str, document: Mapping[str, Any]) -> str:
+    """The zone that a target is shown in."""
+    if kind == NODE:
+        return node_zone(document)
+    if kind == CLUSTER:
+        return str(at(document, "spec", "region") or "")
+    return named_set(at(document, "metadata", "labels") or {})
+
+
+def readiness(kind: str, document: Mapping[str, Any]) -> str:
+    """What is known of the health of a target."""
+    condition = MANAGED_CLUSTER_AVAILABLE if kind == MANAGED_CLUSTER else "Ready"
+    return READINESS.get(condition_status(document, condition), UNREPORTED)
+
+
+def _target_row(kind: str, document: Mapping[str, Any]) -> TargetRow:
+    health = readiness(kind, document)
+    is_cordoned = bool(at(document, "spec", "unschedulable"))
+    held = tuple(
+        f"{taint_text(one)}: {one.get('reason') or 'held'}" for one in at(document, "status", "heldTaints") or ()
+    )
+    state = health
+    if held:
+        state = HELD
+    elif is_cordoned and health in {READY, UNREPORTED}:
+        state = CORDONED
+    metadata = document["metadata"]
+    return TargetRow(
+        kind=kind,
+        name=str(metadata["name"]),
+        zone=zone_of(kind, document),
+        state=state,
+        readiness=health,
+        is_cordoned=is_cordoned,
+        taints=tuple(taint_text(one) for one in at(document, "spec", "taints") or ()),
+        held=held,
+        metadata={"name": metadata["name"], "labels": metadata.get("labels")} if kind == MANAGED_CLUSTER else {},
+    )
+
+
+def _eviction_row(object_id: ObjectName, document: Mapping[str, Any] | None) -> EvictionRow | None:
+    """The row of an eviction. None if it is over."""
+    status = at(document, "status") or {}
+    if status.get("state") not in OPEN_STATES:
+        return None
+    workload, target = status["workload"], status["target"]
+    return EvictionRow(
+        object_id=object_id,
+        state=str(status["state"]),
+        deadline=str(status.get("deadline") or ""),
+        workload=_workload(workload),
+        target=(str(target["kind"]), str(target["name"])),
+        held_by=tuple(map(str, status.get("heldBy") or ())),
+        why=why_evicted(status),
+    )
+
+
+def _waiting_row(object_id: ObjectName, document: Mapping[str, Any] | None) -> WaitingRow | None:
+    """The row of a workload. None if it does not wait."""
+    status = at(document, "status") or {}
+    if status.get("state") != PlacementState.PENDING.value:
+        return None
+    return WaitingRow(
+        object_id=object_id,
+        workload=_workload(status["workload"]),
+        reason=str(status.get("reason") or ""),
+        message=str(status.get("message") or ""),
+        since=str(status.get("decidedTime") or ""),
+    )
+
+
+def _workload(reference: Mapping[str, Any]) -> tuple[str, str, str]:
+    return str(reference["kind"]), str(reference.get("namespace") or ""), str(reference["name"])

@@ -1,0 +1,213 @@
+"""The fleet at a glance: what there is by zone and state, its taints, what is evicting, and what waits and why."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from moorage.console.fleet_index import (
+    OPEN_STATES,
+    READY,
+    STATES,
+    EvictionRow,
+    TargetRow,
+    WaitingRow,
+    ZoneRows,
+)
+from moorage.console.names import EVICTION, MANAGED_CLUSTER, NODE, PLACED, TARGETS, ZONE
+from moorage.console.texts import zone_state
+from moorage.console.views import ConsolePage, Content, PageView
+from moorage.decide.kubernetes.unstructured import at
+
+SHOWN: Final = 12
+"""Rows of each list on this page. The lists' own pages have the others."""
+
+CELLS: Final = 400
+"""The most squares of a zone. Each stands for several targets in a zone that has more."""
+
+_SEVERITY: Final = {state: number for number, state in enumerate(STATES)}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A square of a zone: one target, or several that are next to each other by name."""
+
+    state: str
+    """The worst one among them."""
+
+    title: str
+    kind: str
+    name: str
+    """Of the target. Empty for several."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneSummary:
+    """A zone as this page shows it."""
+
+    kind: str
+    zone: str
+    state: str
+    """The state of the zone of nodes. Empty if it is not known, or may not be seen."""
+
+    counts: dict[str, int]
+    total: int
+    each: int
+    """The number of targets that a square stands for."""
+
+    cells: tuple[Cell, ...]
+
+
+async def overview(view: PageView) -> Content:
+    """`/`: the whole fleet."""
+    await view.fleet.refresh()
+    zones, denied = await visible_zones(view)
+    states = await _zone_states(view)
+    return Content(
+        "fleet.html",
+        {
+            "totals": "fleet/totals.html",
+            "zones": "fleet/zones.html",
+            "taints": "fleet/taints.html",
+            "evicting": "fleet/evicting.html",
+            "waiting": "fleet/waiting.html",
+        },
+        {
+            "zones": [summary(view, zone, states) for zone in zones],
+            "totals": totals(zones),
+            "taints": taints(zones),
+            "denied": denied,
+            "evicting": await evicting(view),
+            "waiting": await waiting(view),
+            "shown": SHOWN,
+        },
+        (*TARGETS, EVICTION, PLACED, ZONE),
+    )
+
+
+async def visible_zones(view: PageView) -> tuple[list[ZoneRows], list[str]]:
+    """The zones of the targets that the user may list, and the plurals of the kinds that they may not."""
+    found, denied = [], []
+    for kind in TARGETS:
+        zones = [zone for key, zone in sorted(view.fleet.zones.items()) if key[0] == kind]
+        if await view.rights.may("list", kind):
+            found += zones
+            continue
+        seen = [await _seen(view, zone) for zone in zones] if kind == MANAGED_CLUSTER else []
+        found += [zone for zone in seen if zone.rows]
+        if not any(zone.rows for zone in seen) and (kind == NODE or zones):
+            denied.append(view.kinds.named(kind).plural)
+    return found, denied
+
+
+async def _seen(view: PageView, zone: ZoneRows) -> ZoneRows:
+    """The managed clusters of a set that the user may get."""
+    rows = {name: row for name, row in list(zone.rows.items()) if await view.rights.sees_managed(row.metadata)}
+    return ZoneRows(zone.kind, zone.zone, rows, zone.revision)
+
+
+def summary(view: PageView, zone: ZoneRows, states: Mapping[str, str]) -> ZoneSummary:
+    """A zone as this page shows it.
+
+    Args:
+        view: has the targets.
+        zone: the targets of the zone.
+        states: of the zones of nodes, as far as they may be seen.
+    """
+    counts = view.fleet.counts(zone)
+    rows = [zone.rows[name] for name in sorted(zone.rows)]
+    each = -(-len(rows) // CELLS)
+    cells = tuple(_cell(rows[first : first + each]) for first in range(0, len(rows), each or 1))
+    state = states.get(zone.zone or "/", "") if zone.kind == NODE else ""
+    return ZoneSummary(zone.kind, zone.zone, state, counts, len(rows), each, cells)
+
+
+def _cell(rows: list[TargetRow]) -> Cell:
+    worst = min(rows, key=lambda row: _SEVERITY[row.state])
+    if len(rows) == 1:
+        return Cell(worst.state, f"{worst.name}: {worst.state}", worst.kind, worst.name)
+    counts = Counter(row.state for row in rows)
+    said = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    return Cell(worst.state, f"{rows[0].name} to {rows[-1].name}: {said}", worst.kind, "")
+
+
+async def _zone_states(view: PageView) -> dict[str, str]:
+    """The states of the zones of nodes that the user may list."""
+    if not await view.rights.may("list", ZONE):
+        return {}
+    return {str(at(one, "status", "zone")): zone_state(one) for one in await view.reader.all(ZONE)}
+
+
+def totals(zones: Iterable[ZoneRows]) -> dict[str, dict[str, int]]:
+    """How many targets of each kind are in each state."""
+    found: dict[str, Counter[str]] = {}
+    for zone in zones:
+        found.setdefault(zone.kind, Counter()).update(row.state for row in zone.rows.values())
+    return {
+        kind: {"Total": counts.total(), **{state: counts[state] for state in reversed(STATES)}}
+        for kind, counts in found.items()
+    }
+
+
+def taints(zones: Iterable[ZoneRows]) -> list[tuple[str, int, int]]:
+    """Each taint with the number of targets that have it, and of those on which it is held back, the most first."""
+    there, held = Counter[str](), Counter[str]()
+    for zone in zones:
+        for row in zone.rows.values():
+            there.update(row.taints)
+            held.update(text.partition(": ")[0] for text in row.held)
+    every = sorted(there.keys() | held.keys(), key=lambda taint: (-there[taint] - held[taint], taint))
+    return [(taint, there[taint], held[taint]) for taint in every]
+
+
+async def evicting(view: PageView) -> dict[str, Any]:
+    """The open evictions that the user may see: how many are in each state, and those that come first."""
+    rows = await visible_evictions(view)
+    if rows is None:
+        return {"denied": True}
+    counts = Counter(row.state for row in rows)
+    first = heapq.nsmallest(SHOWN, rows, key=urgency)
+    return {"denied": False, "counts": dict(sorted(counts.items())), "rows": first, "total": len(rows)}
+
+
+async def waiting(view: PageView) -> dict[str, Any]:
+    """The workloads that wait and that the user may see: how many for which reason, and those that wait longest."""
+    rows = await visible_waiting(view)
+    if rows is None:
+        return {"denied": True}
+    reasons = Counter(row.reason or "no reason" for row in rows)
+    first = heapq.nsmallest(SHOWN, rows, key=lambda row: (row.since, row.object_id))
+    return {"denied": False, "counts": dict(reasons.most_common()), "rows": first, "total": len(rows)}
+
+
+async def visible_evictions(view: PageView) -> list[EvictionRow] | None:
+    """The open evictions that the user may list. None if that is none anywhere."""
+    return await _visible(view, EVICTION, view.fleet.evictions.values())
+
+
+async def visible_waiting(view: PageView) -> list[WaitingRow] | None:
+    """The workloads that wait and that the user may list. None if that is none anywhere."""
+    return await _visible(view, PLACED, view.fleet.waiting.values())
+
+
+async def _visible(view: PageView, kind: str, rows: Iterable[Any]) -> list[Any] | None:
+    if await view.rights.may("list", kind):
+        return list(rows)
+    found = [row for row in list(rows) if await view.rights.may("list", kind, row.object_id.namespace)]
+    return found or None
+
+
+def urgency(row: EvictionRow) -> tuple[int, str, tuple[str, str, str]]:
+    """What orders evictions: those that leave now, then those that are held, then the others by their deadlines."""
+    return OPEN_STATES.index(row.state), row.deadline, row.workload
+
+
+def is_healthy(row: TargetRow) -> bool:
+    """Whether there is nothing to look at."""
+    return row.state == READY
+
+
+PAGES: Final = (ConsolePage("/", overview), ConsolePage("/console", overview))

@@ -1,0 +1,457 @@
+"""Which reports of conditions count: their order, duplicates, and when a condition has changed.
+
+Reports of one condition of one target are ordered by the time at which the probe observed them. An older report is
+ignored. Of two reports with the same time the later record wins, unless it is the same report again: one with the same
+source and id. All reports of that time are remembered, up to `SAME_TIME_MOST`, because a sender that is not sure
+whether its reports have arrived repeats them all, and the first one must not win by that. If the source has fallen
+silent since, only a report that was observed later counts: a report that has counted before must not revive it.
+
+The same rules apply to reports about a workload on a target, separately for each workload. There, reports that name a
+binding are ordered by the generation of the binding first.
+
+A report that changes nothing but times need not be written each time; `heartbeats.may_stay_unrecorded` has the rule.
+What is stored of a condition therefore has the times of its last report, and those of its last record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Final, Self
+
+from msgspec import Struct
+
+from moorage_schemas.condition import (
+    EVICTED,
+    ConditionChanged,
+    ConditionReported,
+    ConditionStatus,
+    WorkloadConditionChanged,
+)
+from moorage_schemas.dead_letter import RefusalReason
+from moorage_schemas.times import format_time
+from moorage_schemas.trusted_events import trusted_maker
+
+CLOCKS_DIFFER = timedelta(seconds=1)
+"""How far the clock that timestamps report records may be behind the gateway's clock, which timestamps declarations.
+
+A report that is written at most this long before its target is declared still counts. Otherwise a report that was
+actually written afterwards could be lost.
+"""
+
+
+SAME_TIME_MOST: Final = 32
+"""How many reports of one condition with the same time are remembered, besides the last one. Of more, the oldest are
+forgotten, and would count if they were repeated. A probe that rounds its times to seconds has few."""
+
+_SOURCE_CHARACTERS: Final = 253
+
+_SHORT: Final = 512
+"""The number of characters of a message up to which its hash is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a report is refused. It names the field, its value and the rule."""
+
+    reason: RefusalReason
+    field: str
+    value: str
+    rule: str
+
+    @property
+    def message(self) -> str:
+        """The refusal on one line."""
+        return f"{self.field}: invalid value {self.value!r}: {self.rule}"
+
+
+class Held(Struct, gc=False):
+    """The stored part of a condition. Its reason and message take the most space and are not stored.
+
+    `hear` and `heard` change it; everything else stays as its record has it.
+    """
+
+    target_uid: str
+    status: ConditionStatus
+    source: str
+    last_transition_time: datetime
+    last_heartbeat_time: datetime
+    generation: int
+    report_id: str
+    """Empty if the source has fallen silent."""
+
+    accepted_time: datetime
+    """When the last report was accepted that this process knows of."""
+
+    status_since: datetime
+    words: int
+    """A hash of reason and message, see `words_of`. It shows whether a report changes them."""
+
+    recorded_time: datetime
+    """When the report in the last record was accepted."""
+
+    unrecorded: timedelta
+    """For how long after `recorded_time` its source may have been heard without a record, as the record states."""
+
+    heard: bool = False
+    """Whether this process has read the last report, so that `accepted_time` is exact. False after a restore."""
+
+    earlier_reports: str = ""
+    """The earlier reports with the time of the last one, as in `ConditionChanged`."""
+
+    workload_uid: str = ""
+    binding_generation: int = 0
+    """The binding that a report about a workload named, as in `WorkloadConditionChanged`."""
+
+    @classmethod
+    def of(cls, event: ConditionChanged, shared: Callable[[str], str] = str) -> Self:
+        """The stored part of a condition, as its record has it.
+
+        Times that earlier versions did not write are taken from the report.
+
+        Args:
+            event: the condition.
+            shared: returns one object for equal texts, to save memory when there are many conditions.
+        """
+        accepted = event.accepted_time or event.last_heartbeat_time
+        return cls(
+            target_uid=shared(event.target_uid),
+            status=event.status,
+            source=shared(event.source),
+            last_transition_time=event.last_transition_time,
+            last_heartbeat_time=event.last_heartbeat_time,
+            generation=event.generation,
+            report_id=event.report_id,
+            accepted_time=accepted,
+            status_since=event.status_since or event.last_heartbeat_time,
+            words=words_of(event),
+            recorded_time=accepted,
+            unrecorded=_milliseconds(event.unrecorded_heartbeats_ms),
+            earlier_reports=event.earlier_reports,
+            workload_uid=getattr(event, "workload_uid", ""),
+            binding_generation=getattr(event, "binding_generation", 0),
+        )
+
+    @property
+    def recorded_until(self) -> datetime:
+        """Until when reports of the source may have been accepted that are not in this record."""
+        return self.recorded_time + self.unrecorded
+
+    @property
+    def latest(self) -> datetime:
+        """When the source was last heard, as far as this condition tells, but not earlier than it really was."""
+        return self.accepted_time if self.heard else self.recorded_until
+
+    def hear(self, report: ConditionReported, report_id: str, now: datetime) -> None:
+        """Note a report that changes nothing but times, and is not written."""
+        self.earlier_reports = _earlier(report, self)
+        self.last_heartbeat_time = report.observed_time
+        self.report_id = report_id
+        self.accepted_time = now
+        self.heard = True
+
+
+def source_of(report: ConditionReported, sender: str) -> str:
+    """The source of a report: the one that it names, else the sender, truncated to the length that is kept.
+
+    Args:
+        report: the report.
+        sender: the CloudEvents source.
+    """
+    return report.source or sender[:_SOURCE_CHARACTERS]
+
+
+def report_hash(source: str, report_id: str) -> str:
+    """A short hash of what identifies a report: its source, and the id that the source gave it."""
+    return blake2b(f"{source}\0{report_id}".encode(), digest_size=8).hexdigest()
+
+
+def _earlier(report: ConditionReported, known: Held) -> str:
+    """Return `earlier_reports` after a report that counts."""
+    if report.observed_time != known.last_heartbeat_time:
+        return ""  # nearly always
+    kept = [*known.earlier_reports.split(), report_hash(known.source, known.report_id)]
+    return " ".join(kept[-SAME_TIME_MOST:])
+
+
+def words_of(said: ConditionReported | ConditionChanged) -> int:
+    """A hash of the reason and the message of a report or a condition, the same in every process."""
+    message = said.message
+    return _repeated(said.reason, message) if len(message) <= _SHORT else _hash(said.reason, message)
+
+
+def _hash(reason: str, message: str) -> int:
+    return int.from_bytes(blake2b(f"{reason}\0{message}".encode(), digest_size=8).digest())
+
+
+_repeated = lru_cache(maxsize=4096)(_hash)
+"""The hashes of words that probes repeat about all targets. Long ones would take too much memory."""
+
+
+@lru_cache(maxsize=64)
+def _milliseconds(number: int) -> timedelta:
+    # There are few different values, and one object for each saves memory when there are many conditions.
+    return timedelta(milliseconds=number)
+
+
+@lru_cache(maxsize=64)
+def _whole_milliseconds(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)
+
+
+class Accepted(Struct, frozen=True, gc=False):
+    """The report counts. Contains the new state of the condition."""
+
+    condition: ConditionChanged
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """The report is older than the known condition, or not newer although its source has fallen silent since."""
+
+    latest: datetime
+    """The observation time of the last report that counted."""
+
+    silent: bool = False
+    """Whether the source of that report has fallen silent since."""
+
+    @property
+    def why(self) -> str:
+        """Why the report is ignored."""
+        if self.silent:
+            return (
+                f"not newer than {format_time(self.latest)}, when the condition was last observed before its source "
+                "fell silent"
+            )
+        return f"older than {format_time(self.latest)}, when the condition was last observed"
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """The report is about an earlier generation of the workload's binding than the known condition."""
+
+    generation: int
+    """The generation of the known condition."""
+
+    @property
+    def why(self) -> str:
+        """Why the report is ignored."""
+        return f"about an earlier binding than generation {self.generation}, which was reported last"
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """The report has already counted."""
+
+    report_id: str
+
+    @property
+    def why(self) -> str:
+        """Why the report is ignored."""
+        return f"a report of this source with the id {self.report_id!r} has already counted"
+
+
+Verdict = Accepted | Stale | Superseded | Duplicate
+
+
+def check_key(key: str, target: str) -> Refusal | None:
+    """Check that a record's key is empty or the key of the target that the report is about."""
+    if not key or key == target:
+        return None
+    return Refusal(RefusalReason.WRONG_KEY, field="key", value=key, rule=f"must be empty or the target's key, {target}")
+
+
+def check_time(report: ConditionReported, now: datetime, skew: timedelta) -> Refusal | None:
+    """Check that a report is not from the future by more than the allowed clock skew."""
+    if report.observed_time <= now + skew:
+        return None
+    return Refusal(
+        RefusalReason.FUTURE_TIME,
+        field="observedTime",
+        value=format_time(report.observed_time),
+        rule=f"must not be more than {skew.total_seconds():g} s after the present, {format_time(now)}",
+    )
+
+
+def check_size(size: int, limit: int) -> Refusal | None:
+    """Check that a report is not larger than `limit` bytes."""
+    if size <= limit:
+        return None
+    return Refusal(
+        RefusalReason.TOO_LARGE, field="value", value=f"{size} bytes", rule=f"must have at most {limit} bytes"
+    )
+
+
+def unknown_target(report: ConditionReported) -> Refusal:
+    """The refusal of a report about a target that is not declared."""
+    return Refusal(
+        RefusalReason.UNKNOWN_TARGET,
+        field="target",
+        value=report.target.key,
+        rule="must be a declared target; declare it first",
+    )
+
+
+def earlier_target(report: ConditionReported, written: datetime | None, began: datetime | None) -> Refusal | None:
+    """Check that a report is not about an earlier target of the same name.
+
+    Args:
+        report: the report.
+        written: Kafka's timestamp of its record. The observation time is not used, because it may be arbitrarily early.
+        began: when the present target was first declared, truncated to the second.
+    """
+    if written is None or began is None or written >= began - CLOCKS_DIFFER:
+        return None
+    return Refusal(
+        RefusalReason.UNKNOWN_TARGET,
+        field="target",
+        value=report.target.key,
+        rule=f"must be declared before the report is written, at {format_time(written)}; "
+        f"the target that has the name now was declared at {format_time(began)}",
+    )
+
+
+def check_workload(report: ConditionReported) -> Refusal | None:
+    """Check that the parts of a workload's name do not contain the separators of keys, and what a binding is named by.
+
+    An acknowledgement counts for exactly one binding, so one that names none is refused.
+    """
+    names_one = bool(report.workload_uid and report.binding_generation)
+    if report.workload is None:
+        return _unnamed(report, "must be empty in a report that is about no workload") if _names_any(report) else None
+    if _names_any(report) and not names_one:
+        return _unnamed(report, "must be given together with the other of workloadUid and bindingGeneration")
+    if report.type == EVICTED and not names_one:
+        rule = "must name the binding that was evicted, with its uid in workloadUid and its generation"
+        return Refusal(
+            RefusalReason.INVALID_EVENT, field="bindingGeneration", value=str(report.binding_generation), rule=rule
+        )
+    for field in ("kind", "namespace", "name"):
+        value: str = getattr(report.workload, field)
+        if "/" in value or "|" in value:
+            rule = "must not hold / or |"
+            return Refusal(RefusalReason.INVALID_EVENT, field=f"workload.{field}", value=value, rule=rule)
+    return None
+
+
+def _names_any(report: ConditionReported) -> bool:
+    return bool(report.workload_uid or report.binding_generation)
+
+
+def _unnamed(report: ConditionReported, rule: str) -> Refusal:
+    """Return the refusal of a report that names half a binding, or a binding without a workload."""
+    field = "workloadUid" if report.workload_uid else "bindingGeneration"
+    value = report.workload_uid or str(report.binding_generation)
+    return Refusal(RefusalReason.INVALID_EVENT, field=field, value=value, rule=rule)
+
+
+def check_order(
+    report: ConditionReported, *, report_id: str, source: str, target_uid: str, known: Held | None
+) -> Stale | Superseded | Duplicate | None:
+    """Decide whether a report is older than the known condition, or has already counted. None if it counts.
+
+    Reports that name a binding of the same workload are ordered by its generation first. A deployer that was slow to
+    remove the work of an earlier binding must not speak for the present one.
+
+    Args:
+        report: a report that passed every check.
+        report_id: the id under which the probe sent it.
+        source: the source of the report.
+        target_uid: the uid of the target as declared now.
+        known: the present condition. It does not matter if it belongs to an earlier target of the same name.
+    """
+    if known is None or known.target_uid != target_uid:
+        return None
+    names_both = report.binding_generation and known.binding_generation and report.workload_uid == known.workload_uid
+    if names_both and report.binding_generation != known.binding_generation:
+        is_earlier = report.binding_generation < known.binding_generation
+        return Superseded(known.binding_generation) if is_earlier else None
+    return _check_time_order(report, report_id, source, known)
+
+
+def _check_time_order(report: ConditionReported, report_id: str, source: str, known: Held) -> Stale | Duplicate | None:
+    if report.observed_time > known.last_heartbeat_time:
+        return None
+    if report.observed_time < known.last_heartbeat_time:
+        return Stale(known.last_heartbeat_time)
+    if not known.report_id:
+        return Stale(known.last_heartbeat_time, silent=True)
+    if (known.report_id, known.source) == (report_id, source):
+        return Duplicate(report_id)
+    if known.earlier_reports and report_hash(source, report_id) in known.earlier_reports.split():
+        return Duplicate(report_id)
+    return None
+
+
+def judge(
+    report: ConditionReported,
+    *,
+    report_id: str,
+    source: str,
+    target_uid: str,
+    known: Held | None,
+    now: datetime,
+    unrecorded: timedelta = timedelta(),
+    make: Callable[[dict[str, Any]], ConditionChanged] | None = None,
+) -> Verdict:
+    """Decide whether a report counts, and the resulting condition of the target or of the workload that it names.
+
+    Args:
+        report: a report that passed every check.
+        report_id: the id under which the probe sent it.
+        source: the CloudEvents source. It is used if the report names no source.
+        target_uid: the uid of the target as declared now.
+        known: the present condition. If it belongs to an earlier target of the same name, only its generation is used
+            and increased.
+        now: when the report is accepted.
+        unrecorded: for how long after this record reports of the source that change nothing may stay unrecorded.
+        make: creates the condition of a target from its fields; the model unless given. It gets a mapping of its own.
+    """
+    source = report.source or source
+    wrong = check_order(report, report_id=report_id, source=source, target_uid=target_uid, known=known)
+    if wrong is not None:
+        return wrong
+    same = known is not None and known.target_uid == target_uid
+    unchanged = known if known is not None and same and known.status is report.status else None
+    if unchanged is not None and report.workload_uid and unchanged.workload_uid:
+        binding = (unchanged.workload_uid, unchanged.binding_generation)
+        unchanged = unchanged if binding == (report.workload_uid, report.binding_generation) else None
+    # Thousands of reports a second pass here, and all of these values come from validated events.
+    values: dict[str, Any] = {
+        "target": report.target,
+        "target_uid": target_uid,
+        "type": report.type,
+        "status": report.status,
+        "reason": report.reason,
+        "message": report.message,
+        "source": source,
+        "last_transition_time": report.observed_time if unchanged is None else unchanged.last_transition_time,
+        "last_heartbeat_time": report.observed_time,
+        "generation": (known.generation if known is not None else 0) + 1,
+        "report_id": report_id,
+        "earlier_reports": _earlier(report, known) if known is not None and same else "",
+        "accepted_time": now,
+        "status_since": now if unchanged is None else unchanged.status_since,
+        "unrecorded_heartbeats_ms": _whole_milliseconds(unrecorded),
+    }
+    if report.workload is not None:
+        return Accepted(
+            WorkloadConditionChanged(
+                **values,
+                workload=report.workload,
+                workload_uid=report.workload_uid,
+                binding_generation=report.binding_generation,
+            )
+        )
+    return Accepted((make or _condition)(values))
+
+
+_condition = trusted_maker(ConditionChanged)
+
+
+def newer_condition(event: ConditionChanged, known: ConditionChanged | Held | None) -> bool:
+    """Whether a condition supersedes the known one."""
+    return known is None or known.target_uid != event.target_uid or event.generation > known.generation

@@ -1,0 +1,336 @@
+"""Guards that may hold an eviction: pauses, budgets and disruption budgets, their scopes and what they allow.
+
+`moorage.decide.disruption.guard_index` finds the guards that apply to an eviction.
+
+The arithmetic of a `PodDisruptionBudget` is that of Kubernetes' disruption controller and eviction handler. The
+arithmetic of an `EvictionBudget` is Moorage's own (docs/domain.md, "Budgets").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from moorage.decide.kubernetes.selectors import test_of
+from moorage_schemas.keys import ResourceKey, split_cluster
+from moorage_schemas.resource import resource_key
+from moorage_schemas.resources.budgets import (
+    Amount,
+    BudgetPer,
+    EvictionBudget,
+    EvictionPause,
+    PodDisruptionBudget,
+    Scope,
+)
+from moorage_schemas.resources.meta import LabelSelector
+
+PAUSE: Final = "EvictionPause"
+BUDGET: Final = "EvictionBudget"
+DISRUPTION: Final = "PodDisruptionBudget"
+RATE: Final = "resource-eviction-rate"
+"""The name of the limit on evictions from clusters, in `held_by` and as the key of its count."""
+
+_DISRUPTION_PREFIX: Final = f"{DISRUPTION}/"
+GUARD_PREFIXES: Final = (f"{PAUSE}/", f"{BUDGET}/", _DISRUPTION_PREFIX)
+"""Prefixes of the keys of resources that may hold evictions."""
+
+POD_PREFIX: Final = "Pod/"
+"""The key prefix of workloads that a PodDisruptionBudget may select."""
+
+LEAVE_LASTS: Final = timedelta(seconds=2)
+"""How long a grant to evict may be kept before it is used, measured by the clock of one process. After that time the
+eviction service requests a new grant, and the governor counts the eviction from when the grant was used.
+
+Budgets count an eviction from its grant. If grants could be kept for a long time and then used together, evictions that
+a window is meant to spread out would all happen at once. The limit is longer than the second within which the
+taint-manager commits the offsets of records without output, so that ordinary records about a target do not make a grant
+expire.
+"""
+
+LabelTest = Callable[[Mapping[str, str]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The workload and target of an eviction."""
+
+    workload: str
+    """The workload's key, `Kind/namespace/name`."""
+
+    owner: str
+    """The key of the workload's owner, or the workload's own key if it has no owner."""
+
+    target: str
+    """The target's key, `Kind/name`."""
+
+    zone: str
+    """The target's zone, `region/zone`."""
+
+    labels: Mapping[str, str]
+
+    @property
+    def namespace(self) -> str:
+        """The workload's namespace."""
+        return ResourceKey.parse(self.workload).namespace
+
+
+def own_namespace(key: str) -> str:
+    """The namespace of an object or workload, by its key. That of a cluster follows the cluster's name and a colon.
+
+    So namespaces of the same name in two clusters are two.
+    """
+    _, namespace, _, cluster = ResourceKey.parse(key)
+    return f"{cluster}:{namespace}" if cluster else namespace
+
+
+def is_pod(key: str) -> bool:
+    """Whether the key of a workload, or of something about it, is that of a pod."""
+    return key.startswith(POD_PREFIX) or split_cluster(key)[1].startswith(POD_PREFIX)
+
+
+def is_guard(key: str) -> bool:
+    """Whether a resource may hold evictions, by its key. Pauses and budgets of the home fleet hold those of clusters.
+
+    A cluster itself has only disruption budgets.
+    """
+    if key.startswith(GUARD_PREFIXES):
+        return True
+    cluster, rest = split_cluster(key)
+    return bool(cluster) and rest.startswith(_DISRUPTION_PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetShare:
+    """A number, or a percentage of a base."""
+
+    value: int
+    percent: bool = False
+
+    @classmethod
+    def of(cls, amount: Amount, field: str) -> BudgetShare:
+        """Parse an amount of a resource.
+
+        Raises:
+            ValueError: the amount is neither a non-negative number nor a percentage such as `10%`.
+        """
+        if isinstance(amount, int) and amount >= 0:
+            return cls(amount)
+        digits = amount[:-1] if isinstance(amount, str) and amount.endswith("%") else ""
+        if digits.isascii() and digits.isdigit():
+            return cls(int(digits), percent=True)
+        raise ValueError(f"{field}: Invalid value: {amount!r}: must be a number of at least 0, or a percentage")
+
+    def limit(self, base: int) -> int:
+        """The absolute number for a given base, rounded up."""
+        return -(-self.value * base // 100) if self.percent else self.value
+
+
+class ScopeTest:
+    """Tests whether an eviction is in a scope. Every part that is set must match."""
+
+    __slots__ = ("_selects", "_targets", "_zones", "namespaces", "workloads")
+
+    def __init__(self, scope: Scope) -> None:
+        self.namespaces = _names(scope.namespaces)
+        self.workloads = _names(scope.workloads)
+        self._zones = _names(scope.zones)
+        self._targets = _names(scope.targets)
+        self._selects = label_test(scope.selector) if scope.selector is not None else None
+
+    def __call__(self, subject: Subject) -> bool:
+        """Whether a subject is in the scope."""
+        return (
+            (self.workloads is None or subject.workload in self.workloads or subject.owner in self.workloads)
+            and (self.namespaces is None or subject.namespace in self.namespaces)
+            and (self._zones is None or subject.zone in self._zones)
+            and (self._targets is None or subject.target in self._targets)
+            and (self._selects is None or self._selects(subject.labels))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """An `EvictionPause`."""
+
+    key: str
+    name: str
+    """The name in `held_by`, such as `EvictionPause/all`."""
+
+    test: ScopeTest
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """An `EvictionBudget`."""
+
+    key: str
+    name: str
+    test: ScopeTest
+    per: BudgetPer
+    concurrent: BudgetShare | None
+    in_window: BudgetShare | None
+    window: int
+    """Seconds."""
+
+    patience: int | None
+    """Seconds. None means no end."""
+
+    @property
+    def percent(self) -> bool:
+        """Whether the budget needs the number of bound workloads."""
+        return any(share is not None and share.percent for share in (self.concurrent, self.in_window))
+
+    def part(self, subject: Subject) -> str:
+        """The count that an eviction belongs to: its zone, namespace or owner, or an empty text for the whole fleet."""
+        match self.per:
+            case BudgetPer.ZONE:
+                return subject.zone
+            case BudgetPer.NAMESPACE:
+                return own_namespace(subject.workload)
+            case BudgetPer.WORKLOAD:
+                return subject.owner
+            case BudgetPer.FLEET:
+                return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Disruption:
+    """A `PodDisruptionBudget`."""
+
+    key: str
+    name: str
+    namespace: str
+    """The namespace of its pods, see `own_namespace`."""
+
+    selects: LabelTest
+    min_available: BudgetShare | None
+    max_unavailable: BudgetShare | None
+    always_allow_unhealthy: bool = False
+    demands: tuple[str, str] | None = None
+    """A label with its value that every selected pod has. None if there is no such label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disruptions:
+    """The counts of a PodDisruptionBudget, and the evictions that it allows now."""
+
+    expected: int
+    """The number of pods that there should be."""
+
+    desired: int
+    """The number of pods that must be healthy."""
+
+    healthy: int
+    scaled: bool = True
+    """False if the expected number depends on an owner that does not state how many pods it wants. Then nothing is
+    allowed."""
+
+    @property
+    def allowed(self) -> int:
+        """The number of healthy pods that may be evicted."""
+        if not self.scaled or self.expected <= 0:
+            return 0
+        return max(0, self.healthy - self.desired)
+
+    def lets_go_unhealthy(self, *, always: bool) -> bool:
+        """Whether an unhealthy pod may be evicted.
+
+        Args:
+            always: whether the budget's `unhealthyPodEvictionPolicy` is `AlwaysAllow`.
+        """
+        whole = self.scaled and self.desired > 0 and self.healthy >= self.desired
+        return always or whole or self.allowed > 0
+
+
+def disruptions(guard: Disruption, *, pods: int, healthy: int, scale: int | None) -> Disruptions:
+    """Compute the counts of a PodDisruptionBudget as policy/v1 does.
+
+    Args:
+        guard: the budget.
+        pods: the number of pods that it selects.
+        healthy: the number of those that are healthy and not about to be evicted.
+        scale: the number of pods that the owners of those pods want in total. Pods without an owner do not count. None
+            if an owner does not state a number.
+    """
+    if guard.max_unavailable is not None:
+        if scale is None:
+            return Disruptions(0, 0, healthy, scaled=False)
+        return Disruptions(scale, max(0, scale - guard.max_unavailable.limit(scale)), healthy)
+    if guard.min_available is None:
+        return Disruptions(0, 0, healthy)
+    if not guard.min_available.percent:
+        return Disruptions(pods, guard.min_available.value, healthy)
+    if scale is None:
+        return Disruptions(0, 0, healthy, scaled=False)
+    return Disruptions(scale, guard.min_available.limit(scale), healthy)
+
+
+def pause_of(obj: Mapping[str, Any]) -> Pause:
+    """The pause that an object declares."""
+    pause = EvictionPause.model_validate(obj)
+    name = pause.metadata.name
+    return Pause(resource_key(PAUSE, "", name), f"{PAUSE}/{name}", ScopeTest(pause.spec.scope), pause.spec.reason)
+
+
+def budget_of(obj: Mapping[str, Any]) -> Budget:
+    """The budget that an object declares.
+
+    Raises:
+        ValueError: an amount is neither a number nor a percentage.
+    """
+    budget = EvictionBudget.model_validate(obj)
+    name, spec = budget.metadata.name, budget.spec
+    return Budget(
+        key=resource_key(BUDGET, "", name),
+        name=f"{BUDGET}/{name}",
+        test=ScopeTest(spec.scope),
+        per=spec.per,
+        concurrent=_share(spec.max_concurrent, "spec.maxConcurrent"),
+        in_window=_share(spec.max_in_window, "spec.maxInWindow"),
+        window=spec.window_seconds,
+        patience=spec.patience_seconds,
+    )
+
+
+def disruption_of(obj: Mapping[str, Any], cluster: str = "") -> Disruption:
+    """The disruption budget that an object declares in a cluster, or in the home fleet.
+
+    Raises:
+        ValueError: an amount is neither a number nor a percentage.
+    """
+    found = PodDisruptionBudget.model_validate(obj)
+    spec, namespace, name = found.spec, found.metadata.namespace, found.metadata.name
+    return Disruption(
+        key=(key := resource_key(DISRUPTION, namespace, name, cluster)),
+        name=key,
+        namespace=own_namespace(key),
+        selects=label_test(spec.selector),
+        min_available=_share(spec.min_available, "spec.minAvailable"),
+        max_unavailable=_share(spec.max_unavailable, "spec.maxUnavailable"),
+        demands=next(iter(((spec.selector and spec.selector.match_labels) or {}).items()), None),
+        always_allow_unhealthy=(spec.model_extra or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
+    )
+
+
+def label_test(selector: LabelSelector | None) -> LabelTest:
+    """Compile a label selector for frequent use. An absent selector selects nothing, an empty one everything."""
+    if selector is None:
+        return lambda _: False
+    equal = tuple((selector.match_labels or {}).items())
+    tests = tuple((one.key, test_of(one, node=False)) for one in selector.match_expressions or ())
+    if not tests:
+        return lambda labels: all(labels.get(key) == value for key, value in equal)
+    return lambda labels: (
+        all(labels.get(key) == value for key, value in equal) and all(test(labels.get(key)) for key, test in tests)
+    )
+
+
+def _names(names: list[str] | None) -> frozenset[str] | None:
+    return None if names is None else frozenset(names)
+
+
+def _share(amount: Amount | None, field: str) -> BudgetShare | None:
+    return None if amount is None else BudgetShare.of(amount, field)

@@ -1,0 +1,138 @@
+"""The base classes of filters and prioritizers, and how plugins are discovered.
+
+A plugin is one module in a folder of plugins. The module ends with `PLUGIN = TheClass()`. No other module names the
+plugin: everything that others need to know about it is in its attributes. docs/plugins.md shows how to write one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from abc import ABC
+from collections.abc import Iterable
+from enum import Flag, auto
+from functools import cache
+from types import ModuleType
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from typing_extensions import override
+
+from moorage.decide.scheduling.framework.scores import MAX_SCORE
+
+RequestT = TypeVar("RequestT")
+FleetT = TypeVar("FleetT")
+
+
+class Basis(Flag):
+    """What an answer may depend on, in addition to the workload's request and the targets."""
+
+    NOTHING_ELSE = 0
+    CLOCK = auto()
+    """The instant of the decision. The answer may change with time alone."""
+
+    DECIDED = auto()
+    """Earlier decisions on this workload."""
+
+    USAGE = auto()
+    """The resources that other workloads take, or the number of workloads on each target."""
+
+
+class Plugin(ABC, Generic[RequestT, FleetT]):
+    """A filter or prioritizer for one kind of requests and fleets."""
+
+    package: ClassVar[str]
+    """The package that contains the plugins of this kind, one module each."""
+
+    name: str
+    """The plugin's name in decisions and explanations. It is unique in its package."""
+
+    order: ClassVar[int] = 0
+    """The position of the plugin among those of its kind when they run and are listed. Lower numbers come first. Equal
+    numbers are sorted by name."""
+
+    rests_on: ClassVar[Basis] = Basis.NOTHING_ELSE
+
+    @property
+    def help(self) -> str:
+        """What the plugin does, in one sentence: the first line of the class docstring."""
+        return (inspect.getdoc(type(self)) or "").partition("\n")[0]
+
+    def details(self, request: RequestT, fleet: FleetT, target: str) -> Iterable[str]:
+        """The facts about one target that its answer depends on, one text each. `explain` shows them.
+
+        Args:
+            request: the workload.
+            fleet: the targets.
+            target: the name of one of them.
+        """
+        return ()
+
+    def flaws(self) -> Iterable[str]:
+        """The errors in the plugin's attributes. A plugin that has any is rejected when it is discovered."""
+        if not getattr(self, "name", ""):
+            yield "it has no name"
+        if not type(self).__doc__:
+            yield "its class has no docstring"
+
+    @classmethod
+    def discovered(cls) -> tuple[Self, ...]:
+        """All plugins of this kind, in their order.
+
+        Raises:
+            TypeError: a module of the package has no `PLUGIN` of this kind, or its plugin has a flaw or the same name
+                as another one.
+        """
+        found: tuple[Self, ...] = _plugins_in(tuple(_imported(cls.package).__path__), cls)
+        return found
+
+
+class Filter(Plugin[RequestT, FleetT]):
+    """Rules targets out."""
+
+
+class Prioritizer(Plugin[RequestT, FleetT]):
+    """Scores the targets that passed every filter."""
+
+    weight: ClassVar[int]
+    """The factor for its scores, unless the workload sets another. With 0 the prioritizer is not used."""
+
+    lowest: ClassVar[int] = 0
+    highest: ClassVar[int] = MAX_SCORE
+    """The range of its scores is `lowest` to `highest`, both inclusive."""
+
+    relative: ClassVar[bool] = False
+    """Whether the score of a target depends on the other targets that are scored."""
+
+    @property
+    def reach(self) -> int:
+        """The largest absolute value of its scores, before the weight is applied."""
+        return max(abs(self.lowest), abs(self.highest))
+
+    @override
+    def flaws(self) -> Iterable[str]:
+        yield from super().flaws()
+        if not -MAX_SCORE <= self.lowest < self.highest <= MAX_SCORE:
+            yield f"its scores are between {self.lowest} and {self.highest}, not within -{MAX_SCORE} and {MAX_SCORE}"
+
+
+@cache
+def _imported(package: str) -> ModuleType:
+    return importlib.import_module(package)
+
+
+@cache
+def _plugins_in(folders: tuple[str, ...], kind: Any) -> Any:
+    """The plugins of a kind in the folders of its package. Each package is searched once."""
+    found: dict[str, Any] = {}
+    for module in pkgutil.iter_modules(folders):
+        path = f"{kind.package}.{module.name}"
+        plugin = getattr(importlib.import_module(path), "PLUGIN", None)
+        if not isinstance(plugin, kind):
+            raise TypeError(f"{path} must have a PLUGIN that is a {kind.__name__}, not {plugin!r}")
+        if flaw := next(iter(plugin.flaws()), ""):
+            raise TypeError(f"{path}: {flaw}")
+        if plugin.name in found:
+            raise TypeError(f"{path}: another {kind.__name__} has the name {plugin.name}")
+        found[plugin.name] = plugin
+    return tuple(sorted(found.values(), key=lambda one: (one.order, one.name)))

@@ -1,0 +1,30 @@
+"""Prefers the clusters that a resource is on, so that it does not move without need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from typing_extensions import override
+
+from moorage.decide.scheduling.framework.plugins import Basis
+from moorage.decide.scheduling.framework.scores import MAX_SCORE
+from moorage.decide.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
+from moorage.decide.scheduling.karmada.plugin import ClusterPrioritizer, ClusterRequest
+
+
+class ClusterLocality(ClusterPrioritizer):
+    """Prefers the clusters that the resource is on already: 100 there, 0 elsewhere."""
+
+    name = "ClusterLocality"
+    rests_on = Basis.DECIDED
+
+    @override
+    def score(self, request: ClusterRequest, cluster: ClusterInfo) -> int:
+        return MAX_SCORE if cluster.name in request.existing else 0
+
+    @override
+    def details(self, request: ClusterRequest, fleet: ClusterFleet, target: str) -> Iterable[str]:
+        yield "the resource is there already" if target in request.existing else "the resource is not there"
+
+
+PLUGIN = ClusterLocality()

@@ -1,0 +1,121 @@
+"""The shape of a pod: everything about it that placement considers. Pods of one template share a shape."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from moorage.decide.kubernetes.pod_defaults import effective_requests
+from moorage.decide.kubernetes.quantities import CPU, MEMORY, whole_amounts
+from moorage_schemas.resources.pod import Container, NodeSelector, PodSpec, PreferredSchedulingTerm
+from moorage_schemas.taint import Toleration
+
+_POD_LEVEL = (CPU, MEMORY)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodShape:
+    """What a pod requires of a node. Shapes with the same `key` are equal."""
+
+    key: str
+    """A hash of the other fields. Results are cached under this key."""
+
+    tolerations: tuple[Toleration, ...]
+    node_selector: tuple[tuple[str, str], ...]
+    required: NodeSelector | None
+    preferred: tuple[PreferredSchedulingTerm, ...]
+    requests: tuple[tuple[str, int], ...]
+    """By resource name, sorted: cpu in millicores, all others in their own unit. Zeros are left out."""
+
+    priority: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PodShape) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+def shape_of(spec: PodSpec) -> PodShape:
+    """The shape of an admitted pod.
+
+    Raises:
+        QuantityError: a request or limit is not a quantity.
+    """
+    tolerations = tuple(
+        Toleration(
+            key=toleration.key,
+            operator=toleration.operator,
+            value=toleration.value,
+            effect=toleration.effect,
+            toleration_seconds=toleration.toleration_seconds,
+        )
+        for toleration in spec.tolerations or ()
+    )
+    node = spec.affinity.node_affinity if spec.affinity else None
+    required = node.required_during_scheduling_ignored_during_execution if node else None
+    preferred = tuple((node.preferred_during_scheduling_ignored_during_execution if node else None) or ())
+    selector = tuple(sorted((spec.node_selector or {}).items()))
+    requests = tuple(sorted((name, amount) for name, amount in pod_requests(spec).items() if amount))
+    grounds = (
+        [repr(toleration) for toleration in tolerations],
+        selector,
+        required.model_dump_json() if required else None,
+        [term.model_dump_json() for term in preferred],
+        requests,
+        spec.priority or 0,
+    )
+    key = hashlib.blake2b(repr(grounds).encode(), digest_size=16).hexdigest()
+    return PodShape(key, tolerations, selector, required, preferred, requests, spec.priority or 0)
+
+
+def pod_requests(spec: PodSpec) -> dict[str, int]:
+    """The resources that a pod takes of its node, computed as in Kubernetes.
+
+    The requests are those of the pod's containers and sidecars in total, or the peak of its init containers if that is
+    larger. Values of the pod's own `resources` for cpu, memory and huge pages replace those totals. The overhead is
+    added.
+
+    Raises:
+        QuantityError: a request or limit is not a quantity.
+    """
+    running: dict[str, int] = {}
+    for index, container in enumerate(spec.containers):
+        _add(running, _asked(container, f"spec.containers[{index}]"))
+    sidecars: dict[str, int] = {}
+    starting: dict[str, int] = {}
+    for index, container in enumerate(spec.init_containers or ()):
+        asked = _asked(container, f"spec.initContainers[{index}]")
+        if container.restart_policy == "Always":
+            _add(running, asked)
+            _add(sidecars, asked)
+            need = sidecars
+        else:
+            need = dict(sidecars)
+            _add(need, asked)
+        _raise_to(starting, need)
+    _raise_to(running, starting)
+    if spec.resources is not None:
+        own = effective_requests(_plain(spec.resources), "spec.resources")
+        running.update((name, own[name]) for name in own if name in _POD_LEVEL or name.startswith("hugepages-"))
+    _add(running, whole_amounts(spec.overhead, "spec.overhead"))
+    return running
+
+
+def _asked(container: Container, path: str) -> dict[str, int]:
+    return effective_requests(_plain(container.resources), f"{path}.resources")
+
+
+def _plain(resources: Any) -> dict[str, Any]:
+    return {"requests": resources.requests, "limits": resources.limits}
+
+
+def _add(total: dict[str, int], more: dict[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise_to(total: dict[str, int], least: dict[str, int]) -> None:
+    for name, amount in least.items():
+        total[name] = max(total.get(name, 0), amount)

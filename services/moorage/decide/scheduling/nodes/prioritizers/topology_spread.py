@@ -1,0 +1,105 @@
+"""Spreads the replicas of one owner over zones and nodes, as kube-scheduler's default constraints do.
+
+For each topology, the replicas that are already in a node's domain are counted; fewer are better. The count is weighted
+by the logarithm of the number of domains, so that zones and nodes have equal weight. A single pod is not spread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import numpy as np
+from typing_extensions import override
+
+from moorage.decide.scheduling.framework.plugins import Basis
+from moorage.decide.scheduling.framework.scores import MAX_SCORE
+from moorage.decide.scheduling.nodes.fleet import Counts, Fleet, Rows
+from moorage.decide.scheduling.nodes.plugin import NodePrioritizer, PodRequest
+
+ZONE: Final = "topology.kubernetes.io/zone"
+ZONE_SKEW: Final = 5
+NODE_SKEW: Final = 3
+"""The tolerated differences between zones and between nodes (kube-scheduler's `maxSkew`). With a higher value,
+differences matter less."""
+
+
+class PodTopologySpread(NodePrioritizer):
+    """Prefers zones and nodes with fewer replicas of the same controller.
+
+    100 for the zone and node with the fewest replicas. The score falls with the number of replicas there.
+    """
+
+    name = "PodTopologySpread"
+    weight = 2
+    relative = True
+    rests_on = Basis.DECIDED
+
+    @override
+    def concerns(self, request: PodRequest) -> bool:
+        return request.spread
+
+    @override
+    def scores(self, request: PodRequest, fleet: Fleet, rows: Rows) -> Counts:
+        return self.scorer(request, fleet, rows)(request)
+
+    @override
+    def scorer(self, request: PodRequest, fleet: Fleet, rows: Rows) -> Callable[[PodRequest], Counts]:
+        spread = _Spread(fleet, rows)
+        return lambda asked: spread.scores(asked.replica_rows) if asked.spread else np.zeros(rows.size, dtype=np.int64)
+
+    @override
+    def details(self, request: PodRequest, fleet: Fleet, target: str) -> Iterable[str]:
+        if not request.spread:
+            return
+        row = fleet.row_of(target)
+        zones = fleet.label(ZONE)
+        zone = zones.values[zones.codes[row]]
+        if zone is not None:
+            in_zone = np.count_nonzero(zones.codes[request.replica_rows] == zones.codes[row])
+            yield f"replicas in zone {zone}: {in_zone}"
+        yield f"replicas on the node: {np.count_nonzero(request.replica_rows == row)}"
+
+
+class _Spread:
+    """The zones of the nodes that passed. Nodes without a replica have the score of their zone."""
+
+    def __init__(self, fleet: Fleet, rows: Rows) -> None:
+        column = fleet.label(ZONE)
+        self._size = len(column.values)
+        self._zone_of: Rows = column.codes[: fleet.rows].astype(np.intp)
+        self._zones = self._zone_of[rows]
+        self._in_zone = np.bincount(self._zones, minlength=self._size)
+        self._place_of: Rows = np.full(fleet.rows, -1, dtype=np.intp)
+        self._place_of[rows] = np.arange(rows.size)
+        self._for_zones = math.log(np.count_nonzero(self._in_zone[1:]) + 2)
+        self._for_nodes = math.log(rows.size + 2)
+
+    def scores(self, replicas: Rows) -> Counts:
+        """The scores of the nodes that passed, with the rows of the replicas' nodes."""
+        base = np.bincount(self._zone_of[replicas], minlength=self._size) * self._for_zones + (ZONE_SKEW - 1)
+        base[0] = 0  # a node without a zone gets nothing for it
+        base += NODE_SKEW - 1
+        counts = np.bincount(replicas, minlength=self._place_of.size)
+        taken = (counts > 0).nonzero()[0]
+        places = self._place_of[taken]
+        passed = places >= 0
+        taken, places = taken[passed], places[passed]
+        zones = self._zone_of[taken]
+        in_use = np.rint(counts[taken] * self._for_nodes + base[zones]).astype(np.int64)
+        unused = np.rint(base).astype(np.int64)
+        present = np.concatenate([in_use, unused[self._in_zone > np.bincount(zones, minlength=self._size)]])
+        highest, lowest = int(present.max()), int(present.min())
+        result: Counts = _reversed(unused, highest, lowest).take(self._zones, mode="clip")
+        result[places] = _reversed(in_use, highest, lowest)
+        return result
+
+
+def _reversed(raw: Counts, highest: int, lowest: int) -> Counts:
+    """Scale the numbers from lowest to highest, so that the lowest gets the highest score."""
+    result: Counts = MAX_SCORE * (highest + lowest - raw) // highest
+    return result
+
+
+PLUGIN = PodTopologySpread()

@@ -1,0 +1,164 @@
+"""Predicate: selects clusters by labels, claims and CEL expressions. The predicates of a placement are ORed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from moorage.decide.kubernetes.cel import Evaluation, Expression, budget_of
+from moorage.decide.scheduling.ocm.columns.cel import TRUE, UNKNOWN, CelColumn, costs_of, scores_of
+from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
+from moorage.decide.scheduling.ocm.columns.column import Column, Mask, Rows
+from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.labels import ClaimColumn, LabelColumn
+from moorage.decide.scheduling.ocm.plugin import ManagedFilter, MisconfiguredError, PlacementRequest
+from moorage.decide.scheduling.ocm.selector import LabelTerms
+from moorage.decide.scheduling.ocm.terms import PlacementTerms, SelectorTerms
+
+
+class BudgetExceededError(ValueError):
+    """Evaluating an expression for all clusters may take too long."""
+
+
+class Predicate(ManagedFilter):
+    """Rules out clusters that match none of the placement's predicates. Without predicates, all clusters pass."""
+
+    name = "Predicate"
+    order: ClassVar[int] = 1
+    summary: ClassVar[str] = "cluster(s) didn't match any of the predicates"
+
+    def problem(self, terms: PlacementTerms) -> str:
+        """The error in the predicates, if they are invalid."""
+        return terms.predicate_error
+
+    def idle(self, terms: PlacementTerms, fleet: ManagedFleet) -> bool:
+        """Whether there are no predicates."""
+        return not terms.predicates
+
+    def passed(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
+        """The clusters that match a predicate."""
+        predicates = request.terms.predicates
+        if not predicates:
+            return shown
+        passed = np.zeros_like(shown)
+        try:
+            for one in predicates:
+                passed |= selected(one, fleet, shown & ~passed, limited=not request.terms.as_upstream)
+        except BudgetExceededError as error:
+            raise MisconfiguredError(self.name, str(error)) from None
+        return passed
+
+    def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
+        """The columns of all selectors."""
+        return tuple(dict.fromkeys(column for one in terms.predicates for column in selector_columns(one)))
+
+    def reason(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> str:
+        """The reason, if the cluster matches no predicate."""
+        predicates, facts = request.terms.predicates, fleet.at(row)
+        if not predicates:
+            return ""
+        within = scores_of(fleet)
+        return "" if any(holds(one, facts, within) for one in predicates) else self.summary
+
+    def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:
+        """The predicate that matches or, if none does, what fails in each."""
+        facts, within = fleet.at(fleet.row(target)), scores_of(fleet)
+        failing = [list(_failing(one, facts, within)) for one in request.terms.predicates]
+        matching = next((number for number, wrong in enumerate(failing) if not wrong), None)
+        if matching is not None:
+            return [f"predicates[{matching}] matches"]
+        return [f"predicates[{number}] fails: {', '.join(wrong)}" for number, wrong in enumerate(failing)]
+
+
+def selector_columns(terms: SelectorTerms) -> tuple[Column, ...]:
+    """The columns of a selector."""
+    found: list[Column] = []
+    if terms.labels.requirements:
+        found.append(LabelColumn(terms.labels))
+    if terms.claims.requirements:
+        found.append(ClaimColumn(terms.claims))
+    return (*found, *(CelColumn(one) for one in terms.expressions))
+
+
+def selected(terms: SelectorTerms, fleet: ManagedFleet, shown: Mask, *, limited: bool = True) -> Mask:
+    """The clusters in `shown` that a selector selects. CEL expressions are evaluated last, for as few as possible.
+
+    Args:
+        terms: the selector.
+        fleet: the fleet.
+        shown: the clusters to choose from.
+        limited: whether the cost of an expression for all clusters together is limited.
+
+    Raises:
+        BudgetExceededError: an expression may cost too much.
+    """
+    passed = shown
+    for column in selector_columns(terms):
+        values = fleet.column(column)
+        if isinstance(column, CelColumn):
+            if limited:
+                _check_budget(column.expression, fleet, np.flatnonzero(passed))
+            missing = np.flatnonzero(passed & (values == UNKNOWN))
+            if missing.size:
+                column.fill(fleet, values, missing)
+            passed = passed & (values == TRUE)
+        else:
+            passed = passed & values
+    return passed
+
+
+def _check_budget(expression: Expression, fleet: ManagedFleet, rows: Rows) -> None:
+    """Check that an expression does not keep this service from everything else.
+
+    What counts is the same however much was evaluated before, so that the decision does not depend on that. A cluster
+    for which the expression exceeds its own limit costs nothing.
+
+    Raises:
+        BudgetExceededError: it may take too long.
+    """
+    costs = costs_of(expression, fleet, rows)
+    spent = int(costs[costs <= expression.limit].sum())
+    budget = budget_of(rows.size)
+    if spent > budget:
+        raise BudgetExceededError(
+            f"the CEL expression {expression.text!r} may cost {spent} for {rows.size} clusters, which exceeds the "
+            f"budget of {budget}"
+        )
+
+
+def holds(terms: SelectorTerms, facts: ManagedClusterFacts, within: Evaluation) -> bool:
+    """Whether a selector selects one cluster. `within` is the result of `scores_of`."""
+    return (
+        terms.labels.hold(facts.labels)
+        and terms.claims.hold(facts.claims)
+        and all(one.holds(facts.document, within) for one in terms.expressions)
+    )
+
+
+def _failing(terms: SelectorTerms, facts: ManagedClusterFacts, within: Evaluation) -> Iterator[str]:
+    yield from _unmet(terms.labels, facts.labels, "label")
+    yield from _unmet(terms.claims, facts.claims, "claim")
+    yield from (
+        f"CEL {one.text}{_too_dear(one, facts, within)}"
+        for one in terms.expressions
+        if not one.holds(facts.document, within)
+    )
+
+
+def _too_dear(expression: Expression, facts: ManagedClusterFacts, within: Evaluation) -> str:
+    spent = expression.cost(facts.document, within)
+    return f" (it may cost {spent}, which exceeds the limit of {expression.limit})" if spent > expression.limit else ""
+
+
+def _unmet(terms: LabelTerms, present: Mapping[str, str], kind: str) -> Iterator[str]:
+    for requirement in terms.requirements:
+        if not LabelTerms((requirement,)).hold(present):
+            key, operator, values = requirement
+            asked = f" [{', '.join(sorted(values))}]" if values else ""
+            has = f"it is {present[key]!r}" if key in present else f"the {kind} is missing"
+            yield f"{kind} {key} {operator}{asked} ({has})"
+
+
+PLUGIN = Predicate()

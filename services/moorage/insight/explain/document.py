@@ -1,0 +1,133 @@
+"""An explanation as one JSON document, for `-o json`, for HTTP, and as the source of the text output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moorage.decide.taints.tolerations import JudgedTaint, toleration_text
+from moorage.insight.explain.chain import Chain, Step
+from moorage.insight.explain.explanation import ExplainedTarget, Explanation, Summary, Until
+from moorage.insight.explain.target_document import target_document
+from moorage.insight.explain.target_explanation import TargetExplanation
+from moorage.insight.explain.wording import utc_clock, words
+from moorage_schemas.base import Model
+from moorage_schemas.times import format_time
+
+Document = dict[str, Any]
+
+
+def document_of(told: Explanation | Summary | TargetExplanation) -> Document:
+    """Return an explanation as a document. Times are in UTC, and in RFC 3339 where they are fields."""
+    if isinstance(told, TargetExplanation):
+        return target_document(told) | {"chains": [_chain(one) for one in told.chains]}
+    return _summary(told) if isinstance(told, Summary) else _explanation(told)
+
+
+def _explanation(told: Explanation) -> Document:
+    return {
+        "workload": told.workload,
+        "owner": told.owner or None,
+        "at": format_time(told.at),
+        "decision": _event(told.record),
+        "here": list(told.here),
+        "agrees": told.agrees,
+        "differences": list(told.differences),
+        "notes": list(told.notes),
+        "targetKind": told.kind_of_target,
+        "considered": told.considered,
+        "fitting": told.fitting,
+        "ruledOut": [{"filter": one.filter, "reason": one.reason, "count": one.count} for one in told.reasons],
+        "targets": [_target(one) for one in told.targets],
+        "leftOut": told.left_out,
+        "until": [_until(one) for one in told.until],
+        "chains": [_chain(one) for one in told.chains],
+    }
+
+
+def _summary(told: Summary) -> Document:
+    return {
+        "owner": told.owner,
+        "at": format_time(told.at),
+        "pods": [
+            {
+                "workload": row.workload,
+                "decision": _event(row.record),
+                "until": _until(row.until) if row.until is not None else None,
+            }
+            for row in told.rows
+        ],
+    }
+
+
+def _event(event: Model | None) -> Document | None:
+    return None if event is None else event.model_dump(mode="json")
+
+
+def _target(one: ExplainedTarget) -> Document:
+    return {
+        "name": one.name,
+        "here": one.here,
+        "outcome": one.outcome,
+        "replicas": one.replicas,
+        "passed": one.verdict.passed,
+        "rank": one.verdict.rank,
+        "total": one.verdict.total,
+        "filters": [
+            {"filter": by.filter, "passed": by.passed, "reasons": list(by.reasons), "details": list(by.details)}
+            for by in one.verdict.filters
+        ],
+        "scores": [
+            {
+                "prioritizer": by.prioritizer,
+                "score": by.score,
+                "weight": by.weight,
+                "points": by.points,
+                "details": list(by.details),
+            }
+            for by in one.verdict.scores
+        ],
+        "taints": [_taint(taint) for taint in one.taints],
+    }
+
+
+def _taint(one: JudgedTaint) -> Document:
+    return {
+        "taint": _event(one.taint),
+        "keepsAway": one.keeps_away,
+        "evicts": one.evicts,
+        "toleration": toleration_text(one.toleration) if one.toleration is not None else None,
+        "until": format_time(one.until) if one.until is not None else None,
+        "words": str(one),
+    }
+
+
+def _until(one: Until) -> Document:
+    return {
+        "what": one.what,
+        "when": format_time(one.when) if one.when is not None else None,
+        "heldBy": list(one.held_by),
+    }
+
+
+def _chain(chain: Chain) -> Document:
+    return {"about": chain.about, "whole": chain.whole, "steps": [_step(step) for step in chain.steps]}
+
+
+def _step(step: Step) -> Document:
+    kept = step.record
+    if kept is None:
+        return {"lost": step.lost, "note": step.note}
+    return {
+        "time": format_time(step.time) if step.time is not None else None,
+        "topic": kept.topic.short,
+        "partition": kept.partition,
+        "offset": kept.offset,
+        "key": kept.key,
+        "id": kept.meta.id,
+        "causationid": kept.meta.causation_id or None,
+        "configuration": kept.meta.configuration or None,
+        "source": kept.meta.source,
+        "what": words(kept.key, kept.event, utc_clock),
+        "note": step.note,
+        "data": _event(kept.event),
+    }

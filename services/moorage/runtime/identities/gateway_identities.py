@@ -1,0 +1,102 @@
+"""The identities of a gateway on this machine: its administrator's token, and the key that signs further tokens."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from moorage.runtime.process.shared_files import write_whole
+
+ADMIN: Final = "moorage:admin"
+"""The name of the administrator."""
+
+_FOLDER: Final = "gateway-identities"
+_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayIdentities:
+    """The files of these identities."""
+
+    folder: Path
+
+    @classmethod
+    def in_state(cls, state: Path) -> GatewayIdentities:
+        """Those in a state folder."""
+        return cls(state / _FOLDER)
+
+    @property
+    def tokens(self) -> Path:
+        """The token file of the gateway."""
+        return self.folder / "tokens.csv"
+
+    @property
+    def admin_token(self) -> Path:
+        """The administrator's token alone."""
+        return self.folder / "admin.token"
+
+    @property
+    def signing_key(self) -> Path:
+        """The key that signs the tokens of service accounts."""
+        return self.folder / "service-accounts.key"
+
+    @property
+    def authority(self) -> Path:
+        """What clients of the gateway trust, if it serves HTTPS."""
+        return self.folder / "ca.crt"
+
+    def server_certificate(self, names: Sequence[str] = ()) -> tuple[Path, Path]:
+        """Make a certificate for this machine, or replace one that ends soon. Return its file and its key's.
+
+        Args:
+            names: names and addresses of the server in addition to those of the loopback interface.
+
+        Raises:
+            OSError: a file cannot be read or written.
+            ValueError: a file is no certificate or key.
+        """
+        from moorage.runtime.identities.local_certificates import LocalAuthority  # noqa: PLC0415 - only with HTTPS, and slow to load
+
+        local = LocalAuthority(self.folder, names)
+        local.ensure()
+        return local.server_certificate, local.server_key
+
+    def ensure(self) -> None:
+        """Make what is missing. Only this user can read the folder and the files. What is there stays.
+
+        Raises:
+            OSError: the folder or a file cannot be read or written.
+        """
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        token = self._token()
+        if not self.tokens.exists():
+            line = f'{token},{ADMIN},,"system:masters"\n'
+            write_whole(self.tokens, line.encode(), mode=0o600)
+        if not self.signing_key.exists():
+            write_whole(self.signing_key, _key(), mode=0o600)
+
+    def _token(self) -> str:
+        """The administrator's token. If its file is lost, there is another one from now on."""
+        if self.admin_token.exists():
+            return self.admin_token.read_text("ascii").strip()
+        token = secrets.token_urlsafe(_BYTES)
+        if self.tokens.exists():
+            with self.tokens.open("a", encoding="ascii") as file:
+                file.write(f'{token},{ADMIN},,"system:masters"\n')
+            self.tokens.chmod(0o600)
+        write_whole(self.admin_token, f"{token}\n".encode(), mode=0o600)
+        return token
+
+
+def _key() -> bytes:
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - needed once in the life of a fleet
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )

@@ -1,0 +1,1 @@
+"""Administration of Kafka: topics, settings, users and ACLs."""

@@ -1,0 +1,257 @@
+"""All changes of aiokafka's inside. It creates its connections, clients and records itself, so its classes are changed.
+
+Each wraps one function of aiokafka, and marks the wrapper with its name. `apply_patches` applies those that are not
+applied yet, always in the order of `PATCHES`. They fit one version of aiokafka, and any other is refused.
+
+Closed connections: asyncio drops what is written to a closed transport. uvloop raises `RuntimeError`, which aiokafka
+does not expect (its issue 1038). When this happens in the task that keeps a client's metadata up to date, the task ends
+without notice. From then on, everything that waits for metadata waits forever. So such a write raises aiokafka's error
+of a broken connection instead, and closes the connection.
+
+Used topics: a client that has used no topic yet requests the metadata of all topics of the cluster, once in
+`metadata_max_age_ms`. It then knows each topic that it comes to use, so it never names one, and requests all of them
+for as long as it lives. With 21 topics of 24 partitions this takes about half a megabyte in each client, and a service
+has a producer for each partition, most of which are idle in some services. So such a client requests the metadata of
+the brokers alone. A topic is requested when it is first used: written to, subscribed, assigned, or asked about.
+Subscriptions by pattern, which need all topics, do not work any more; Moorage has none. `fetch_all_metadata` still
+requests all.
+
+Light records: a dataclass with eleven fields is made of each record, which takes a third of the time of reading it, and
+keeps half a kilobyte for each one that waits. Consumers with `light` as their `value_deserializer` return
+`LightRecord`s.
+
+Late passwords: a password is taken as text, once for the life of a client. A `Password` is read when a connection
+authenticates.
+
+Refusals: what Kafka refuses is hidden by other errors, or by none. It is noted in `REFUSALS`.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final, NamedTuple
+
+import aiokafka
+import aiokafka.client
+from aiokafka import TopicPartition
+from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
+from aiokafka.consumer.fetcher import PartitionRecords
+from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailed
+
+from moorage.runtime.kafka.clients.passwords import Password
+from moorage.runtime.kafka.clients.refusals import REFUSALS, NotAuthenticatedError, not_allowed, refusal
+from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.wire.light_records import LightRecord, light
+
+_Function = Callable[..., Any]
+
+FITTING: Final = "0.14"
+"""The version of aiokafka that the patches fit, without its last number."""
+
+_MARKS: Final = "moorage_patches"
+
+
+class Patch(NamedTuple):
+    """A change of one function of aiokafka."""
+
+    name: str
+    place: Any
+    """The class or module that has the function."""
+
+    function: str
+    wrap: Callable[[_Function], _Function]
+    """Returns what is called instead of the function that it gets."""
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether calls of the function go through this patch."""
+        return self.name in getattr(getattr(self.place, self.function), _MARKS, ())
+
+    def apply(self) -> None:
+        """Apply it, unless it is applied already."""
+        if self.is_applied:
+            return
+        present = getattr(self.place, self.function)
+        made = functools.update_wrapper(self.wrap(present), present)  # takes over the marks, too
+        setattr(made, _MARKS, (*getattr(present, _MARKS, ()), self.name))
+        setattr(self.place, self.function, made)
+
+
+def check_version(version: str) -> None:
+    """Check that the patches fit a version of aiokafka.
+
+    Raises:
+        RuntimeFailure: they do not.
+    """
+    if version != FITTING and not version.startswith(f"{FITTING}."):
+        raise RuntimeFailure(
+            f"aiokafka: invalid version {version!r}: expected {FITTING}, because Moorage changes its inside; "
+            "check each of aiokafka_patches.PATCHES against the new version first"
+        )
+
+
+def apply_patches() -> None:
+    """Apply all patches that are not applied yet.
+
+    Raises:
+        RuntimeFailure: aiokafka has another version.
+    """
+    check_version(aiokafka.__version__)
+    for patch in PATCHES:
+        patch.apply()
+
+
+# Closed connections.
+
+
+def _close_when_broken(send: _Function) -> _Function:
+    def sending(self: AIOKafkaConnection, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return send(self, *args, **kwargs)
+        except KafkaError:  # KafkaError is a RuntimeError
+            raise
+        except RuntimeError as error:
+            self.close(reason=CloseReason.CONNECTION_BROKEN, exc=error)
+            raise KafkaConnectionError(f"Connection at {self.host}:{self.port} broken: {error}") from error
+
+    return sending
+
+
+# Used topics.
+
+
+class _NoTopics(frozenset[str]):
+    """The empty set, which counts as true.
+
+    In Kafka's protocol an empty list means no topics, and a missing one means all. aiokafka sends a missing one for a
+    set that counts as false.
+    """
+
+    def __bool__(self) -> bool:
+        return True
+
+
+_NO_TOPICS: Final = _NoTopics()
+
+
+def _request_used_topics(update: _Function) -> _Function:
+    async def updating(self: AIOKafkaClient, cluster_metadata: Any, topics: Collection[str] | None) -> Any:
+        return await update(self, cluster_metadata, topics if topics is None or topics else _NO_TOPICS)
+
+    return updating
+
+
+# Light records.
+
+
+def _make_light(record_of: _Function) -> _Function:
+    def made(self: Any, tp: TopicPartition, record: Any) -> Any:
+        if self._value_deserializer is not light:
+            return record_of(self, tp, record)
+        return LightRecord(
+            tp.topic, tp.partition, record.offset, record.timestamp, record.key, record.value, tuple(record.headers)
+        )
+
+    return made
+
+
+# Late passwords.
+
+
+def _read_password(make: _Function) -> _Function:
+    def making(self: AIOKafkaConnection) -> Any:
+        given = self._sasl_plain_password
+        if isinstance(given, Password):
+            self._sasl_plain_password = given.now()
+            try:
+                return make(self)
+            finally:
+                self._sasl_plain_password = given
+        return make(self)
+
+    return making
+
+
+# Refusals.
+
+
+_REFUSED: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar("refused", default=None)
+"""The refusals of the connections that a client has tried since it began to start."""
+
+
+def _note_refusal(create: _Function) -> _Function:
+    async def creating(host: str, port: int, **arguments: Any) -> AIOKafkaConnection:
+        try:
+            return await create(host, port, **arguments)
+        except BaseException as error:
+            text = refusal(error, _user(arguments.get("sasl_plain_username"), arguments.get("sasl_mechanism")))
+            if text:
+                REFUSALS.note(text)
+                if (found := _REFUSED.get()) is not None:
+                    found.append(text)
+            raise
+
+    return creating
+
+
+def _raise_refusal(bootstrap: _Function) -> _Function:
+    async def bootstrapping(self: AIOKafkaClient) -> None:
+        found: list[str] = []
+        token = _REFUSED.set(found)
+        try:
+            await bootstrap(self)
+        except KafkaConnectionError:
+            if found:
+                raise NotAuthenticatedError(found[-1]) from None
+            raise
+        finally:
+            _REFUSED.reset(token)
+
+    return bootstrapping
+
+
+def _note_hidden_topics(update: _Function) -> _Function:
+    async def updating(self: AIOKafkaClient, cluster: Any, topics: Any) -> Any:
+        done = await update(self, cluster, topics)
+        hidden: Iterable[str] = cluster.unauthorized_topics
+        if hidden:
+            who = _user(self._sasl_plain_username, self._sasl_mechanism)
+            REFUSALS.note(not_allowed(who, "Describe", "topic", set(hidden)))
+        return done
+
+    return updating
+
+
+def _raise_refused_token(step: _Function) -> _Function:
+    async def stepping(self: OAuthAuthenticator, payload: bytes | None) -> Any:
+        # A broker that refuses a token answers with a text, and closes the connection after the client's next message
+        # (RFC 7628, section 3.2.3). aiokafka takes any answer for a yes.
+        if payload:
+            raise SaslAuthenticationFailed(payload.decode(errors="replace"))
+        return await step(self, payload)
+
+    return stepping
+
+
+def _user(username: str | None, mechanism: str | None) -> str:
+    if username:
+        return f"User:{username}"
+    return "the subject of its token" if mechanism == "OAUTHBEARER" else "this process"
+
+
+PATCHES: Final = (
+    Patch("closed connections", AIOKafkaConnection, "send", _close_when_broken),
+    Patch("closed connections", AIOKafkaConnection, "_send_sasl_token", _close_when_broken),
+    Patch("used topics", AIOKafkaClient, "_metadata_update", _request_used_topics),
+    Patch("light records", PartitionRecords, "_consumer_record", _make_light),
+    Patch("late passwords", AIOKafkaConnection, "authenticator_plain", _read_password),
+    Patch("late passwords", AIOKafkaConnection, "authenticator_scram", _read_password),
+    Patch("refusals", aiokafka.client, "create_conn", _note_refusal),
+    Patch("refusals", AIOKafkaClient, "bootstrap", _raise_refusal),
+    Patch("refusals", AIOKafkaClient, "_metadata_update", _note_hidden_topics),
+    Patch("refusals", OAuthAuthenticator, "step", _raise_refused_token),
+)
+"""The patches, in the order in which they are applied."""

@@ -1,0 +1,162 @@
+"""The one producer of a partition. Its start fences every earlier owner, and it writes only in transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+
+import structlog
+from aiokafka import AIOKafkaProducer, TopicPartition
+
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.process.errors import StartAfresh
+from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire.codec import Outgoing
+
+log = structlog.get_logger(__name__)
+
+_START_TIMEOUT = 30.0  # seconds; the broker ends an earlier owner's open transaction in that time
+_CLOSE_TIMEOUT = 5.0
+_ABORT_TIMEOUT = 3.0
+_SWEEP_KEY = b"sweep"  # compacted topics accept no record without a key
+
+
+async def write_to_each(producer: AIOKafkaProducer, partitions: Iterable[TopicPartition]) -> None:
+    """Write a record without effect to each partition, in a transaction that will be aborted.
+
+    A partition is part of the transaction, and gets its marker, only after it has accepted a record.
+
+    Raises:
+        KafkaError: a partition has not accepted it.
+    """
+    sent = [await producer.send(tp.topic, key=_SWEEP_KEY, partition=tp.partition) for tp in partitions]
+    for delivered in sent:
+        await delivered
+
+
+class PartitionProducer:
+    """A transactional producer with the partition's own transactional id.
+
+    Args:
+        settings: the address of Kafka, and the transaction's timeout.
+        transactional_id: `<prefix>.<service>.<partition>`; the same for every owner of the partition.
+        group: the consumer group whose offsets go into the transactions.
+    """
+
+    def __init__(self, settings: Settings, *, transactional_id: str, group: str) -> None:
+        self._settings = settings
+        self._id = transactional_id
+        self._group = group
+        self._producer: AIOKafkaProducer | None = None
+        self._in_transaction = False
+
+    async def start(self) -> None:
+        """Connect and fence all earlier producers of this id. When this returns, their open transactions have ended.
+
+        Raises:
+            KafkaError: Kafka does not answer, or refuses.
+            TimeoutError: it took too long.
+        """
+        producer = clients.transactional_producer(self._settings, transactional_id=self._id)
+        self._producer = producer
+        async with asyncio.timeout(_START_TIMEOUT):
+            await producer.start()
+
+    async def write(
+        self, records: Sequence[Outgoing], offsets: Mapping[TopicPartition, int], *, within: float | None = None
+    ) -> None:
+        """Write records and the offsets of their input in one transaction: all or nothing.
+
+        Returns when the transaction is committed. After any exception its outcome is unknown, and the producer must be
+        discarded.
+
+        Args:
+            records: what is written.
+            offsets: the next offset of each source.
+            within: seconds after which the transaction must not be committed any more, because its decisions are then
+                out of date. None means the transaction's timeout.
+
+        Raises:
+            KafkaError: among them `ProducerFenced`, when another owner has started.
+            StartAfresh: it took longer than `within`.
+            TimeoutError: no answer within twice the transaction's timeout.
+        """
+        producer, loop = self._started(), asyncio.get_running_loop()
+        began = loop.time()
+        async with asyncio.timeout(2 * self._settings.transaction_timeout_ms / 1000):
+            await producer.begin_transaction()
+            self._in_transaction = True
+            sent = await self._send(producer, records)
+            if offsets:
+                await producer.send_offsets_to_transaction(dict(offsets), self._group)
+            # A commit does not fail when one of its batches failed, so each batch must be known to be written.
+            for delivered in sent:
+                await delivered
+            if within is not None and loop.time() - began > within:
+                raise StartAfresh(f"a decision could not be written within {within:g} s")
+            await producer.commit_transaction()
+            self._in_transaction = False
+
+    async def sweep(self, partitions: Iterable[TopicPartition], offsets: Mapping[TopicPartition, int]) -> None:
+        """Write a record to each partition, and offsets, in one transaction, and abort it.
+
+        The abort's markers end everything that an earlier producer of this id has left open there. None of it ever
+        becomes visible. After any exception the producer must be discarded.
+
+        Raises:
+            KafkaError: among them `ProducerFenced`, when another owner has started.
+            TimeoutError: no answer within twice the transaction's timeout.
+        """
+        producer = self._started()
+        async with asyncio.timeout(2 * self._settings.transaction_timeout_ms / 1000):
+            await producer.begin_transaction()
+            self._in_transaction = True
+            await write_to_each(producer, partitions)
+            if offsets:
+                await producer.send_offsets_to_transaction(dict(offsets), self._group)
+            await producer.abort_transaction()
+            self._in_transaction = False
+
+    def _started(self) -> AIOKafkaProducer:
+        if self._producer is None:
+            raise RuntimeError("the producer was not started")
+        return self._producer
+
+    @staticmethod
+    async def _send(producer: AIOKafkaProducer, records: Sequence[Outgoing]) -> list[asyncio.Future[object]]:
+        by_partition: dict[tuple[str, int], list[Outgoing]] = {}
+        for record in records:
+            by_partition.setdefault((record.topic, record.partition), []).append(record)
+        sent: list[asyncio.Future[object]] = []
+        for (topic, partition), group in by_partition.items():
+            batch = producer.create_batch()
+            append = batch.append
+            for record in group:
+                key, value, headers = record.key, record.value, record.headers
+                if append(timestamp=None, key=key, value=value, headers=headers) is None:
+                    batch.close()
+                    sent.append(await producer.send_batch(batch, topic, partition=partition))
+                    batch = producer.create_batch()
+                    append = batch.append
+                    append(timestamp=None, key=key, value=value, headers=headers)  # an empty batch accepts any size
+            batch.close()
+            sent.append(await producer.send_batch(batch, topic, partition=partition))
+        return sent
+
+    async def close(self) -> None:
+        """Abort an open transaction, and close the connections. Never raises."""
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        if self._in_transaction:
+            with contextlib.suppress(Exception):  # otherwise the broker aborts it after its timeout
+                async with asyncio.timeout(_ABORT_TIMEOUT):
+                    await producer.abort_transaction()
+        try:
+            async with asyncio.timeout(_CLOSE_TIMEOUT):
+                await producer.stop()
+        except Exception as error:  # noqa: BLE001 - the producer is given up after any error
+            log.debug("producer.close_failed", transactional_id=self._id, error=repr(error))
+            with contextlib.suppress(Exception):
+                await producer.client.close()

@@ -1,0 +1,130 @@
+"""What a client needs to prove to Kafka who it is, from the settings.
+
+Passwords, tokens and certificates that change on disk are used by the connections that are opened from then on. A
+connection that is open keeps what it was opened with: Kafka checks it only then. When the broker closes connections
+after a while (`connections.max.reauth.ms`), aiokafka 0.14 opens new ones, because it cannot authenticate anew on a
+connection that is open.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Self
+
+from pydantic import SecretStr
+
+from moorage.runtime.kafka.clients.certificates import RenewedContext, names_in
+from moorage.runtime.kafka.clients.passwords import Password
+from moorage.runtime.kafka.clients.tokens import ClientCredentials, TokenFile
+from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.settings.process_settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """The settings that matter here. Clients with the same ones share certificates and tokens."""
+
+    protocol: str
+    mechanism: str
+    username: str
+    password: SecretStr
+    password_file: str
+    ca_file: str
+    cert_file: str
+    key_file: str
+    key_password_file: str
+    token_file: str
+    token_endpoint: str
+    client_id: str
+    client_secret_file: str
+    scope: str
+    token_ca_file: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        return cls(
+            protocol=settings.kafka_security_protocol,
+            mechanism=settings.kafka_sasl_mechanism,
+            username=settings.kafka_username,
+            password=settings.kafka_password,
+            password_file=settings.kafka_password_file,
+            ca_file=settings.kafka_ca_file,
+            cert_file=settings.kafka_cert_file,
+            key_file=settings.kafka_key_file,
+            key_password_file=settings.kafka_key_password_file,
+            token_file=settings.kafka_oauth_token_file,
+            token_endpoint=settings.kafka_oauth_token_endpoint,
+            client_id=settings.kafka_oauth_client_id,
+            client_secret_file=settings.kafka_oauth_client_secret_file,
+            scope=settings.kafka_oauth_scope,
+            token_ca_file=settings.kafka_oauth_ca_file,
+        )
+
+
+def security(settings: Settings) -> dict[str, Any]:
+    """Return the arguments of aiokafka's clients that say how to connect, and as whom.
+
+    Raises:
+        RuntimeFailure: a certificate or a key cannot be read, or they do not belong together.
+    """
+    return dict(_arguments(_Identity.of(settings)))
+
+
+def principal(settings: Settings) -> str:
+    """Return the name under which Kafka's ACLs know this process, as far as the settings tell, such as `User:probe`."""
+    identity = _Identity.of(settings)
+    if identity.username:
+        return f"User:{identity.username}"
+    if identity.mechanism == "OAUTHBEARER":
+        return f"User:{identity.client_id}" if identity.client_id else "the subject of its token"
+    if identity.cert_file:
+        return f"User:{names_in(identity.cert_file)}"
+    return "User:ANONYMOUS"
+
+
+@lru_cache(maxsize=64)
+def _arguments(identity: _Identity) -> dict[str, Any]:
+    found: dict[str, Any] = {"security_protocol": identity.protocol}
+    if identity.protocol.endswith("SSL"):
+        found["ssl_context"] = _context(identity)
+    if identity.mechanism == "OAUTHBEARER":
+        found |= {"sasl_mechanism": identity.mechanism, "sasl_oauth_token_provider": _tokens(identity)}
+    elif identity.mechanism:
+        found |= {
+            "sasl_mechanism": identity.mechanism,
+            "sasl_plain_username": identity.username,
+            "sasl_plain_password": Password(identity.password, identity.password_file),
+        }
+    return found
+
+
+def _context(identity: _Identity) -> ssl.SSLContext:
+    try:
+        return RenewedContext.reading(
+            identity.ca_file, identity.cert_file, identity.key_file, identity.key_password_file
+        )
+    except OSError as error:  # an SSLError is one, too
+        files = {
+            "ca": identity.ca_file,
+            "cert": identity.cert_file,
+            "key": identity.key_file,
+            "key_password": identity.key_password_file,
+        }
+        named = ", ".join(f"kafka_{name}_file: invalid value {file!r}" for name, file in files.items() if file)
+        raise RuntimeFailure(
+            f"{named}: must be PEM files, the key that of the certificate, and the password that of the key: {error}"
+        ) from None
+
+
+def _tokens(identity: _Identity) -> TokenFile | ClientCredentials:
+    if identity.token_file:
+        return TokenFile(identity.token_file)
+    return ClientCredentials(
+        identity.token_endpoint,
+        client_id=identity.client_id,
+        secret_file=identity.client_secret_file,
+        scope=identity.scope,
+        ca_file=identity.token_ca_file,
+    )

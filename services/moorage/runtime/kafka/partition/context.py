@@ -1,0 +1,97 @@
+"""What the owners of one worker share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from moorage.runtime.engine.journal import Journals
+from moorage.runtime.kafka.admin.broker_times import BrokerTimes
+from moorage.runtime.kafka.clients.fenced_producer import PartitionProducer
+from moorage.runtime.kafka.tables.offsets import Offsets
+from moorage.runtime.kafka.tables.table_age import TableAge
+from moorage.runtime.kafka.tables.table_reader import TableReader
+from moorage.runtime.process.clock import Clock
+from moorage.runtime.service import GlobalView, Service
+from moorage.runtime.settings.process_settings import Settings
+from moorage_schemas.topics import Topic
+
+S = TypeVar("S")
+
+_STANDBYS_AT_ONCE = 2
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerContext(Generic[S]):
+    """The clients and settings of a worker's session. Each consumer gets a new one."""
+
+    service: Service[S]
+    settings: Settings
+    clock: Clock
+    partitions: int
+    """The number of partitions of each topic."""
+
+    group: str
+    client_id: str
+    consumer: AIOKafkaConsumer
+    offsets: Offsets
+    reader: TableReader
+    view: GlobalView | None
+    caught_up: asyncio.Event
+    """Set when the global view has been read to its end once."""
+
+    freshen: Callable[[Collection[Topic]], Awaitable[bool]]
+    """Reads global topics to what is committed now; returns False when that took too long."""
+
+    journals: Journals
+    """The journals in which owners note their steps."""
+
+    age: TableAge
+    """The time since which everything that was read is known to be complete."""
+
+    times: BrokerTimes
+    """The times of the brokers."""
+
+    starting: asyncio.Semaphore
+    """Limits how many producers start at once."""
+
+    standing_by: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_STANDBYS_AT_ONCE))
+    """Limits how many standbys read their tables at once."""
+
+    fresh: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by an owner from when it has read the present until it begins to write what it decided on it. Otherwise what
+    it has read would grow old while many other owners decide."""
+
+    turns: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by an owner for each slice of records that it decides on."""
+
+    def tp(self, topic: Topic, partition: int) -> TopicPartition:
+        """Return a topic's partition, by its name in Kafka."""
+        return TopicPartition(topic.name(self.settings.topic_prefix), partition)
+
+    def producer(self, partition: int) -> PartitionProducer:
+        """Return the partition's producer, not started yet."""
+        return PartitionProducer(self.settings, transactional_id=self.transactional_id(partition), group=self.group)
+
+    def transactional_id(self, partition: int) -> str:
+        """Return the transactional id of the partition's owners."""
+        return f"{self.group}.{partition}"
+
+    async def committed(self, tps: Mapping[Topic, TopicPartition]) -> dict[Topic, int | None]:
+        """Return the group's committed offset of each source; None where there is none."""
+        found = await asyncio.gather(*(self.consumer.committed(tp) for tp in tps.values()))
+        return dict(zip(tps, found, strict=True))
+
+    async def holds(self, partition: int) -> bool:
+        """Return whether the group's coordinator says that this worker holds the partition."""
+        first = self.service.sources[0]
+        return await self.offsets.is_member(self.group, self.client_id, self.tp(first, partition))
+
+    async def globals_ready(self) -> None:
+        """Return when the global view has been read to its end once."""
+        if self.view is not None:
+            await self.caught_up.wait()

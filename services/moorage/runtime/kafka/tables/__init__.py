@@ -1,0 +1,1 @@
+"""Topics that are read as tables."""

@@ -1,0 +1,116 @@
+"""Requests the ends of partitions, and the members of a group, from Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.coordinator.protocol import ConsumerProtocol
+from aiokafka.errors import for_code
+
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.settings.process_settings import Settings
+
+_FRESH = 0.5  # seconds for which an answer about a group is used again
+
+
+class Offsets:
+    """Start and end offsets, and group membership, for one service in this process.
+
+    The end of a partition is its high watermark, not the last stable offset: an open transaction of another service
+    must not hide the service's own latest records. A reader waits until that transaction has ended.
+    """
+
+    def __init__(self, settings: Settings, *, name: str) -> None:
+        self._settings = settings
+        self._name = name
+        self._consumer: AIOKafkaConsumer | None = None
+        self._committed_only: AIOKafkaConsumer | None = None
+        self._admin: AIOKafkaAdminClient | None = None
+        self._lock = asyncio.Lock()
+        self._members: tuple[float, str, dict[str, set[tuple[str, int]]]] | None = None
+
+    async def start(self) -> None:
+        """Connect."""
+        self._consumer = clients.table_consumer(self._settings, client_id=f"{self._name}-offsets", committed_only=False)
+        await self._consumer.start()
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        consumers = [consumer for consumer in (self._consumer, self._committed_only) if consumer is not None]
+        self._consumer = self._committed_only = None
+        await asyncio.gather(*(consumer.stop() for consumer in consumers))
+        if self._admin is not None:
+            await self._admin.close()
+            self._admin = None
+
+    async def begin(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition."""
+        return dict(await self._asking().beginning_offsets(list(partitions)))
+
+    async def end(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the high watermark of each partition: the offset that the next record will have."""
+        return dict(await self._asking().end_offsets(list(partitions)))
+
+    async def stable(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the last stable offset of each partition. No transaction is open below it."""
+        self._asking()
+        async with self._lock:
+            if self._committed_only is None:
+                consumer = clients.table_consumer(self._settings, client_id=f"{self._name}-stable")
+                try:
+                    await consumer.start()
+                except BaseException:
+                    await consumer.stop()
+                    raise
+                self._committed_only = consumer
+        return dict(await self._committed_only.end_offsets(list(partitions)))
+
+    async def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the committed offsets of another group. Partitions without one are left out."""
+        async with self._lock:
+            admin = await self._asking_admin()
+        found = await admin.list_consumer_group_offsets(group, partitions=list(partitions))
+        return {tp: entry.offset for tp, entry in found.items() if entry.offset >= 0}
+
+    async def is_member(self, group: str, client_id: str, partition: TopicPartition) -> bool:
+        """Return whether the group's coordinator says that the member of this client holds the partition now."""
+        async with self._lock:
+            now = asyncio.get_running_loop().time()
+            if self._members is None or self._members[0] < now - _FRESH or self._members[1] != group:
+                self._members = (now, group, await self._describe(group))
+        held = self._members[2].get(client_id, set())
+        return (partition.topic, partition.partition) in held
+
+    async def _describe(self, group: str) -> dict[str, set[tuple[str, int]]]:
+        """Return what each client of a stable group holds; empty while the group rebalances."""
+        admin = await self._asking_admin()
+        held: dict[str, set[tuple[str, int]]] = {}
+        for response in await admin.describe_consumer_groups([group]):
+            for code, _, state, _, _, members, *_ in response.groups:
+                if code:
+                    raise for_code(code)(group)
+                if state != "Stable":
+                    return {}
+                for _, client, _, _, assignment in members:
+                    decoded = ConsumerProtocol.ASSIGNMENT.decode(assignment)
+                    held[client] = {(tp.topic, tp.partition) for tp in decoded.partitions()}
+        return held
+
+    async def _asking_admin(self) -> AIOKafkaAdminClient:
+        if self._admin is None:
+            admin = clients.admin_client(self._settings, client_id=f"{self._name}-members")
+            try:
+                await admin.start()
+            except BaseException:
+                await admin.close()
+                raise
+            self._admin = admin
+        return self._admin
+
+    def _asking(self) -> AIOKafkaConsumer:
+        if self._consumer is None:
+            raise RuntimeError("the offsets client was not started")
+        return self._consumer

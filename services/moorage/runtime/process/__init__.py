@@ -1,0 +1,1 @@
+"""Parts that every process needs: its logs, metrics, health, errors, clock and tasks."""

@@ -1,0 +1,105 @@
+"""Serves health, readiness and metrics over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.process.member import Member
+
+
+def health_app(
+    workers: Callable[[], Sequence[Member]],
+    routes: Sequence[Route] = (),
+    *,
+    refused: Callable[[], Sequence[str]] = tuple,
+) -> Starlette:
+    """Return the application: `/healthz`, `/readyz` with each partition's restore progress, `/metrics`.
+
+    Args:
+        workers: returns the workers of this process; none before it has started them.
+        routes: additional routes.
+        refused: returns what Kafka refuses this process at present.
+    """
+
+    async def healthz(_: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def readyz(_: Request) -> Response:
+        running = workers()
+        ready = bool(running) and all(worker.ready for worker in running)
+        body: dict[str, Any] = {"ready": ready, "services": {worker.name: worker.report() for worker in running}}
+        if found := refused():
+            body["refused"] = found
+        return JSONResponse(body, status_code=200 if ready else 503)
+
+    async def metrics(_: Request) -> Response:
+        return Response(generate_latest(), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    own = [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]
+    return Starlette(routes=[*own, *routes])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn in a process that handles its signals itself."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to the process."""
+        yield
+
+
+class HttpServer:
+    """Serves an ASGI application from this event loop until it is stopped.
+
+    Args:
+        app: the application.
+        host: the address to listen on.
+        port: the port; 0 takes a free one.
+    """
+
+    def __init__(self, app: Any, *, host: str, port: int) -> None:
+        self._server = _Server(
+            uvicorn.Config(app, host=host, port=port, log_config=None, access_log=False, lifespan="auto")
+        )
+        self._task: asyncio.Task[None] | None = None
+        self._host, self._wanted = host, port
+        self.port = 0
+        """The port that it listens on; 0 before the start."""
+
+    async def start(self) -> None:
+        """Start listening.
+
+        Raises:
+            RuntimeFailure: the port is taken.
+        """
+        self._task = asyncio.create_task(self._serve(), name="http")
+        while not self._server.started:
+            if self._task.done():
+                raise RuntimeFailure(
+                    f"http_port: invalid value {self._wanted}: cannot listen on {self._host}:{self._wanted}; "
+                    "is the port taken?"
+                )
+            await asyncio.sleep(0.01)
+        self.port = int(self._server.servers[0].sockets[0].getsockname()[1])
+
+    async def _serve(self) -> None:
+        # uvicorn ends with SystemExit when it cannot bind.
+        with contextlib.suppress(SystemExit):
+            await self._server.serve()
+
+    async def stop(self) -> None:
+        """Finish the requests in progress and stop."""
+        if self._task is not None:
+            self._server.should_exit = True
+            await self._task

@@ -1,0 +1,79 @@
+"""Prometheus metrics of the runtime."""
+
+from __future__ import annotations
+
+import contextlib
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from moorage.runtime.process.bulk_histogram import BulkHistogram
+
+_LATENCIES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
+
+LAG = Gauge("moorage_lag_records", "Records that are not processed yet", ["service", "partition"])
+RESTORE_PROGRESS = Gauge(
+    "moorage_restore_progress", "Part of a partition's state that is restored, 0 to 1", ["service", "partition"]
+)
+OWNED = Gauge("moorage_partitions_owned", "Partitions that this process owns", ["service"])
+STANDBYS = Gauge("moorage_partitions_standby", "Partitions for which this process is a standby", ["service"])
+WARM_STANDBYS = Gauge(
+    "moorage_partitions_standby_warm", "Partitions whose tables this process has read as a standby", ["service"]
+)
+BATCH_SECONDS = Histogram(
+    "moorage_batch_seconds",
+    "Seconds from taking a batch to its commit",
+    ["service"],
+    buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
+)
+BATCH_RECORDS = Histogram(
+    "moorage_batch_records", "Records in a batch", ["service"], buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+)
+RECORDS = Counter("moorage_records_total", "Records processed", ["service"])
+EMITTED = Counter("moorage_events_emitted_total", "Events written", ["service", "topic"])
+DECISION_SECONDS = BulkHistogram(
+    "moorage_decision_latency_seconds",
+    "Seconds from the time of a report to its decision",
+    ["service", "topic"],
+    buckets=_LATENCIES,
+)
+TIMER_LATENESS = BulkHistogram(
+    "moorage_timer_lateness_seconds",
+    "Seconds from a deadline to the firing of its timer",
+    ["service"],
+    buckets=_LATENCIES,
+)
+ESCALATIONS = Counter(
+    "moorage_evictions_escalated_total", "Reports of deployers that evicted work was not removed", ["service", "reason"]
+)
+DEAD_LETTERS = Counter("moorage_dead_letters_total", "Records refused", ["service", "reason"])
+REPORTS_LIMITED = Counter(
+    "moorage_reports_limited_total",
+    "Reports in Kafka beyond a limit, by the ProbeGrant that sets it",
+    ["limit"],
+)
+REPAIRS = Counter("moorage_reconciler_repairs_total", "Events that the reconciler had to write", ["service"])
+REBALANCES = Counter("moorage_rebalances_total", "Rebalances of the consumer group", ["service"])
+COMMITTED = Counter("moorage_transactions_committed_total", "Transactions committed", ["service"])
+ABORTED = Counter(
+    "moorage_transactions_aborted_total", "Transactions that were aborted or whose outcome is unknown", ["service"]
+)
+RESTARTS = Counter("moorage_partition_restarts_total", "Restarts of a partition after an error", ["service", "why"])
+LOST_MARKERS = Counter(
+    "moorage_lost_markers_total", "Starts that found an earlier transaction still open and aborted it", ["service"]
+)
+TABLE_RECORDS_SKIPPED = Counter(
+    "moorage_table_records_skipped_total", "Table records that could not be applied and were skipped", ["service"]
+)
+
+JOURNALS_GIVEN_UP = Counter(
+    "moorage_journals_given_up_total",
+    "Processes that stopped recording their steps because of their number",
+    ["service"],
+)
+
+
+def forget_partition(service: str, partition: int) -> None:
+    """Remove the gauges of a partition that this process no longer owns."""
+    for gauge in (LAG, RESTORE_PROGRESS):
+        with contextlib.suppress(KeyError):
+            gauge.remove(service, str(partition))

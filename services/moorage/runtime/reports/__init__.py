@@ -1,0 +1,1 @@
+"""Checks of the reports that probes write to Kafka."""

@@ -1,0 +1,1 @@
+"""The settings of a process, and the configuration that changes decisions."""
