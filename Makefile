@@ -27,7 +27,7 @@ $(READY): pyproject.toml schemas/pyproject.toml sdk/pyproject.toml uv.lock
 	@test -x $(BIN)/python || { echo "setup: creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@test -x $(BIN)/uv || { echo "setup: installing uv"; $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); }
 	@echo "setup: installing the packages of uv.lock (about 480 MB when none is cached)"
-	@UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --locked --inexact --python $(BIN)/python 2>&1 | grep -vE '^ [+~-] '
+	@UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --locked --inexact --python $(BIN)/python 2>&1 | sed -E '/^ [+~-] /d'
 	@touch $@
 
 .PHONY: setup

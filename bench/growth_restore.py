@@ -24,9 +24,9 @@ from bench import harness
 
 from moorage.cli.local import services
 from moorage.insight.explain import grounds
-from moorage.insight.query.tables import QueryTables
+from moorage.insight.query.query_tables import QueryTables
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
-from moorage.runtime.engine.format import KafkaFormat
+from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.kafka.partition.table_restore import Restorer
 from moorage.runtime.kafka.tables.global_tables import GlobalReader, fold_into_view
 from moorage.runtime.kafka.tables.offsets import Offsets

@@ -139,14 +139,14 @@ class Pace:
         share = min(1.0, self.cycle / 80)  # limits of numbers are reached in the first quarter of the run
         return {
             "moorage.insight.query.chain_index:YOUNG_SECONDS": 2 * self.cycle,
-            "moorage.insight.query.tables:_TOMBSTONES": round(2000 * share),
+            "moorage.insight.query.query_tables:_TOMBSTONES": round(2000 * share),
             "moorage.workers.condition_ingest.state:UNBOUND_KEPT": 600 / FASTER / 10,
             "moorage.workers.condition_ingest.state:UNREPORTED_KEPT": 2 * self.cycle,
             "moorage.decide.conditions.heartbeats:LEAST_OFTEN": 300 / FASTER,
             "moorage.apiserver.storage.history:KEPT": round(5000 * share),
             "moorage.apiserver.controllers.machine_sets:_REMEMBERED": round(1000 * share),
             "moorage.workers.placement.pods.binder:_REMEMBERED": round(1000 * share),
-            "moorage.runtime.process.pools:MOST": round(1000 * share),
+            "moorage.runtime.process.memory:MOST": round(1000 * share),
         }
 
     def described(self) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness
+from tests.support.log_sizes import log_sizes
 
 from moorage.cli.local import services
-from moorage.runtime.kafka.admin.log_sizes import log_sizes
 from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.condition import ConditionReported, ConditionStatus

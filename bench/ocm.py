@@ -50,7 +50,7 @@ from bench import harness
 from bench.matching import ask, find_oracle, seconds_of
 
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.columns.usage import Usage
 from moorage.decide.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.decide.scheduling.ocm.spec import terms_of

@@ -102,7 +102,7 @@ async def ours(settings: Settings, records: int, round_: int) -> float:
     await worker.start()
     while True:
         await asyncio.sleep(0.002)
-        owners = worker.owners.values()
+        owners = worker.tasks.values()
         done = sum(
             owner._engine.positions.get(CONDITION_REPORTS, 0)  # noqa: SLF001 - the time of the commit is measured
             for owner in owners

@@ -13,7 +13,7 @@ from moorage.apiserver.kinds.kind import declared
 from moorage.apiserver.machinery.served_kinds import served
 from moorage.cli import app, flags
 from moorage.cli.contract.jsonschemas import event_schema, resource_schema
-from moorage.cli.contract.participants import participants
+from moorage.cli.contract.kafka_roles import participants
 from moorage.runtime.settings.environment import variable
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.field_docs import field_docs

@@ -147,7 +147,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(config, "workerinput") or config.option.tier is None:
         return
     whole = not (config.option.keyword or config.option.markexpr or config.option.lf or session.shouldstop)
-    config.stash[_EXCESSES] = report.excesses(ceilings_of(config.option.tier)) if whole else []
+    ceilings = ceilings_of(config.option.tier)
+    config.stash[_EXCESSES] = report.excesses(ceilings) if whole and ceilings else []
     if config.stash[_EXCESSES] and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -15,7 +15,7 @@ from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetRef, WorkloadRef
 
 BINDING_ENDED = "BindingEnded"
-"""The reason of a removal for which there is no eviction. An eviction that is over because of it has it, too."""
+"""The reason of a removal without an eviction, also on an eviction that ended because of it."""
 
 GRACEFULLY = "Gracefully"
 """The purge mode of work that keeps running until its binding ends."""
@@ -50,7 +50,7 @@ class Running:
 
     @classmethod
     def of(cls, bound: WorkloadBound) -> Running:
-        """What runs once a binding has been carried out."""
+        """Work that runs once a binding has been carried out."""
         return cls(bound.workload, bound.target, bound.uid, bound.generation, bound.revision)
 
 
@@ -63,7 +63,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """What runs on the target has to leave it."""
+    """Work on the target has to leave it."""
 
     running: Running
     reason: str
@@ -138,7 +138,7 @@ class Decisions:
         ]
 
     def wanted(self, key: str) -> WorkloadBound | None:
-        """The binding of a key if the workload is to run. None if there is none, or if it has to leave."""
+        """Return the binding of a key if the workload is to run. None without a binding, or if it has to leave."""
         bound = self._bindings.get(key)
         if bound is None:
             return None
@@ -146,7 +146,7 @@ class Decisions:
         return bound if event is None or not must_leave(event) else None
 
     def step(self, key: str, running: Running | None) -> Step | None:
-        """What is to be done about a key, given what runs there. None if nothing is."""
+        """Return the step for a key, given the work that runs. None if nothing is to be done."""
         bound, wanted = self._bindings.get(key), self.wanted(key)
         if running is not None:
             if bound is not None and bound.uid == running.uid and bound.generation < running.generation:

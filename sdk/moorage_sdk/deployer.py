@@ -118,7 +118,7 @@ class Deployer:
         """The uid and generation of what this process has removed last, by the key of the binding."""
 
         self._acknowledged: dict[str, tuple[str, int, str, str]] = {}
-        """What was reported last of an eviction, by the key of the binding: uid, generation, reason and message."""
+        """The last report of an eviction by the key of the binding: uid, generation, reason and message."""
 
         self.caught_up = asyncio.Event()
         """Set when the decisions have been read to the present for the first time, and everything was acted on once."""
@@ -142,7 +142,7 @@ class Deployer:
         """The handler that stops a workload: it was evicted, its binding has ended, or another one has its name now.
 
         It stops exactly `removal.running`, by its `uid`. It may find that nothing runs any more. When it returns, the
-        work is gone. If it will not stop the work, it raises a `RefusedError` that says why.
+        work has ended. If it will not stop the work, it raises a `RefusedError` with the reason.
         """
         self._remove = handler
         return handler
@@ -164,7 +164,7 @@ class Deployer:
 
     @property
     def running(self) -> list[Running]:
-        """What runs, as far as the deployer knows."""
+        """Running work, as far as the deployer has seen it."""
         return [one for found in self._running.values() for one in found]
 
     def check(self) -> None:
@@ -384,7 +384,7 @@ class Deployer:
     # Acknowledgements.
 
     async def _acknowledge(self, key: str) -> None:
-        """Report the evictions of a key whose work is gone, also if it was an earlier process that removed it."""
+        """Report the evictions of a key whose work has ended, also if it was an earlier process that removed it."""
         runs = {one.uid for one in self._running.get(key, [])}
         waits = self._decisions.unacknowledged(key)
         for event in waits:
@@ -398,7 +398,7 @@ class Deployer:
                 self._probe.forget(target, EVICTED, workload=workload)
 
     async def _escalate(self, step: Step, reason: str, message: str) -> None:
-        """Report that evicted work was not removed. Of other steps, nobody waits for the outcome."""
+        """Report that evicted work was not removed. The outcomes of other steps are not reported."""
         if not isinstance(step, Remove) or step.eviction is None:
             return
         for event in self._decisions.unacknowledged(step.running.key):

@@ -159,7 +159,7 @@ class Probe:
         Args:
             target: `Kind/name`, such as `Node/n1`.
             type: the type of the condition, such as `DiskPressure`.
-            status: `True`, `False` or `Unknown`; a bool works, too.
+            status: `True`, `False` or `Unknown`; a bool also works.
             reason: the reason as one word.
             message: the reason as text. Figures that change each time do not belong here.
             workload: `Kind/namespace/name` if the condition is about a workload on the target.
@@ -250,12 +250,12 @@ class Probe:
                         backoff.succeeded()
                         await self._settle([one for one in batch if one[1].meta.id not in error.again], error.refused)
                     pause = backoff.failed(error.retry_after)
-                    _log.warning("%s: %d reports wait, tried again in %.1f s", error, self.waiting, pause)
+                    _log.warning("%s: %d reports queued, retrying in %.1f s", error, self.waiting, pause)
                     await asyncio.sleep(pause)
                     continue
                 except Exception:  # noqa: BLE001 - a probe that stopped to send would be taken for a dead one
                     pause = backoff.failed()
-                    _log.exception("%d reports wait, tried again in %.1f s", self.waiting, pause)
+                    _log.exception("%d reports queued, retrying in %.1f s", self.waiting, pause)
                     await asyncio.sleep(pause)
                     continue
                 backoff.succeeded()

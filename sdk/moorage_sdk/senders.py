@@ -132,7 +132,7 @@ def _refusals(document: dict[str, Any], reports: Sequence[Report], wait: float |
 
 
 class KafkaSender:
-    """Writes to `condition-reports`, and reads refusals from `dead-letters` if somebody wants to know them.
+    """Writes to `condition-reports`, and reads refusals from `dead-letters` on request.
 
     Args:
         connection: Kafka's address and the user.

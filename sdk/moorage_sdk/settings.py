@@ -188,7 +188,7 @@ class Connection(BaseSettings):
         return self.server.rstrip("/") or "http://127.0.0.1:8080"
 
     def bearer(self) -> str:
-        """The token as of now. Empty if there is none.
+        """The present token. Empty without one.
 
         Raises:
             TransportError: the file cannot be read, or is empty. It may be about to be replaced.
@@ -201,7 +201,7 @@ class Connection(BaseSettings):
             raise TransportError(str(error)) from None
 
     def tls(self) -> ssl.SSLContext | bool:
-        """What httpx verifies the gateway with."""
+        """The TLS context with which httpx verifies the gateway."""
         if not self.ca_file and not self.client_cert_file:
             return True
         return _context(self.ca_file, self.client_cert_file, self.client_key_file)
@@ -255,7 +255,7 @@ def _context(ca_file: str, cert_file: str, key_file: str) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=ca_file or None)
         if cert_file:
             context.load_cert_chain(cert_file, key_file or None)
-    except OSError as error:  # an SSLError is one, too
+    except OSError as error:  # includes SSLError
         named = ", ".join(name for name in (ca_file, cert_file, key_file) if name)
         raise SdkError(f"{named}: must be PEM files, and the key that of the certificate: {error}") from None
     return context

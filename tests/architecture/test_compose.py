@@ -15,7 +15,7 @@ import pytest
 import yaml
 from tests.architecture.files import ROOT
 
-from moorage.cli.contract.participants import service_classes
+from moorage.cli.contract.kafka_roles import service_classes
 from moorage.cli.flags import FIELDS
 from moorage.cli.local.services import GATEWAY, QUERY, WEBHOOKS
 from moorage.runtime.identities.gateway_identities import GatewayIdentities

@@ -9,8 +9,7 @@ import pytest
 import yaml
 from tests.architecture.files import ROOT
 
-from moorage.cli.contract.kafka_roles import roles
-from moorage.cli.contract.participants import participants
+from moorage.cli.contract.kafka_roles import participants, roles
 from moorage.runtime.identities import kafka_identities
 from moorage.runtime.settings.process_settings import Settings
 

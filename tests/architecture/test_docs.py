@@ -12,7 +12,7 @@ from tests.support import console, documents
 from tests.support.tables import table
 
 from moorage.cli.app import COMMANDS
-from moorage.cli.contract.participants import service_classes
+from moorage.cli.contract.kafka_roles import service_classes
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import from_headers

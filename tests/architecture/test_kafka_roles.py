@@ -6,8 +6,7 @@ import re
 
 from tests.architecture.files import ROOT
 
-from moorage.cli.contract.kafka_roles import roles
-from moorage.cli.contract.participants import participants
+from moorage.cli.contract.kafka_roles import participants, roles
 from moorage.runtime.kafka.admin.acls import AclOperation, AclResource
 from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Topic
 

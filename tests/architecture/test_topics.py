@@ -10,7 +10,7 @@ from collections import defaultdict
 import pytest
 from tests.support.tables import table
 
-from moorage.cli.contract.participants import participants, service_classes
+from moorage.cli.contract.kafka_roles import participants, service_classes
 from moorage_schemas.topics import (
     BINDINGS,
     COMPACTION_LAG_MS,

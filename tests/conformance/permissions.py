@@ -34,10 +34,9 @@ from moorage.apiserver.authorization.guards import WriteGuards
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery.api_errors import StatusError
 from moorage.apiserver.machinery.served_kinds import served_at
-from moorage.apiserver.rbac.aggregation import aggregated_rules
 from moorage.apiserver.rbac.bindings import RoleBinding, RoleKey
 from moorage.apiserver.rbac.policy import RbacPolicy
-from moorage.apiserver.rbac.rules import rules_of
+from moorage.apiserver.rbac.rules import aggregated_rules, rules_of
 from moorage.apiserver.rules.feature_gates import FeatureGates
 from moorage.apiserver.writing.object_records import Caller
 from moorage.apiserver.writing.writer import Writer

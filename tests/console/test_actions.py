@@ -134,7 +134,7 @@ async def test_evictions_are_paused_and_resumed(tmp_path: Path) -> None:
     assert len(names) == 3
     for name in names:
         assert "are resumed." in await told(world, await act(world, "ops", "/console/actions/resume", name=name))
-    assert "Nothing is paused." in text_of((await world.page("/console/pauses")).text)
+    assert "No active pauses." in text_of((await world.page("/console/pauses")).text)
 
 
 async def test_dead_letters_are_shown_and_found(tmp_path: Path) -> None:
@@ -145,11 +145,11 @@ async def test_dead_letters_are_shown_and_found(tmp_path: Path) -> None:
     assert re.findall(r'type="checkbox" name="name" value="([\d-]+)"', html) == ["0-1", "0-0"]
     html = (await world.page("/console/deadletters?reason=Undelivered&since=7d")).text
     assert re.findall(r'href="/console/deadletters/([\d-]+)"', html) == ["1-0"]
-    assert "No dead letter is like this." in (await world.page("/console/deadletters?key=a,b")).text
+    assert "No matching dead letters." in (await world.page("/console/deadletters?key=a,b")).text
     shown = text_of((await world.page("/console/deadletters/0-0")).text)
     assert "UnknownTarget" in shown
     assert "DiskSlow" in shown
-    assert "Send it again" in shown
+    assert "Send again" in shown
     webhook = text_of((await world.page("/console/deadletters/1-0")).text)
     assert "moorage webhooks replay w1 --since 2026-01-01T12:00:00" in webhook
     assert (await world.page("/console/deadletters/9-9")).status_code == 404
@@ -186,7 +186,7 @@ async def test_letters_are_sent_again(tmp_path: Path) -> None:
     assert "must be a declared target" in text_of(alone.text)
     nothing = await act(world, "ops", path)
     assert nothing.status_code == 400
-    assert "choose at least one letter" in nothing.text
+    assert "select at least one letter" in nothing.text
 
 
 async def test_a_webhook_sends_again_what_it_has_not_taken(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ async def test_a_webhook_sends_again_what_it_has_not_taken(tmp_path: Path) -> No
     html = (await world.page("/console/deadletters/1-0")).text
     form = dict(re.findall(r'type="hidden" name="(webhook|since)" value="([^"]*)"', html))
     answer = await act(world, "ops", "/console/actions/webhooks/replay", **form)
-    assert "w1: what was given up since 2026-01-01T12:00:00" in await told(world, answer)
+    assert "w1: undelivered events since 2026-01-01T12:00:00" in await told(world, answer)
     shown = world.store.get(ObjectId("Webhook", "", "w1"))
     assert shown is not None
     assert shown.document["spec"]["replay"]["since"] == form["since"]
@@ -240,11 +240,15 @@ async def test_each_action_is_refused_without_the_right(tmp_path: Path) -> None:
         (
             "/console/targets/Node/n04",
             ("<button>Taint", ">Cordon<", "Pause evictions"),
-            "You may not change this target.",
+            "You lack permission to change this target.",
         ),
-        ("/console/pauses", ('class="main">Pause', 'aria-label="Resume'), "You may not create evictionpauses."),
-        ("/console/deadletters", ("checkbox", "Send the chosen"), "You may not send letters again."),
-        ("/console/deadletters/0-0", (">Send it again</button>",), "You may not send letters again."),
+        (
+            "/console/pauses",
+            ('class="main">Pause', 'aria-label="Resume'),
+            "You lack permission to create evictionpauses.",
+        ),
+        ("/console/deadletters", ("checkbox", "Send selected"), "You lack permission to send letters again."),
+        ("/console/deadletters/0-0", (">Send again</button>",), "You lack permission to send letters again."),
     ],
 )
 async def test_what_one_may_not_do_is_not_offered(
@@ -268,9 +272,9 @@ async def test_who_may_not_read_letters_is_told(tmp_path: Path) -> None:
     tokens = written(tmp_path, "tokens.csv", f"{TOKENS}bob,bob,3\n")
     other = ConsoleWorld(settings=Settings(token_auth_file=tokens))
     await csrf_of(other, "bob")
-    assert "You may not list deadletters." in (await other.page("/console/deadletters")).text
+    assert "You lack permission to list deadletters." in (await other.page("/console/deadletters")).text
     assert (await other.page("/console/deadletters/0-0")).status_code == 403
-    assert "You may not list evictionpauses." in (await other.page("/console/pauses")).text
+    assert "You lack permission to list evictionpauses." in (await other.page("/console/pauses")).text
 
 
 @pytest.mark.parametrize(

@@ -44,11 +44,11 @@ async def test_letters_are_sent_again_by_keyboard_alone(browser: Browser, tmp_pa
         page = tab.page
         await log_in(page, address, "ops", "/console/deadletters")
         await expect(page.get_by_role("heading", level=1)).to_have_text("Dead letters")
-        await page.get_by_label("Choose 0-0").focus()
+        await page.get_by_label("Select 0-0").focus()
         await page.keyboard.press("Space")
         await page.keyboard.press("Tab")
         await page.keyboard.press("Tab")
-        assert await tab.focused() == "Send the chosen again"
+        assert await tab.focused() == "Send selected again"
         await page.keyboard.press("Enter")
         await expect(page.get_by_text("0-0 was sent again.")).to_be_visible()
         assert [one.target.name for one in reports(world)] == ["n04"]
@@ -66,7 +66,7 @@ async def test_actions_work_without_javascript(browser: Browser, tmp_path: Path)
         await expect(page.get_by_text("Evictions of the whole fleet are resumed.")).to_be_visible()
         await expect(page.get_by_role("row", name="storm")).not_to_be_visible()
         await page.goto(f"{address}/console/deadletters/0-0")
-        await page.get_by_role("button", name="Only check it").click()
+        await page.get_by_role("button", name="Only check").click()
         await expect(page.get_by_text("0-0 can be sent again.")).to_be_visible()
         assert reports(world) == []
 
@@ -92,7 +92,7 @@ async def test_who_only_looks_is_offered_nothing(browser: Browser, tmp_path: Pat
     async with world.served() as address, opened(browser) as tab:
         page = tab.page
         await log_in(page, address, "eve", "/console/targets/Node/n04")
-        await expect(page.get_by_text("You may not change this target.")).to_be_visible()
+        await expect(page.get_by_text("You lack permission to change this target.")).to_be_visible()
         for path in (
             "/console/targets/Node/n04",
             "/console/deadletters",

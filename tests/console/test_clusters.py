@@ -22,7 +22,7 @@ from tests.support.tables import table
 
 from moorage.apiserver.http.intake.explain import Explanations
 from moorage.apiserver.kinds.status.records import ObjectId
-from moorage.console.addresses import own_address
+from moorage.console.host import own_address
 from moorage.console.pages import PAGES
 from moorage.console.rendering import HOME_ONLY, staying_in
 from moorage.runtime.settings.process_settings import Settings
@@ -71,7 +71,7 @@ async def test_each_page_of_a_cluster_leads_to_pages_that_there_are(world: Conso
 async def test_what_is_of_the_home_fleet_is_no_page_of_a_cluster(world: ConsoleWorld, path: str) -> None:
     answer = await world.page(EAST + path)
     assert answer.status_code == 404
-    assert "There is no such page of a cluster" in answer.text
+    assert "This page exists for the home fleet only" in answer.text
 
 
 def test_pages_of_the_home_fleet_alone_keep_their_addresses() -> None:
@@ -98,7 +98,7 @@ async def test_a_cluster_at_a_glance_as_it_changes(world: ConsoleWorld) -> None:
     assert "Nodes 36" in text_of((await world.page(f"{EAST}/console")).text)
     home = text_of((await world.page("/")).text)
     assert "Nodes 1 " in home
-    assert "Nothing is evicting." in home
+    assert "No open evictions." in home
 
 
 def _without_node(name: str) -> Any:
@@ -110,12 +110,12 @@ async def test_one_chooses_a_cluster(world: ConsoleWorld) -> None:
     chooser = re.search(r'<details class="chooser">(.*?)</details>', (await world.page("/")).text, re.DOTALL)
     assert chooser is not None
     assert links(chooser[1]) == ["/", "/clusters/east/console", "/clusters/west/console", "/console/clusters"]
-    assert " ".join(text_of(chooser[1]).split()) == "Fleet that is shown: Home fleet Home fleet east west All clusters"
+    assert " ".join(text_of(chooser[1]).split()) == "Fleet: Home fleet Home fleet east west All clusters"
     there = (await world.page(f"{EAST}/console/zones")).text
     assert re.search(r'<summary><span class="unseen">[^<]*</span>east</summary>', there)
     assert '<a href="/clusters/east/console" aria-current="true">east</a>' in there
     told = (await world.page("/console/clusters")).text
-    assert "east bridge/east 37 9 not since this gateway leads" in text_of(told)
+    assert "east bridge/east 37 9 none since this gateway leads" in text_of(told)
     assert {"/clusters/east/console", "/clusters/west/console"} <= set(links(told))
 
 
@@ -123,7 +123,7 @@ async def test_without_clusters_there_is_nothing_to_choose() -> None:
     world = ConsoleWorld()
     some_fleet(world)
     assert "chooser" not in (await world.page("/")).text
-    assert "No clusters are mirrored." in text_of((await world.page("/console/clusters")).text)
+    assert "No clusters." in text_of((await world.page("/console/clusters")).text)
     assert (await world.page(f"{EAST}/console")).status_code == 404
 
 
@@ -171,7 +171,7 @@ async def test_who_may_not_get_a_cluster_sees_nothing_of_it(tmp_path: Path) -> N
     assert 'clusters.moorage.io "east" is forbidden' in text_of(answer.text).replace("&#34;", '"')
     assert "chooser" not in (await world.page("/")).text
     told = text_of((await world.page("/console/clusters")).text)
-    assert "You may not list clusters." in told
+    assert "You lack permission to list clusters." in told
 
 
 async def test_who_may_get_a_cluster_sees_what_they_may_list(tmp_path: Path) -> None:
@@ -179,9 +179,9 @@ async def test_who_may_get_a_cluster_sees_what_they_may_list(tmp_path: Path) -> 
     await log_in(world, "ann")
     told = text_of((await world.page(f"{EAST}/console")).text)
     assert "Nodes 37" in told
-    assert "You may not list evictions." in told
+    assert "You lack permission to list evictions." in told
     page = (await world.page(f"{EAST}/console/targets/Node/n04")).text
-    assert "You may not change this target." in page
+    assert "You lack permission to change this target." in page
     form = {"csrf": csrf_in(page), "key": "gpu", "value": "", "effect": "NoSchedule"}
     answer = await world.http.post(f"{EAST}/console/actions/targets/Node/n04/taint", data=form)
     assert answer.status_code == 403

@@ -147,7 +147,7 @@ async def test_the_page_of_a_target_is_live(browser: Browser) -> None:
         page = tab.page
         await page.goto(f"{address}/console/targets/Node/n04")
         await is_live(page)
-        await expect(page.locator("#part-evictions")).to_contain_text("Nothing is evicting from here.")
+        await expect(page.locator("#part-evictions")).to_contain_text("No open evictions.")
         fleet.taint("n04", "example.com/broken")
         fleet.evicting("web-4", "n04", "Scheduled")
         await expect(page.locator("#part-taints")).to_contain_text("example.com/broken:NoExecute")
@@ -216,7 +216,7 @@ async def test_somebody_logs_in_and_out(browser: Browser, tmp_path: Path) -> Non
         await expect(page).to_have_url(f"{address}/console/targets?state=NotReady")
         await expect(page.locator("#target-Node-n01")).to_be_visible()
         await page.goto(address)
-        await expect(page.locator("#part-evicting")).to_contain_text("You may not list evictions.")
+        await expect(page.locator("#part-evicting")).to_contain_text("You lack permission to list evictions.")
         assert await tab.violations() == []
         assert await page.evaluate("document.cookie") == ""
         await page.get_by_role("button", name="Log out").click()
@@ -236,7 +236,7 @@ async def test_an_open_page_leads_to_the_login_when_its_token_ends(browser: Brow
         (tmp_path / "tokens.csv").write_text('root,root,0,"system:masters"\n', "utf-8")
         fleet.condition("n01", "True")
         await expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
-        await expect(page.get_by_role("status")).to_contain_text("does not count any more")
+        await expect(page.get_by_role("status")).to_contain_text("is no longer valid")
 
 
 async def test_markup_that_others_write_does_nothing(browser: Browser) -> None:

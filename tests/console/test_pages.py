@@ -99,8 +99,8 @@ async def test_the_fleet_follows_what_changes(world: ConsoleWorld) -> None:
     assert "NotReady 0" in told
     assert "No zone" not in told
     assert "us/us-1 PartialDisruption 13 nodes" in told
-    assert "Nothing waits." in told
-    assert "Evicting 2" in told
+    assert "Unscheduled workloads 0 None" in told
+    assert "Evictions 2" in told
 
 
 async def test_a_target(world: ConsoleWorld) -> None:
@@ -110,7 +110,7 @@ async def test_a_target(world: ConsoleWorld) -> None:
     assert "Ready False 4m ago" in told
     assert "KubeletStopped: no answer for 40 s" in told
     assert "Workloads 1 default/ web-1" in told
-    assert "Evicting 1" in told
+    assert "Evictions 1" in told
 
 
 async def test_a_workload(world: ConsoleWorld) -> None:
@@ -147,8 +147,8 @@ async def test_names_are_found(world: ConsoleWorld) -> None:
     assert "/console/workloads/Pod/default/web-1" in html
     assert "/console/objects/poddisruptionbudgets/default/web" in html
     assert "/console/targets/Node/n01" in (await world.page("/console/search?q=n01")).text
-    assert "2 characters at least" in (await world.page("/console/search?q=w")).text
-    assert "Nothing that you may list has such a name." in (await world.page("/console/search?q=none-of-them")).text
+    assert "at least 2 characters" in (await world.page("/console/search?q=w")).text
+    assert "No matching objects that you may list." in (await world.page("/console/search?q=none-of-them")).text
 
 
 async def test_secrets_are_not_shown() -> None:
@@ -169,7 +169,7 @@ async def test_why_a_workload_is_where_it_is() -> None:
     world.pod("p")
     html = (await world.page("/console/workloads/Pod/default/p/why")).text
     told = text_of(html)
-    assert "It would be decided the same." in told
+    assert "If decided again now, the result would be the same." in told
     assert "1 of 2 targets fit." in told
     assert "n1 here 1" in told
     assert "TaintToleration" in told
@@ -179,7 +179,7 @@ async def test_why_a_workload_is_where_it_is() -> None:
 
 async def test_without_a_query_worker_a_page_says_so(world: ConsoleWorld) -> None:
     told = text_of((await world.page("/console/workloads/Pod/default/web-1/why")).text)
-    assert "No explanation now: the gateway has no query worker: MOORAGE_QUERY_SERVER is not set" in told
+    assert "No explanation available: the gateway has no query worker: MOORAGE_QUERY_SERVER is not set" in told
 
 
 def failing_node() -> ConsoleWorld:
@@ -212,7 +212,7 @@ async def test_why_a_target_is_as_it_is() -> None:
     assert "probe/rack KubeletStopped" in told
     assert "example.com/mine:NoSchedule explicit" in told
     assert "declared by tester" in told
-    assert "Evictions from here 1 Scheduled" in told
+    assert "Evictions 1 Scheduled" in told
     assert "default/ p Scheduled" in told
     assert "Causes of the taint node.kubernetes.io/not-ready:NoExecute of node n1" in told
     assert "Causes of the eviction of pod default/p from node n1" in told
@@ -225,7 +225,7 @@ async def test_why_a_target_is_as_it_is() -> None:
 
 async def test_without_a_query_worker_the_page_of_a_target_says_so(world: ConsoleWorld) -> None:
     told = text_of((await world.page("/console/targets/Node/n01/why")).text)
-    assert "No explanation now: the gateway has no query worker: MOORAGE_QUERY_SERVER is not set" in told
+    assert "No explanation available: the gateway has no query worker: MOORAGE_QUERY_SERVER is not set" in told
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,8 @@ async def test_a_taint_is_drawn_before_it_is_applied(tmp_path: Path) -> None:
     await csrf_of(world, "ops")
     html = (await world.page(TAINT)).text
     said = text_of(html)
-    assert re.search(r"What leaves .*default/ web-\S+ n1 Gone 0s .*stays", said), said
-    assert re.search(r"What goes where .*default/ web-\S+ .*n1 → n[23]", said), said
+    assert re.search(r"Leaving workloads .*default/ web-\S+ n1 Completed 0s .*stays", said), said
+    assert re.search(r"Moved workloads .*default/ web-\S+ .*n1 → n[23]", said), said
     assert "Node/n1 + maintenance=yes:NoExecute" in said
     assert "PATCH /api/v1/nodes/n1" in said
     assert "Apply: it gets a taint" in said
@@ -73,10 +73,10 @@ async def test_a_taint_is_drawn_before_it_is_applied(tmp_path: Path) -> None:
     ("question", "shown", "applied"),
     [
         ("what=cordon", "node.kubernetes.io/unschedulable:NoSchedule", "PATCH /api/v1/nodes/n1"),
-        ("what=drain", "What goes where", "/eviction"),
-        ("what=delete", "What goes where", "DELETE /api/v1/nodes/n1"),
-        ("what=silent", "happens by itself", ""),
-        ("what=failed&for=1h", "What leaves", ""),
+        ("what=drain", "Moved workloads", "/eviction"),
+        ("what=delete", "Moved workloads", "DELETE /api/v1/nodes/n1"),
+        ("what=silent", "An outage cannot be applied", ""),
+        ("what=failed&for=1h", "Leaving workloads", ""),
     ],
 )
 async def test_other_questions(tmp_path: Path, question: str, shown: str, applied: str) -> None:
@@ -103,8 +103,8 @@ async def test_who_may_not_change_it_may_ask(tmp_path: Path) -> None:
     world = await world_of(tmp_path)
     await csrf_of(world, "eve")
     said = text_of((await world.page(TAINT)).text)
-    assert "What leaves" in said
-    assert "You may not make this change: nodes &#34;n1&#34; is forbidden" in said
+    assert "Leaving workloads" in said
+    assert "You lack permission for this change: nodes &#34;n1&#34; is forbidden" in said
     assert "Apply:" not in said
     form = {"kind": "Node", "name": "n1", "what": "taint", "key": "maintenance", "effect": "NoExecute"}
     assert (await act(world, "eve", APPLY, **form)).status_code == 403
@@ -115,7 +115,7 @@ async def test_who_may_not_simulate_is_told(tmp_path: Path) -> None:
     world = await world_of(tmp_path)
     await csrf_of(world, "ann")
     said = text_of((await world.page(TAINT)).text)
-    assert "You may not create simulations." in said
+    assert "You lack permission to create simulations." in said
     assert world.asked == []
     assert "What if" not in (await world.page("/console/targets/Node/n1")).text.partition("<main")[2]
 
@@ -158,7 +158,7 @@ async def test_it_is_simulated_and_applied_in_a_browser(browser: Browser, tmp_pa
         await page.get_by_label("What if").select_option("drain")
         await page.get_by_role("button", name="Simulate").focus()
         await page.keyboard.press("Enter")
-        await expect(page.get_by_role("heading", name="What goes where")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Moved workloads")).to_be_visible()
         assert await tab.violations() == []
         await page.get_by_role("button", name="Apply: it is drained").click()
         await expect(page.get_by_text("Done: n1: it is drained.")).to_be_visible()

@@ -394,7 +394,7 @@ async def test_a_watch_goes_on_when_the_gateway_restarts(live: Live) -> None:
                 pass
             await live.restart_gateway()
             assert b"The watch was interrupted, trying again" in await process.stderr.readline()
-            assert await process.stderr.readline() == b"The watch goes on.\n"
+            assert await process.stderr.readline() == b"The watch continues.\n"
             await live.here("delete", "node", "w1")
             while await process.stdout.readline() != b"node/w1\n":
                 pass

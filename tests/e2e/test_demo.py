@@ -18,9 +18,8 @@ from tests.support.forks import ROOT
 
 from moorage.cli.api.topics import Seen
 from moorage.cli.demo.acts import Hold, Outage
-from moorage.cli.demo.claims import Claim, Consequences, spread, whole_story
+from moorage.cli.demo.claims import Claim, Consequences, Show, spread, whole_story
 from moorage.cli.demo.command import _Demo
-from moorage.cli.demo.show import Show
 from moorage.decide.kubernetes.taint_keys import NOT_READY
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
@@ -64,7 +63,7 @@ async def test_the_demo_does_not_need_more_than_the_rights_of_each_part(tmp_path
     command = (sys.executable, "-m", "moorage.cli", "demo", "--secure-kafka")
     done = await program(*command, env={"MOORAGE_STATE_DIR": str(tmp_path)}, seconds=240)
     assert done.code == 0, done.out + done.err
-    assert "Kafka asks everybody who they are" in done.out
+    assert "Kafka requires authentication" in done.out
     assert "every kind of outcome was shown" in done.out
 
 

@@ -106,7 +106,7 @@ def test_the_commands_run(installed: Path, tmp_path: Path) -> None:
 
 
 def test_the_demo_finds_its_examples(installed: Path, tmp_path: Path) -> None:
-    program = "from moorage.cli.local.examples import examples; print(examples())"
+    program = "from moorage.cli.local.services import examples; print(examples())"
     done = _run(installed / "python", "-c", program, cwd=tmp_path)
     folder = Path(done.stdout.strip())
     assert folder.is_relative_to(installed.parent), done.stderr

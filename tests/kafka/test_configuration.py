@@ -71,7 +71,7 @@ async def test_two_workers_whose_own_settings_differ_decide_alike(broker: Broker
             worker_for(condition_ingest.service(hasty), hasty) as one,
             worker_for(condition_ingest.service(patient), patient) as other,
         ):
-            await until(lambda: len(one.owners) == len(other.owners) == 1 and one.ready and other.ready)
+            await until(lambda: len(one.tasks) == len(other.tasks) == 1 and one.ready and other.ready)
             for name in NODES:
                 node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
                 assert (await client.post("/api/v1/nodes", json=node)).status_code == 201

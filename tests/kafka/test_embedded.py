@@ -21,7 +21,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from tests.support.brokers import EmbeddedBroker
 from tests.support.waiting import until
 
-from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers, broker, folders, jars
+from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers, broker, data_folder, jars
 from moorage.runtime.embedded.data_folder import DataDir
 from moorage.runtime.settings.environment import KAFKA_VERSION
 
@@ -316,7 +316,7 @@ def test_a_damaged_cache_is_noticed_and_mended(tmp_path: Path, monkeypatch: pyte
 
 def test_fetching_stops_between_two_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jars, "_remembered", lambda *_arguments: None)
-    repository = folders.cache_dir() / f"kafka-{KAFKA_VERSION}" / "repository"
+    repository = data_folder.cache_dir() / f"kafka-{KAFKA_VERSION}" / "repository"
     shutil.copytree(repository, tmp_path / f"kafka-{KAFKA_VERSION}" / "repository")  # so nothing is fetched
     stop = threading.Event()
     stop.set()

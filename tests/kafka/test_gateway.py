@@ -22,14 +22,13 @@ from tests.support.waiting import until
 from moorage.apiserver import server
 from moorage.apiserver.metrics import Metrics
 from moorage.apiserver.storage.derivation import Derivation
-from moorage.apiserver.storage.kafka import object_reader, source_reader
-from moorage.apiserver.storage.kafka.log_reader import LogReader
-from moorage.apiserver.storage.kafka.source_reader import SourceReader
+from moorage.apiserver.storage.kafka import log_reader, object_reader
+from moorage.apiserver.storage.kafka.log_reader import LogReader, SourceReader
 from moorage.apiserver.storage.store import Store
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.tables.offsets import Offsets
-from moorage.runtime.process.errors import first_of
+from moorage.runtime.process.failures import first_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.envelope import Meta, from_headers, to_headers
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
@@ -299,7 +298,7 @@ async def test_a_leader_whose_reading_of_its_tables_has_ended_begins_another_ter
             super().__init__(*given, **named)
             made.append(self)
 
-    monkeypatch.setattr(source_reader, "LogReader", Kept)
+    monkeypatch.setattr(log_reader, "LogReader", Kept)
     async with running_gateway(settings) as client:
         made[0].consumer._fetcher._fetch_task.cancel()
         await until(lambda: len(made) > 1, 30.0, "no other term began")

@@ -18,7 +18,7 @@ from moorage.apiserver.authentication.certificates import ServerTls
 from moorage.apiserver.metrics import Metrics
 from moorage.apiserver.server import authenticator_of, server_tls
 from moorage.apiserver.storage.store import Store
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.settings.process_settings import Settings
 
 pytestmark = pytest.mark.kafka

@@ -41,7 +41,7 @@ from moorage.runtime.kafka.clients.refusals import REFUSALS, NotAuthenticatedErr
 from moorage.runtime.kafka.clients.security import security
 from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.kafka.tables.offsets import Offsets
-from moorage.runtime.process.errors import EXIT_FAILED, RuntimeFailure
+from moorage.runtime.process.failures import EXIT_FAILED, RuntimeFailure
 from moorage.runtime.process.health import HttpServer
 from moorage.runtime.settings.environment import variable
 from moorage.runtime.settings.process_settings import Settings

@@ -189,7 +189,7 @@ async def test_an_owner_ends_what_the_broker_left_open_as_aborted(gullible_broke
     # Whoever comes next finds nothing to end, and the state that was meant.
     async with worker_for(Counter(), settings) as worker:
         await worker.wait_ready(30)
-        assert _PLANTED not in worker.owners[partition]._engine.state.tallies
+        assert _PLANTED not in worker.tasks[partition]._engine.state.tallies
     assert swept() == before + 1
 
 
@@ -203,7 +203,7 @@ async def test_an_owner_does_again_what_it_committed_without_markers(
         await worker.wait_ready()
         await write_numbers(settings, work[:10])
         await all_counted(settings, 10)
-        producer = worker.owners[0]._producer
+        producer = worker.tasks[0]._producer
         assert producer is not None
         losing: list[TopicPartition] = []
 
@@ -246,7 +246,7 @@ async def test_offsets_of_what_was_lost_are_set_back_to_where_it_began_and_befor
             return await letters() == 1
 
         await until(refused)
-        producer = worker.owners[0]._producer
+        producer = worker.tasks[0]._producer
         assert producer is not None
 
         async def without_markers(
@@ -254,7 +254,7 @@ async def test_offsets_of_what_was_lost_are_set_back_to_where_it_began_and_befor
         ) -> None:
             assert within is None, "nothing that it writes is irrevocable"
             await commit_without_markers(
-                producer, records, {**offsets, tp: worker.owners[0]._engine.positions[NUMBERS]}, group
+                producer, records, {**offsets, tp: worker.tasks[0]._engine.positions[NUMBERS]}, group
             )
 
         monkeypatch.setattr(dangling_transactions, "_SLOW", math.inf)

@@ -29,11 +29,11 @@ async def test_much_that_waits_pauses_the_fetching_and_is_all_processed(broker: 
         seen: set[bool] = set()
 
         async def done() -> bool:
-            seen.update(owner._feed.throttled for owner in worker.owners.values())
+            seen.update(owner._feed.throttled for owner in worker.tasks.values())
             return sum(map(len, (await counted(settings)).values())) >= 600
 
         await until(done, 60, "not all was processed")
-        assert not worker.owners[0]._feed.throttled
+        assert not worker.tasks[0]._feed.throttled
     assert seen == {True, False}
     assert_exactly_once(await counted(settings), work)
 

@@ -95,7 +95,7 @@ async def test_the_source_offsets_in_state_records_win_over_lost_committed_ones(
         group = worker.group
 
         def table_was_read() -> bool:
-            return sum(len(owner._engine.state.table) for owner in worker.owners.values()) == 7
+            return sum(len(owner._engine.state.table) for owner in worker.tasks.values()) == 7
 
         await until(table_was_read)
         await write_numbers(settings, work)
@@ -216,7 +216,7 @@ async def test_a_paused_process_writes_nothing_after_its_partitions_have_moved(
             await write_numbers(settings, third)
             await all_counted(settings, 600)
             # Both are members again in the end: the work goes on, and nothing of the zombie's old batch came in.
-            await until(lambda: worker.ready and len(worker.owners) == 2, message="the two do not share")
+            await until(lambda: worker.ready and len(worker.tasks) == 2, message="the two do not share")
         more = numbers(100, start=600)
         await write_numbers(settings, more)
         await all_counted(settings, 700)

@@ -118,7 +118,7 @@ async def test_a_wake_up_comes_at_its_time_by_the_clock_and_never_before(broker:
         await until(lambda: len(service.due) == 2, message="not read")
         await clock.move(99.999)
         # The owner has looked at the clock again, for it committed the offsets of a batch without output.
-        await until(lambda: worker.owners[0]._engine._committed[NUMBERS] == 2, message="not committed")
+        await until(lambda: worker.tasks[0]._engine._committed[NUMBERS] == 2, message="not committed")
         assert service.woken == []
         await clock.move(0.001)
         await all_counted(settings, 1)
@@ -268,13 +268,13 @@ async def test_a_large_state_is_restored_and_its_progress_told(broker: Broker, t
     async with worker_for(Counter(), settings) as worker:
         await until(
             lambda: (
-                sum(len(owner._engine.state.table) for owner in worker.owners.values() if owner._engine.has_state)
+                sum(len(owner._engine.state.table) for owner in worker.tasks.values() if owner._engine.has_state)
                 == 6000
             ),
             message="the table was not read",
         )
         await until(
-            lambda: sum(owner._engine._committed.get(TABLE, 0) for owner in worker.owners.values()) == 6000,
+            lambda: sum(owner._engine._committed.get(TABLE, 0) for owner in worker.tasks.values()) == 6000,
             message="its offsets were not committed",
         )
     async with worker_for(Counter(), settings) as worker:
@@ -285,7 +285,7 @@ async def test_a_large_state_is_restored_and_its_progress_told(broker: Broker, t
             return worker.ready
 
         await until(ready, message="not restored")
-        assert sum(len(owner._engine.state.table) for owner in worker.owners.values()) == 6000
+        assert sum(len(owner._engine.state.table) for owner in worker.tasks.values()) == 6000
         assert {part["restored"] for part in worker.report()["partitions"].values()} == {1.0}
         assert all(0 <= fraction <= 1 for fraction in seen)
 
@@ -363,7 +363,7 @@ class Present(Counter):
 
     def reconcile(self, state: CounterState, now: datetime) -> list[Emit]:
         assert self.worker is not None
-        owners = self.worker.owners.values()
+        owners = self.worker.tasks.values()
         self.deciding.append((state.partition, [owner.partition for owner in owners if owner._fresh.held]))
         if (done := len(state.known)) == self.portions:
             return []
@@ -385,7 +385,7 @@ async def test_owners_that_decide_on_the_present_take_turns_so_that_it_does_not_
     service.worker = worker = worker_for(service, settings)
     async with worker:
         await worker.wait_ready()
-        owners = list(worker.owners.values())
+        owners = list(worker.tasks.values())
         await until(
             lambda: all(len(owner._engine.state.known) == Present.portions for owner in owners),
             message="not all have reconciled",

@@ -33,7 +33,7 @@ from moorage.runtime import app
 from moorage.runtime.app import ServiceRun, run_services
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage.runtime.kafka.partition.worker import Worker
-from moorage.runtime.process.errors import EXIT_FAILED, EXIT_STUCK, TopicsError
+from moorage.runtime.process.failures import EXIT_FAILED, EXIT_STUCK, TopicsError
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, JOURNAL, TOPICS, Topic
 

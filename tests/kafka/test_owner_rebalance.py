@@ -37,7 +37,7 @@ async def all_counted(settings: Settings, wanted: int) -> None:
 
 
 def shares(*workers: Worker[object]) -> list[int]:
-    return sorted(len(worker.owners) for worker in workers)
+    return sorted(len(worker.tasks) for worker in workers)
 
 
 async def test_three_workers_coming_and_going_lose_and_double_nothing(broker: Broker, topic_prefix: str) -> None:
@@ -64,7 +64,7 @@ async def test_three_workers_coming_and_going_lose_and_double_nothing(broker: Br
         lambda: one.ready and two.ready and three.ready and shares(one, two, three) == [2, 2, 2],
         message="three do not share",
     )
-    held = [set(worker.owners) for worker in (one, two, three)]
+    held = [set(worker.tasks) for worker in (one, two, three)]
     assert set.union(*held) == set(range(6))
     await two.stop()
     await until(lambda: one.ready and three.ready and shares(one, three) == [3, 3], message="nobody took over")
@@ -83,10 +83,10 @@ async def test_a_partition_that_stays_keeps_its_state(broker: Broker, topic_pref
     first, second = Counter(), Counter()
     async with worker_for(first, settings) as one:
         await one.wait_ready()
-        owners = dict(one.owners)
+        owners = dict(one.tasks)
         async with worker_for(second, settings) as two:
             await until(lambda: one.ready and two.ready and shares(one, two) == [2, 2], message="not shared")
-            kept = {partition: owner for partition, owner in one.owners.items() if owners[partition] is owner}
+            kept = {partition: owner for partition, owner in one.tasks.items() if owners[partition] is owner}
             assert len(kept) == 2
             assert all(owner.phase is Phase.RUNNING for owner in kept.values())
             await until(lambda: first.dropped == 2, message="the given-up states were not dropped")
@@ -111,19 +111,19 @@ async def test_a_standby_takes_over_and_reads_only_the_rest(broker: Broker, topi
             await until(
                 lambda: (
                     [worker.report()["standbys"] for worker in (one, two)]
-                    == [dict.fromkeys(map(str, other.owners), "Warm") for other in (two, one)]
+                    == [dict.fromkeys(map(str, other.tasks), "Warm") for other in (two, one)]
                 ),
                 message="the standbys are not warm",
             )
-            owners = dict(two.owners)
+            owners = dict(two.tasks)
             later = [Number(key=f"k{i % 100}", n=i) for i in range(400, 440)]
             await write_numbers(settings, later)
             await all_counted(settings, 440)
         await until(lambda: two.ready and shares(two) == [4], message="nobody took over")
-        taken = [owner for partition, owner in two.owners.items() if partition not in owners]
+        taken = [owner for partition, owner in two.tasks.items() if partition not in owners]
         assert len(taken) == 2
         assert sum(owner.progress.wanted for owner in taken) <= 200, "cold, they read about 1,000 offsets"
-        states = [owner._engine.state for owner in two.owners.values()]
+        states = [owner._engine.state for owner in two.tasks.values()]
         assert sum(len(state.table) for state in states) == 100
         last = [Number(key=f"k{i % 100}", n=i) for i in range(440, 480)]
         await write_numbers(settings, last)
@@ -148,7 +148,7 @@ async def test_a_worker_without_partitions_is_ready(broker: Broker, topic_prefix
     await make_toys(settings)
     async with worker_for(Counter(), settings) as one, worker_for(Counter(), settings) as two:
         await until(lambda: one.ready and two.ready and shares(one, two) == [0, 1], message="not ready")
-        empty = next(worker for worker in (one, two) if not worker.owners)
+        empty = next(worker for worker in (one, two) if not worker.tasks)
         report = empty.report()
         assert report.pop("standbys").keys() <= {"0"}
         assert report == {"ready": True, "assigned": True, "globals": None, "partitions": {}, "standing": []}
@@ -161,14 +161,14 @@ async def test_an_owner_that_another_one_fenced_stays_away_until_it_is_the_owner
     await make_toys(settings)
     async with worker_for(Counter(), settings) as worker:
         await worker.wait_ready()
-        usurper = worker.owners[0]._context.producer(0)
+        usurper = worker.tasks[0]._context.producer(0)
         await usurper.start()
         work = [Number(key="k", n=i) for i in range(20)]
         await write_numbers(settings, work)
         # The coordinator says that the worker holds the partition, so it takes it back, with a fresh state.
         await all_counted(settings, 20)
         with pytest.raises(Exception, match=r"(?i)fenced|epoch|producer"):
-            await usurper.write([], {worker.owners[0]._feed.tps[Counter.sources[0]]: 0})
+            await usurper.write([], {worker.tasks[0]._feed.tps[Counter.sources[0]]: 0})
         await usurper.close()
     assert_exactly_once(await counted(settings), work)
 
@@ -191,7 +191,7 @@ async def test_a_partition_has_one_owner_while_an_earlier_version_with_fewer_sou
     await earlier.wait_ready()
     await later.start()
     await until(lambda: earlier.ready and later.ready and shares(earlier, later) == [3, 3], message="they do not share")
-    assert sorted([*earlier.owners, *later.owners]) == list(range(6))
+    assert sorted([*earlier.tasks, *later.tasks]) == list(range(6))
     await write_numbers(settings, work[:200])
     await all_counted(settings, 200)
     await earlier.stop()

@@ -36,7 +36,7 @@ from tests.support.toys import (
 )
 from tests.support.waiting import until
 
-from moorage.runtime.engine.dead_letters import dead_letter
+from moorage.runtime.engine.record_format import dead_letter
 from moorage.runtime.service import Emit, GlobalView, Input, Malformed
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.base import Model
@@ -249,16 +249,16 @@ async def test_tombstones_reach_the_state_live_and_in_a_restore(broker: Broker, 
     await write_raw(settings, TABLE, b"k", None)
     async with worker_for(Counter(), settings) as worker:
         await worker.wait_ready()
-        await until(lambda: worker.owners[0]._engine.state.table == {"other": 7}, message="not deleted")
+        await until(lambda: worker.tasks[0]._engine.state.table == {"other": 7}, message="not deleted")
         # Batches without output commit their offsets too, a little later.
-        table = worker.owners[0]._feed.tps[TABLE]
+        table = worker.tasks[0]._feed.tps[TABLE]
         await until(
-            lambda: worker.owners[0]._engine._committed[TABLE] == 3, message="the table's offsets were not committed"
+            lambda: worker.tasks[0]._engine._committed[TABLE] == 3, message="the table's offsets were not committed"
         )
-        assert await worker.owners[0]._context.consumer.committed(table) == 3
+        assert await worker.tasks[0]._context.consumer.committed(table) == 3
     async with worker_for(Counter(), settings) as worker:
         await worker.wait_ready()
-        assert worker.owners[0]._engine.state.table == {"other": 7}
+        assert worker.tasks[0]._engine.state.table == {"other": 7}
         await write_numbers(settings, [Number(key="k", n=1)])
         await all_counted(settings, 1)
     assert (await counted(settings))["k"][0].total == 1
@@ -277,7 +277,7 @@ async def test_what_must_be_fresh_waits_until_kafka_has_brought_it(broker: Broke
 
     async with worker_for(service, settings) as worker:
         await worker.wait_ready()
-        owner = worker.owners[0]
+        owner = worker.tasks[0]
         owner._fresh._context = replace(owner._fresh._context, freshen=freshen)
         await write_numbers(settings, [Number(key="k", n=1, needs="nobody")])
         await all_counted(settings, 1)

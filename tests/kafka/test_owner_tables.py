@@ -26,7 +26,7 @@ from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.partition.watchdog import Watchdog
 from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.kafka.tables.table_reader import TableReader
-from moorage.runtime.process.errors import RuntimeFailure, StartAfresh
+from moorage.runtime.process.failures import RuntimeFailure, StartAfresh
 from moorage.runtime.service import GlobalView, Input
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.envelope import Meta, to_headers
@@ -74,7 +74,7 @@ async def name(settings: Settings, text: str) -> None:
 
 def known(worker: Worker[Any]) -> set[str]:
     """What the owner of partition 0 knows of names, from its table or from the global view."""
-    return set(worker.owners[0]._engine.state.known)
+    return set(worker.tasks[0]._engine.state.known)
 
 
 def reader_of(worker: Worker[Any]) -> TableReader:
@@ -170,13 +170,13 @@ async def test_a_table_that_stands_still_though_kafka_has_more_ends_the_process(
         consumer.pause(table)  # behind its reader's back
         await name(settings, "unread")
         await until(lambda: is_behind(table), message="it does not know what it has not read")
-        await watchdog.look(1)
+        await watchdog.check(1)
         assert not worker.ready
         assert worker.report()["standing"] == [f"{table.topic}/0"]
         for _ in range(9):
-            await watchdog.look(1)
+            await watchdog.check(1)
         assert ended == []
-        await watchdog.look(1)
+        await watchdog.check(1)
         what = f"{worker.service.name}, whose table {table.topic} partition 0 does not advance although Kafka has more,"
         assert ended == [f"{what} made no progress for 10 s; Kafka answers"]
         consumer.resume(table)

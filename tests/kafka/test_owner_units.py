@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.support.toys import COUNTED, NUMBERS, TABLE, TALLIES, Counted, Counter, Number, Tally
 
 from moorage.runtime.engine.batch import BatchDecision
-from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.engine.encode import Encoder
+from moorage.runtime.engine.record_format import dead_letter
 from moorage.runtime.kafka.partition.watchdog import OUTAGE_FACTOR, Watchdog
 from moorage.runtime.process.member import Behind
 from moorage.runtime.service import Emit, Input, Malformed, RawRecord, child_meta
@@ -185,7 +185,7 @@ class Watched:
         self.ended: list[str] = []
         self.behind = Behind()
         self.worker = SimpleNamespace(
-            name="toy", owners={0: self.owner}, idle=True, moves=1, lacks="is not in its group", behind=self._behind
+            name="toy", tasks={0: self.owner}, idle=True, moves=1, lacks="is not in its group", behind=self._behind
         )
         worker: Any = self.worker
         self.dog = Watchdog([worker], limit=10, hidden=20, kafka_answers=self._ask, end=self.ended.append)
@@ -196,59 +196,59 @@ class Watched:
     async def _ask(self) -> bool:
         return self.answers
 
-    async def look(self, times: int) -> None:
+    async def check(self, times: int) -> None:
         for _ in range(times):
-            await self.dog.look(1.0)
+            await self.dog.check(1.0)
 
 
 async def test_the_watchdog_ends_a_process_without_progress_after_its_limit() -> None:
     watched = Watched()
-    await watched.look(10)
+    await watched.check(10)
     assert watched.ended == []
-    await watched.look(1)
+    await watched.check(1)
     assert watched.ended == ["toy partition 0 (Running, 3 records waiting) made no progress for 10 s; Kafka answers"]
 
 
 async def test_progress_and_idleness_calm_the_watchdog() -> None:
     watched = Watched()
     for _ in range(5):
-        await watched.look(8)
+        await watched.check(8)
         watched.owner.moves += 1
     watched.owner.idle = True
-    await watched.look(50)
+    await watched.check(50)
     assert watched.ended == []
 
 
 async def test_an_owner_that_hears_nothing_of_what_kafka_has_is_stuck_after_what_a_transaction_may_hide() -> None:
     watched = Watched()
     watched.owner.idle, watched.owner.waiting, watched.behind = True, 0, Behind(frozenset({0}))
-    await watched.look(15)
+    await watched.check(15)
     watched.owner.moves += 1  # it was only late
-    await watched.look(20)
+    await watched.check(20)
     assert watched.ended == []
-    await watched.look(1)
+    await watched.check(1)
     what = "toy partition 0 (Running, 0 records waiting) does not receive what Kafka has and"
     assert watched.ended == [f"{what} made no progress for 20 s; Kafka answers"]
 
 
 async def test_a_worker_that_never_gets_its_share_is_stuck_too_and_catching_up_is_progress() -> None:
     watched = Watched()
-    watched.worker.owners.clear()
+    watched.worker.tasks.clear()
     watched.worker.idle = False
     for _ in range(3):
-        await watched.look(9)
+        await watched.check(9)
         watched.worker.moves += 1
     assert watched.ended == []
-    await watched.look(11)
+    await watched.check(11)
     assert watched.ended == ["toy, which is not in its group, made no progress for 10 s; Kafka answers"]
 
 
 async def test_while_kafka_is_silent_a_longer_limit_holds() -> None:
     watched = Watched()
     watched.answers = False
-    await watched.look(10 * OUTAGE_FACTOR)
+    await watched.check(10 * OUTAGE_FACTOR)
     assert watched.ended == []
-    await watched.look(1)
+    await watched.check(1)
     assert len(watched.ended) == 1
 
 
@@ -259,14 +259,14 @@ async def test_a_table_that_stands_still_though_kafka_has_more_is_noticed_howeve
         watched.behind = Behind(tables={table: position})
         for _ in range(10):
             watched.owner.moves += 1
-            await watched.look(1)
+            await watched.check(1)
     watched.behind = Behind()
-    await watched.look(1)
+    await watched.check(1)
     watched.behind = Behind(tables={table: 4})
     for _ in range(10):
         watched.owner.moves += 1
-        await watched.look(1)
+        await watched.check(1)
     assert watched.ended == [], "it had caught up in between"
-    await watched.look(1)
+    await watched.check(1)
     what = "toy, whose table moorage.known partition 1 does not advance although Kafka has more,"
     assert watched.ended == [f"{what} made no progress for 10 s; Kafka answers"]

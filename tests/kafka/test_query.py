@@ -16,9 +16,9 @@ from tests.support.worlds.flow import Record
 from tests.support.worlds.nodes import NodeWorld
 from tests.support.worlds.world import TEMPLATE, lifted
 
+from moorage.insight.explain.answer import explain_from_topics
 from moorage.insight.explain.document import document_of
 from moorage.insight.explain.explanation import NotFoundError
-from moorage.insight.explain.from_topics import explain_from_topics
 from moorage.insight.explain.grounds import TOPICS as TABLES
 from moorage.insight.explain.question import Question
 from moorage.insight.query import worker as query
@@ -164,7 +164,7 @@ async def test_a_worker_that_has_not_read_its_tables_says_so(kafka: Kafka) -> No
 async def test_after_standing_still_for_long_everything_is_read_anew(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query, "_LOOK", 0.01)
+    monkeypatch.setattr(query, "_CHECK_EVERY", 0.01)
     kafka.world.declare("Pod", "p", {"containers": [{"name": "c"}]})
     kafka.world.run()
     await kafka.write()

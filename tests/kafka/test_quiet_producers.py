@@ -19,7 +19,7 @@ from tests.support.toys import NUMBERS, Counter, Number, counted, make_toys, set
 from tests.support.waiting import until
 
 from moorage.runtime.kafka.admin.broker_times import broker_times
-from moorage.runtime.kafka.clients import clients, keep_alive
+from moorage.runtime.kafka.clients import clients, fenced_producer
 from moorage.runtime.settings.process_settings import Settings
 
 pytestmark = pytest.mark.kafka
@@ -124,7 +124,7 @@ async def test_an_owner_that_keeps_its_id_alive_by_nothing_begins_anew(
     forgetful: EmbeddedBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test above can fail."""
-    monkeypatch.setattr(keep_alive, "_SHARE", 0.001)
+    monkeypatch.setattr(fenced_producer, "_SHARE", 0.001)
     async with idle_owner(forgetful, topic_prefix) as (settings, logged):
         await write_numbers(settings, [Number(key="k", n=1)])
         await until(lambda: bool(told(logged, "partition.starts_afresh")), message="no partition began anew")

@@ -13,10 +13,9 @@ from tests.support.brokers import Broker
 from tests.support.gateways import running_gateway
 from tests.support.toys import settings_for, worker_for
 
-from moorage.apiserver.storage.durable_log import Write
+from moorage.apiserver.storage.durable_log import RefusedLater, Write
 from moorage.apiserver.storage.kafka import report_outcomes
 from moorage.apiserver.storage.kafka.report_outcomes import KafkaReportOutcomes
-from moorage.apiserver.storage.report_outcomes import RefusedLater
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest
 from moorage_schemas.condition import ConditionReported, ConditionStatus

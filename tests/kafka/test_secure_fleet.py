@@ -14,8 +14,7 @@ from tests.support.commands import moorage
 from tests.support.waiting import until
 
 from moorage.cli.commands.up import secured
-from moorage.cli.local.secure_kafka import SecureKafka
-from moorage.cli.local.stack import Stack
+from moorage.cli.local.stack import SecureKafka, Stack
 from moorage.runtime.identities import kafka_identities
 from moorage.runtime.kafka.admin import acls
 from moorage.runtime.kafka.clients import clients
@@ -91,7 +90,7 @@ async def test_the_way_of_an_event_with_a_user_for_each_process(tmp_path: Path) 
         assert "User:moorage-viewer may not Describe topic moorage.resources.v1: " in refused.err
         admin = operator | kafka.environment(kafka_identities.ADMIN)
         checked = await moorage("topics", "acls", "--check", env=admin)
-        assert (checked.code, checked.out) == (0, "Kafka allows what is needed, and nothing else\n")
+        assert (checked.code, checked.out) == (0, "Kafka allows exactly the needed permissions\n")
         await _changed_by_hand(_as(kafka, kafka_identities.ADMIN, stack), admin)
     logs = {file.name: file.read_text() for file in (tmp_path / "logs").iterdir()}
     assert {"timer.log", "gateway.log", "query.log", "eviction.log"} <= logs.keys()
@@ -127,6 +126,6 @@ async def _changed_by_hand(settings: Settings, admin: dict[str, str]) -> None:
         "User:moorage-probe: Write Topic moorage.condition-reports.v1 added",
         "User:moorage-probe: Read Topic moorage.* removed",
     ]
-    await until(lambda: found(0, "Kafka allows what is needed, and nothing else\n"), 30)
+    await until(lambda: found(0, "Kafka allows exactly the needed permissions\n"), 30)
     assert (await moorage("topics", "acls", "--apply", env=admin)).out == "nothing to change\n"
     assert variable("kafka_username") in admin

@@ -13,16 +13,16 @@ from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from structlog.testing import capture_logs
 from tests.support.brokers import Broker
+from tests.support.log_sizes import log_sizes
 from tests.support.toys import read_all, settings_for
 from tests.support.waiting import until
 from typer.testing import CliRunner, Result
 
 from moorage.cli.app import app
 from moorage.runtime.kafka.admin import topic_settings
-from moorage.runtime.kafka.admin.log_sizes import log_sizes
 from moorage.runtime.kafka.admin.topic_settings import SettingDifference, add_missing, change, differences
 from moorage.runtime.kafka.clients import clients
-from moorage.runtime.process.errors import TopicsError
+from moorage.runtime.process.failures import TopicsError
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TOPICS, Topic
 
@@ -202,7 +202,7 @@ async def test_topics_make_shows_the_difference_first(broker: Broker, topic_pref
 
     refused = await make(settings)
     assert refused.exit_code == 1
-    assert "give --yes to change them" in refused.stderr
+    assert "not a terminal: pass --yes to change" in refused.stderr
     assert [conditions, "segment.ms", "604800000", "7200000", "change"] in lines(refused.stderr)
     assert "segment.ms" not in await present(settings, CONDITIONS)
 

@@ -25,7 +25,7 @@ from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.webhooks import status_writer, subscription
 from moorage.workers.webhooks.deliveries import UNBOUND
-from moorage.workers.webhooks.metrics import WAITING
+from moorage.workers.webhooks.subscription import WAITING
 from moorage.workers.webhooks.worker import WebhookWorker
 from moorage_schemas.dead_letter import DeadLettered
 from moorage_schemas.envelope import Meta, event_id, to_headers

@@ -13,7 +13,7 @@ from tests.support import manifests
 from tests.support.manifests import Manifest, component, container, environment, pod
 
 from moorage.apiserver.http.filters.access import OPEN
-from moorage.cli.contract.participants import service_classes
+from moorage.cli.contract.kafka_roles import service_classes
 from moorage.cli.local.services import GATEWAY, QUERY, WEBHOOKS
 from moorage.runtime.identities.gateway_identities import GatewayIdentities
 from moorage.runtime.process.health import health_app

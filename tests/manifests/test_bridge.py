@@ -13,8 +13,8 @@ from tests.manifests.test_network_policies import HTTPS, STRANGER, Connection, P
 from tests.support import manifests
 from tests.support.manifests import Manifest, component, container, environment, pod
 
-from moorage.bridges.kubernetes.bridge import BridgeAct
-from moorage.bridges.ocm.bridge import HubAct
+from moorage.bridges.kubernetes.cluster_bridge import BridgeAct
+from moorage.bridges.ocm.hub_bridge import HubAct
 from moorage.cli.app import COMMANDS
 from moorage.cli.commands import bridge as bridge_command
 from moorage.runtime.settings.process_settings import Settings

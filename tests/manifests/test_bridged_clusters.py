@@ -12,12 +12,12 @@ from tests.manifests.test_base import of_kind
 from tests.support import manifests
 from tests.support.manifests import Manifest
 
-from moorage.bridges.karmada import bridge as karmada_bridge
 from moorage.bridges.karmada import plane
-from moorage.bridges.kubernetes import bridge as kubernetes_bridge
+from moorage.bridges.karmada import plane_bridge as karmada_bridge
 from moorage.bridges.kubernetes import cluster
-from moorage.bridges.ocm import bridge as ocm_bridge
+from moorage.bridges.kubernetes import cluster_bridge as kubernetes_bridge
 from moorage.bridges.ocm import hub
+from moorage.bridges.ocm import hub_bridge as ocm_bridge
 from moorage.cli.commands import bridge as bridge_command
 
 READS = {"get", "list", "watch"}

@@ -13,9 +13,9 @@ from tests.manifests.test_base import FIELDS, OURS, TOPICS, of_kind
 from tests.support import manifests
 from tests.support.manifests import Manifest, component, container, environment, pod
 
-from moorage.cli.commands.topics_acls import kafka_users
+from moorage.cli.commands.topics import kafka_users
 from moorage.cli.contract import kafka_roles
-from moorage.cli.contract.participants import service_classes
+from moorage.cli.contract.kafka_roles import service_classes
 from moorage.runtime.settings.environment import KAFKA_VERSION
 from moorage.runtime.settings.process_settings import Settings
 

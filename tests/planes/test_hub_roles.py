@@ -45,9 +45,9 @@ from tests.support.brokers import Broker
 from tests.support.live import Live, running
 from tests.support.waiting import until
 
-from moorage.bridges.karmada import bridge as karmada_bridge
+from moorage.bridges.karmada import plane_bridge as karmada_bridge
 from moorage.bridges.kube import permissions
-from moorage.bridges.ocm import bridge as ocm_bridge
+from moorage.bridges.ocm import hub_bridge as ocm_bridge
 
 pytestmark = pytest.mark.kafka
 

@@ -25,7 +25,7 @@ from moorage.apiserver.storage.tables import READ
 from moorage.decide.conditions.heartbeats import timer_id
 from moorage.insight.copy import run
 from moorage.insight.explain.grounds import TOPICS as EXPLAINED
-from moorage.insight.query.tables import QueryTables
+from moorage.insight.query.query_tables import QueryTables
 from moorage.runtime.service import Input, Service
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire import codec

@@ -11,8 +11,7 @@ import httpx
 
 from moorage.apiserver.authorization.default_roles import default_bindings, default_roles
 from moorage.apiserver.http.app import Front
-from moorage.apiserver.rbac.aggregation import aggregated_rules, is_aggregated
-from moorage.apiserver.rbac.rules import rules_of
+from moorage.apiserver.rbac.rules import aggregated_rules, is_aggregated, rules_of
 from moorage.apiserver.server import serve
 from moorage.runtime.settings.process_settings import Settings
 

@@ -1,7 +1,7 @@
 """The two tiers of the suite. `make test` runs what a change can break in ten minutes, `make test-all` the rest.
 
-Each file belongs to one tier, so that the other tier does not even import it. Some tests of the simulation run in both,
-each with another part of the seeds and of the planted bugs.
+Each file belongs to one tier, so that the other tier does not even import it. Two files of the simulation belong to
+both, each tier with another part of the seeds and of the planted bugs.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ REST: Final = (
 )
 """Files in those rooms that belong to `make test-all`, because they need a program that has to be installed first."""
 
+BOTH: Final = ("tests/chaos/seeded/test_planted.py", "tests/chaos/seeded/test_seeds.py")
+"""Files of both tiers, which run another part of their cases in each."""
+
 _BUGS_AT_A_TIME: Final = 12
 
 Name = TypeVar("Name")
@@ -55,7 +58,8 @@ def is_in(path: Path, tier: str | None) -> bool:
     """Return whether a path is collected for a tier. Folders are, and everything is without a tier."""
     if tier is None or path.suffix != ".py" or not path.name.startswith("test_"):
         return True
-    return tier_of(path.relative_to(ROOT).as_posix()) == tier
+    name = path.relative_to(ROOT).as_posix()
+    return name in BOTH or tier_of(name) == tier
 
 
 def turn(names: list[Name], tier: str | None) -> list[Name]:

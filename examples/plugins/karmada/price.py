@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from moorage.decide.scheduling.framework.scores import MAX_SCORE
+from moorage.decide.scheduling.framework.plugins import MAX_SCORE
 from moorage.decide.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
 from moorage.decide.scheduling.karmada.plugin import ClusterPrioritizer, ClusterRequest
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from moorage.decide.scheduling.framework.scores import normalised
+from moorage.decide.scheduling.framework.plugins import normalised
 from moorage.decide.scheduling.nodes.fleet import Counts, Fleet, Rows
 from moorage.decide.scheduling.nodes.plugin import NodePrioritizer, PodRequest
 

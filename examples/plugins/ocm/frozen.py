@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from moorage.decide.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Mask, Values
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.plugin import ManagedFilter, PlacementRequest
 from moorage.decide.scheduling.ocm.terms import PlacementTerms
 

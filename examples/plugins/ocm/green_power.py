@@ -8,10 +8,10 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from moorage.decide.scheduling.framework.scores import MAX_SCORE
+from moorage.decide.scheduling.framework.plugins import MAX_SCORE
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
 from moorage.decide.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Rows, Values
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.plugin import ManagedPrioritizer, PlacementRequest, Scored
 from moorage.decide.scheduling.ocm.terms import PlacementTerms
 

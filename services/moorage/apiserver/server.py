@@ -13,7 +13,7 @@ import structlog
 import uvicorn
 from starlette.applications import Starlette
 
-from moorage.apiserver.authentication.accounts import StoredAccounts
+from moorage.apiserver.authentication.account_tokens import StoredAccounts
 from moorage.apiserver.authentication.authenticator import ADMIN, Authenticator
 from moorage.apiserver.authentication.certificates import ServerTls
 from moorage.apiserver.http.app import Front, Gateway, create_app
@@ -34,7 +34,7 @@ from moorage.runtime.kafka.admin.topic_settings import add_missing
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage.runtime.kafka.tables.table_age import TableAge, tombstones_kept
 from moorage.runtime.process.clock import WallClock
-from moorage.runtime.process.errors import RuntimeFailure, StartAfresh, TablesTooOld, first_of
+from moorage.runtime.process.failures import RuntimeFailure, StartAfresh, TablesTooOld, first_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import RESOURCES
 

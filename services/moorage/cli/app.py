@@ -42,17 +42,17 @@ COMMANDS: dict[str, Entry] = {
     ),
     "delete": Entry(f"{_COMMANDS}.delete", "delete", "Delete objects by name or by file.", _OBJECTS),
     "edit": Entry(f"{_COMMANDS}.edit", "edit", "Edit an object in your editor.", _OBJECTS),
-    "scale": Entry(f"{_COMMANDS}.scale", "scale", "Set the number of replicas of an object.", _OBJECTS),
+    "scale": Entry(f"{_COMMANDS}.edit", "scale", "Set the number of replicas of an object.", _OBJECTS),
     "diff": Entry(
         f"{_COMMANDS}.diff",
         "diff",
-        "Show what applying files would change, or what Moorage would do otherwise than a real cluster does.",
+        "Show what applying files would change, or how Moorage differs from a real cluster.",
         _OBJECTS,
     ),
     "label": Entry(f"{_COMMANDS}.label", "label", "Set, change or remove labels.", _OBJECTS),
     "annotate": Entry(f"{_COMMANDS}.label", "annotate", "Set, change or remove annotations.", _OBJECTS),
     "wait": Entry(
-        f"{_COMMANDS}.wait", "wait", "Wait until objects have a condition, a value, are there or are gone.", _OBJECTS
+        f"{_COMMANDS}.wait", "wait", "Wait until objects have a condition or a value, exist or are deleted.", _OBJECTS
     ),
     "taint": Entry(
         f"{_COMMANDS}.taint", "taint", "Add, change or remove taints of nodes, clusters or managed clusters.", _TARGETS
@@ -60,7 +60,7 @@ COMMANDS: dict[str, Entry] = {
     "cordon": Entry(f"{_COMMANDS}.cordon", "cordon", "Mark nodes or clusters as unschedulable.", _TARGETS),
     "uncordon": Entry(f"{_COMMANDS}.cordon", "uncordon", "Mark nodes or clusters as schedulable.", _TARGETS),
     "drain": Entry(f"{_COMMANDS}.drain", "drain", "Cordon nodes, and evict their pods.", _TARGETS),
-    "adm": Entry(f"{_COMMANDS}.adm", "app", "The same commands on targets as `oc adm` has them.", _TARGETS),
+    "adm": Entry(f"{_COMMANDS}.adm", "app", "Manage targets and roles with the commands of `oc adm`.", _TARGETS),
     "pause": Entry(f"{_COMMANDS}.pause", "pause", "Hold evictions. Deadlines keep running.", _TARGETS),
     "resume": Entry(f"{_COMMANDS}.pause", "resume", "Resume evictions that were paused.", _TARGETS),
     "report": Entry(
@@ -73,7 +73,7 @@ COMMANDS: dict[str, Entry] = {
     "explain": Entry(
         f"{_COMMANDS}.explain",
         "explain",
-        "Explain why a workload is where it is or is not placed, or why a target has its taints.",
+        "Explain the placement of a workload, or the state of a target.",
         _LOOK,
     ),
     "simulate": Entry(f"{_COMMANDS}.simulate", "simulate", "Show what a change would do, without making it.", _LOOK),
@@ -83,18 +83,20 @@ COMMANDS: dict[str, Entry] = {
     "deadletters": Entry(
         f"{_COMMANDS}.dead_letters", "app", "Show records that were refused, and send reports among them again.", _LOOK
     ),
-    "webhooks": Entry(f"{_COMMANDS}.webhooks", "app", "Send events again that a webhook has not taken.", _LOOK),
+    "webhooks": Entry(
+        f"{_COMMANDS}.dead_letters", "webhooks", "Send events again that a webhook did not accept.", _LOOK
+    ),
     "eval": Entry(f"{_COMMANDS}.evaluate", "evaluate", "Apply the rules of the core to requests in JSON lines.", _LOOK),
     "demo": Entry(
         "moorage.cli.demo.command", "demo", "Demonstrate Moorage on an embedded Kafka, in about half a minute.", _LOOK
     ),
     "up": Entry(f"{_COMMANDS}.up", "up", "Run broker, services and gateway until Ctrl-C.", _RUN),
     "run": Entry(f"{_COMMANDS}.run", "run", "Run one or more services in this process.", _RUN),
-    "bridge": Entry(f"{_COMMANDS}.bridge", "app", "Mirror a real cluster, and act there on what is decided.", _RUN),
+    "bridge": Entry(f"{_COMMANDS}.bridge", "app", "Mirror a real cluster, and carry decisions out there.", _RUN),
     "identities": Entry(
-        f"{_COMMANDS}.identities",
+        f"{_COMMANDS}.auth",
         "identities",
-        "Make the identities of a gateway: its administrator's token, its keys and a certificate.",
+        "Create a gateway's administrator token, keys and certificate.",
         _RUN,
     ),
     "kafka": Entry(f"{_COMMANDS}.kafka", "app", "Start and stop the embedded Kafka.", _RUN),
@@ -105,19 +107,19 @@ COMMANDS: dict[str, Entry] = {
         "Generate the JSON Schemas and the AsyncAPI document (in a checkout only).",
         _RUN,
     ),
-    "events": Entry(f"{_COMMANDS}.events", "events", "List the events of objects, the newest last.", _LOOK),
+    "events": Entry(f"{_COMMANDS}.describe", "events", "List the events of objects, the newest last.", _LOOK),
     "api-resources": Entry(
         f"{_COMMANDS}.api_resources", "api_resources", "List the kinds that the gateway serves.", _LOOK
     ),
     "api-versions": Entry(
         f"{_COMMANDS}.api_resources", "api_versions", "List the API versions that the gateway serves.", _LOOK
     ),
-    "auth": Entry(f"{_COMMANDS}.auth", "app", "Show who you are to the gateway, and what you may do.", _LOOK),
+    "auth": Entry(f"{_COMMANDS}.auth", "app", "Show your identity and your permissions.", _LOOK),
     "kubeconfig": Entry(
-        f"{_COMMANDS}.kubeconfig", "kubeconfig_command", "Print a kubeconfig for kubectl, or write it to a file.", _LOOK
+        f"{_COMMANDS}.config", "kubeconfig_command", "Print a kubeconfig for kubectl, or write it to a file.", _LOOK
     ),
     "config": Entry(f"{_COMMANDS}.config", "app", "Show and choose contexts of the kubeconfig.", _LOOK),
-    "kubectl": Entry(f"{_COMMANDS}.kubectl", "kubectl", "Run kubectl with the gateway as its server.", _LOOK),
+    "kubectl": Entry(f"{_COMMANDS}.config", "kubectl", "Run kubectl with the gateway as its server.", _LOOK),
     "init": Entry(f"{_COMMANDS}.init", "init", "Write a small project for a probe or a deployer of your own.", _RUN),
     "version": Entry(f"{_COMMANDS}.version", "version", "Show the versions of Moorage and its dependencies.", _RUN),
 }
@@ -151,7 +153,7 @@ _OWN = {"eval": frozenset({"--as"})}
 """The options of commands that mean something else there."""
 
 _SWITCHES = frozenset({"--insecure-skip-tls-verify"})
-"""Those without a value."""
+"""Options without a value."""
 
 _NAMESPACE = frozenset({"-n", "--namespace"})
 """The option of the commands that may come before the command."""
@@ -209,7 +211,7 @@ class LazyGroup(TyperGroup):
         return name, command, rest
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Accept the options of the root after the command, too, as kubectl does."""
+        """Accept the options of the root also after the command, as kubectl does."""
         own: list[str] = []
         rest: list[str] = []
         words = iter(args)

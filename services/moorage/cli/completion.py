@@ -37,7 +37,7 @@ def _quiet(complete: C) -> C:
 
 @_quiet
 def objects(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Completes `KIND NAME…`, `KIND/NAME…` and `KIND,KIND`."""
+    """Complete `KIND NAME…`, `KIND/NAME…` and `KIND,KIND`."""
     words = _words(ctx)
     if "/" in incomplete:
         return _slashed(ctx, incomplete)
@@ -50,7 +50,7 @@ def objects(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def explained(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Completes `KIND [NAMESPACE/]NAME`. Namespaces are offered with the slash, so that a name can follow."""
+    """Complete `KIND [NAMESPACE/]NAME`. Namespaces are offered with the slash, so that a name can follow."""
     words = _words(ctx)
     if not words or "/" in words[0]:
         return objects(ctx, incomplete)
@@ -64,7 +64,7 @@ def explained(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def targets_of_taints(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Completes `KIND NAME…` and `KIND/NAME…` of targets."""
+    """Complete `KIND NAME…` and `KIND/NAME…` of targets."""
     words = _words(ctx)
     if "/" in incomplete:
         return _slashed(ctx, incomplete)
@@ -75,7 +75,7 @@ def targets_of_taints(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def nodes_and_clusters(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Completes `NODE…`, `KIND NAME…` and `KIND/NAME…` of nodes and clusters."""
+    """Complete `NODE…`, `KIND NAME…` and `KIND/NAME…` of nodes and clusters."""
     words = _words(ctx)
     if "/" in incomplete:
         return _slashed(ctx, incomplete)
@@ -88,7 +88,7 @@ def nodes_and_clusters(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def target(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Completes one `KIND/NAME` of a target. Kinds are offered with the slash, so that a name can follow."""
+    """Complete one `KIND/NAME` of a target. Kinds are offered with the slash, so that a name can follow."""
     if "/" in incomplete:
         return _slashed(ctx, incomplete)
     return _starting(incomplete, (f"{kind.singular}/" for kind in targets.KINDS))
@@ -96,11 +96,11 @@ def target(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def conditions(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Completes `TYPE=STATUS` of `report`: the conditions from which the dialects make taints, or `Healthy`.
+    """Complete `TYPE=STATUS` of `report`: the conditions from which the dialects make taints, or `Healthy`.
 
     Bash splits a word at the equals sign and completes what follows it. Other shells complete the whole word.
     """
-    from moorage.decide.taints.desired.ocm import AVAILABLE  # noqa: PLC0415 - only `report` needs the dialects
+    from moorage.decide.taints.desired.managed_taints import AVAILABLE  # noqa: PLC0415 - only `report` needs the dialects
     from moorage.decide.taints.dialects.kubernetes import CONDITION_TAINTS  # noqa: PLC0415 - as above
     from moorage_schemas.condition import HEALTHY, ConditionStatus  # noqa: PLC0415 - as above
 
@@ -119,7 +119,7 @@ def conditions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def slashed(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Completes one `KIND/NAME` of any kind that can be written."""
+    """Complete one `KIND/NAME` of any kind that can be written."""
     if "/" in incomplete:
         return _slashed(ctx, incomplete)
     return _starting(incomplete, (f"{kind.singular}/" for kind in kinds.all_kinds() if not kind.read_only))
@@ -127,25 +127,25 @@ def slashed(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def nodes(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Completes names of nodes."""
+    """Complete names of nodes."""
     return _starting(incomplete, _names(ctx, targets.NODE))
 
 
 @_quiet
 def clusters(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Completes names of clusters and managed clusters."""
+    """Complete names of clusters and managed clusters."""
     return _starting(incomplete, [*_names(ctx, targets.CLUSTER), *_names(ctx, targets.MANAGED)])
 
 
 @_quiet
 def namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Completes names of namespaces."""
+    """Complete names of namespaces."""
     return _starting(incomplete, _names(ctx, kinds.find("namespaces")))
 
 
 @_quiet
 def topics(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Completes topics, as `watch` names them."""
+    """Complete topics, as `watch` names them."""
     from moorage_schemas.topics import TOPICS  # noqa: PLC0415 - loads every event's model
 
     return _starting(incomplete, (topic.short for topic in TOPICS), without=ctx.params.get("topics") or [])
@@ -153,7 +153,7 @@ def topics(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def services(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Completes services of `run`."""
+    """Complete services of `run`."""
     from moorage.cli.local import services as known  # noqa: PLC0415 - only these commands need the services
 
     return _starting(incomplete, [*known.names(), known.GATEWAY, "all"], without=ctx.params.get("names") or [])
@@ -161,7 +161,7 @@ def services(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def replayed_services(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Completes services that can be replayed."""
+    """Complete services that can be replayed."""
     from moorage.cli.local import services as known  # noqa: PLC0415 - only these commands need the services
 
     return _starting(incomplete, known.names(), without=ctx.params.get("service") or [])
@@ -169,13 +169,13 @@ def replayed_services(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def manifests(ctx: typer.Context, incomplete: str) -> list[str]:  # noqa: ARG001 - the signature is that of all
-    """Completes folders and files of manifests."""
+    """Complete folders and files of manifests."""
     return [path for path in _paths(incomplete) if path.endswith(("/", *_SUFFIXES))]
 
 
 @_quiet
 def files(ctx: typer.Context, incomplete: str) -> list[str]:  # noqa: ARG001 - the signature is that of all
-    """Completes files and folders."""
+    """Complete files and folders."""
     return list(_paths(incomplete))
 
 

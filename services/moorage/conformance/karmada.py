@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from moorage.conformance.answers import Answer, taint_json, toleration_json
-from moorage.conformance.request_fields import RequestError, RequestFields
+from moorage.conformance.request_fields import Answer, RequestError, RequestFields, taint_json, toleration_json
 from moorage.decide.kubernetes.field_errors import duplicate, required
-from moorage.decide.kubernetes.integers import INT64_MAX, NANOSECONDS, wrapped
+from moorage.decide.kubernetes.quantities import INT64_MAX, NANOSECONDS, wrapped
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
 from moorage.decide.taints.desired.cluster_taint_policy import TaintPolicy, acts, in_order
 from moorage.decide.taints.desired.from_conditions import belongs_to_state
@@ -167,22 +166,26 @@ def _affinity(spec: RequestFields) -> ClusterAffinity | None:
     return ClusterAffinity(
         cluster_names=affinity.texts("clusterNames"),
         exclude=affinity.texts("exclude"),
-        label_selector=LabelSelector(match_labels=labels.mapping("matchLabels"), match_expressions=_wishes(labels))
+        label_selector=LabelSelector(
+            match_labels=labels.mapping("matchLabels"), match_expressions=_requirements(labels)
+        )
         if affinity.has("labelSelector")
         else None,
-        field_selector=FieldSelector(match_expressions=_wishes(selected)) if affinity.has("fieldSelector") else None,
+        field_selector=FieldSelector(match_expressions=_requirements(selected))
+        if affinity.has("fieldSelector")
+        else None,
     )
 
 
-def _wishes(fields: RequestFields) -> list[SelectorRequirement]:
+def _requirements(fields: RequestFields) -> list[SelectorRequirement]:
     def read(value: Any, path: str) -> SelectorRequirement:
-        wish = RequestFields.of(value, path, _REQUIREMENT, upstream=fields.upstream)
-        wish.need("key")
-        wish.need("operator")
+        requirement = RequestFields.of(value, path, _REQUIREMENT, upstream=fields.upstream)
+        requirement.need("key")
+        requirement.need("operator")
         return SelectorRequirement(
-            key=wish.text("key"),
-            operator=wish.text("operator"),
-            values=wish.texts("values") if wish.has("values") else None,
+            key=requirement.text("key"),
+            operator=requirement.text("operator"),
+            values=requirement.texts("values") if requirement.has("values") else None,
         )
 
     return fields.items("matchExpressions", read)

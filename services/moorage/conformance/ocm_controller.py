@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from moorage.conformance.answers import Answer
-from moorage.conformance.request_fields import RequestError, RequestFields
+from moorage.conformance.request_fields import Answer, RequestError, RequestFields
 from moorage.decide.kubernetes.field_errors import invalid, not_supported, required
 from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet, ManagedSets, UsableSets, usable_sets
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts

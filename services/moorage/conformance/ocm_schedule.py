@@ -9,13 +9,12 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from moorage.conformance.answers import Answer
 from moorage.conformance.ocm_controller import RequestedPlacement, controlled
-from moorage.conformance.request_fields import RequestError, RequestFields
+from moorage.conformance.request_fields import Answer, RequestError, RequestFields
 from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, invalid, not_supported
 from moorage.decide.kubernetes.unstructured import part
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.columns.usage import Usage
 from moorage.decide.scheduling.ocm.decisions.result import Scheduled
 from moorage.decide.scheduling.ocm.scheduler import Candidates, PlacementScheduler

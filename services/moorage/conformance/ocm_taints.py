@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from moorage.apiserver.rules.validation.core import validate_taints
-from moorage.conformance.answers import Answer, taint_json
-from moorage.conformance.request_fields import RequestFields
-from moorage.decide.taints.desired.ocm import AVAILABLE, submitted, with_built_in
+from moorage.conformance.request_fields import Answer, RequestFields, taint_json
+from moorage.decide.taints.desired.managed_taints import AVAILABLE, submitted, with_built_in
 from moorage.decide.taints.dialects.ocm import OCM
 from moorage_schemas.taint import Taint
 

@@ -12,13 +12,20 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from moorage.apiserver.rules.validation.core import validate_tolerations
-from moorage.conformance.answers import Answer, taint_json, toleration_json
 from moorage.conformance.karmada import ctp, karmada_evict, karmada_filter
 from moorage.conformance.ocm_schedule import ocm_schedule
 from moorage.conformance.ocm_taints import taint_controller, taint_webhook
-from moorage.conformance.request_fields import RequestError, RequestFields, read_taint, read_toleration
+from moorage.conformance.request_fields import (
+    Answer,
+    RequestError,
+    RequestFields,
+    read_taint,
+    read_toleration,
+    taint_json,
+    toleration_json,
+)
 from moorage.decide.kubernetes.field_errors import not_supported
-from moorage.decide.kubernetes.integers import INT64_MAX, NANOSECONDS, wrapped
+from moorage.decide.kubernetes.quantities import INT64_MAX, NANOSECONDS, wrapped
 from moorage.decide.taints.dialects.kubernetes import KUBERNETES
 from moorage.decide.taints.eviction_verdict import Tolerated, deadline_of
 from moorage.decide.taints.kubectl_syntax import TaintSpecError, parse_taints, set_taints

@@ -1,4 +1,4 @@
-"""Parses the fields of an `eval` request. An error names the field, its value and the rule.
+"""Parses the fields of an `eval` request, and formats its answers. An error names the field, its value and the rule.
 
 There are two modes. As documented, unknown fields and missing required fields are refused. As upstream, field names
 match in any case, unknown fields are ignored, and null or missing means empty, as with Go's JSON decoder.
@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, required
 from moorage_schemas.taint import Taint, Toleration
+from moorage_schemas.times import format_time
 
 _T = TypeVar("_T")
 _INT64: Final = 2**63
@@ -259,3 +260,25 @@ def read_toleration(value: Any, path: str, *, upstream: bool) -> Toleration:
         effect=fields.text("effect"),
         toleration_seconds=fields.integer("tolerationSeconds"),
     )
+
+
+Answer = dict[str, Any]
+
+
+def taint_json(taint: Taint, *, fresh: bool = False) -> Answer:
+    """A taint in upstream's format. The operation added a `fresh` taint, at a time that only the caller knows."""
+    answer: Answer = {"key": taint.key, "effect": taint.effect}
+    if taint.value:
+        answer["value"] = taint.value
+    if fresh:
+        # There is no clock here. NOW stands for the time at which the answer is applied.
+        answer["timeAdded"] = "NOW"
+    elif taint.time_added is not None:
+        answer["timeAdded"] = format_time(taint.time_added)
+    return answer
+
+
+def toleration_json(toleration: Toleration) -> Answer:
+    """A toleration in upstream's format. Empty fields are left out, but a tolerationSeconds of 0 is not."""
+    wire: Answer = toleration.model_dump(mode="json", by_alias=True)
+    return {name: value for name, value in wire.items() if value not in ("", None)}

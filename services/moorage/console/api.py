@@ -7,7 +7,7 @@ audit like all others, and a gateway that does not lead forwards them to the one
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode
@@ -17,10 +17,10 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Scope
 
-from moorage.console.addresses import path_of
-from moorage.console.errors import PageError
+from moorage.console.host import PageError, path_of
 from moorage.console.sessions import token_of, with_token
 from moorage.decide.kubernetes.unstructured import at
+from moorage_schemas.refs import HOME
 
 EXPLAIN: Final = "/v1/explain"
 SIMULATE: Final = "/v1/simulate"
@@ -82,7 +82,7 @@ class ApiClient:
 
     @classmethod
     def of_request(cls, app: ASGIApp, request: Request, cluster: str) -> ApiClient:
-        """Return the client that calls as whoever has sent a request of a page."""
+        """Return the client that calls with the credentials of a page's request."""
         own = with_token(request.scope, token_of(request))
         given = MutableHeaders(raw=own["headers"])
         passed_on = tuple(
@@ -129,7 +129,7 @@ class ApiClient:
         """GET a document.
 
         Raises:
-            PageError: the API refuses it, or there is none.
+            PageError: the API refuses it, or it does not exist.
         """
         answer = await self.call("GET", path, query=query, accept=accept)
         answer.check()
@@ -139,7 +139,7 @@ class ApiClient:
         """Return the present resource version.
 
         Raises:
-            PageError: 503 if nothing can be shown yet, 404 if there is no such cluster.
+            PageError: 503 if nothing can be shown yet, 404 if the cluster does not exist.
         """
         found = await self.read(_PROBED, {"fieldSelector": "metadata.name=default"})
         return int(at(found, "metadata", "resourceVersion") or 0)
@@ -199,5 +199,47 @@ class ApiClient:
 
 
 def api_path(*parts: str) -> str:
-    """A path of the API whose parts may contain anything."""
+    """Return a path of the API whose parts may contain anything."""
     return "/" + "/".join(quote(part, safe="") for part in parts if part)
+
+
+_FRESH: Final = 5.0
+"""Seconds for which a list of clusters counts. Only the gateway that leads has it, and another one asks that one."""
+
+_PATIENCE: Final = 1.0
+"""Seconds for which a page waits for the list. Then it shows those that were known before."""
+
+
+class ClusterChoice:
+    """The names of mirrored clusters.
+
+    Args:
+        client: the API of the home fleet, as the console itself calls it.
+    """
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self._names: Sequence[str] = ()
+        self._read_at: float | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def names(self) -> Sequence[str]:
+        """Return the names of the clusters, as they were a few seconds ago at the latest, if the API answers."""
+        now = asyncio.get_running_loop().time()
+        if self._read_at is None or now - self._read_at > _FRESH:
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.create_task(self._read(), name="console-clusters")
+            await asyncio.wait({self._reading}, timeout=_PATIENCE)
+        return self._names
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """The task that reads the list, if one runs."""
+        return [self._reading] if self._reading is not None else []
+
+    async def _read(self) -> None:
+        answer = await self._client.call("GET", CLUSTERS)
+        self._read_at = asyncio.get_running_loop().time()
+        if not answer.failed:
+            found = {str(one["name"]) for one in answer.document.get("items") or ()}
+            self._names = sorted(found - {HOME})

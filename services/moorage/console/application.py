@@ -1,4 +1,4 @@
-"""The console as what stands before the API: it answers a browser's `/` and `/console/…`, and passes on all others."""
+"""The console in front of the API: it answers a browser's `/` and `/console/…`, and passes on all other requests."""
 
 from __future__ import annotations
 
@@ -18,14 +18,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from moorage.console.addresses import CLUSTER, LIVE, LOGIN, LOGOUT, OWN, cluster_of, own_address, path_of
-from moorage.console.api import READY, ApiClient
-from moorage.console.errors import PageError
+from moorage.console.api import READY, ApiClient, ClusterChoice
 from moorage.console.fleet_index import INDEXED, FleetIndex
-from moorage.console.host import Host
+from moorage.console.host import CLUSTER, LIVE, LOGIN, LOGOUT, OWN, Host, PageError, cluster_of, own_address, path_of
 from moorage.console.kinds import Kinds
 from moorage.console.live import Follower
-from moorage.console.mirrored import ClusterChoice
 from moorage.console.pages import ACTIONS, PAGES
 from moorage.console.rendering import Pages, StaticFiles
 from moorage.console.rights import ROLE_KINDS, Reviews, Rights
@@ -45,15 +42,15 @@ from moorage.console.watches import Watches, settle
 _log = structlog.get_logger(__name__)
 
 CLUSTERS_SHOWN: Final = 20
-"""Clusters of which one can choose on each page. The list of clusters has all."""
+"""The most clusters in the menu of each page. The list of clusters has all."""
 
-_HOME_ONLY: Final = "There is no such page of a cluster, but one of the home fleet."
+_HOME_ONLY: Final = "This page exists for the home fleet only."
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-"""What a page may load and do: what comes from here, and nothing that is written into the page."""
+"""The content security policy: only files of this server are loaded, and nothing inline runs."""
 
 _HEADERS: Final = {
     "content-security-policy": POLICY,
@@ -113,7 +110,7 @@ class Console:
         self._reviews = Reviews(self._api, lambda: self._roles_changed_at)
         self._mirrored = ClusterChoice(self._api)
         self._fleets: dict[str, FleetIndex] = {}
-        """What the fleets' pages show in short, by the clusters that somebody has looked at."""
+        """The indexes of the fleets' pages, by the clusters that were opened."""
 
         self._page_routes = [Route(page.path, self._page(page), methods=_READING) for page in pages]
         self._of_path = {page.path: page for page in pages}
@@ -141,12 +138,12 @@ class Console:
 
     @property
     def fleet(self) -> FleetIndex:
-        """What the page of the home fleet shows in short."""
+        """The index of the home fleet's page."""
         return self._index("")
 
     @contextlib.asynccontextmanager
     async def _prepared(self) -> AsyncIterator[None]:
-        """Prepare in the background within the context what the first page would have to wait for."""
+        """Prepare the first page in the background within the context."""
         task = asyncio.create_task(self._prepare(), name="console-prepare")
         try:
             yield
@@ -165,7 +162,7 @@ class Console:
                     await self._kinds.load(self._api)
                     await self.fleet.follow()
                 await asyncio.sleep(_AGAIN)
-        except Exception:  # noqa: BLE001 - pages do the same work when somebody looks, and say what is wrong
+        except Exception:  # noqa: BLE001 - pages do the same work, and show the error
             _log.exception("console.preparation_failed")
 
     def _page(self, page: ConsolePage) -> Handler:
@@ -227,7 +224,7 @@ class Console:
         )
 
     async def _version(self, session: Session, cluster: str) -> int:
-        """The present version of a fleet, which the watches show then.
+        """Return the present version of a fleet, which the watches show then.
 
         Raises:
             PageError: 503 if nothing can be shown yet, 403 if the user may not look at the cluster, 404 if there is
@@ -259,7 +256,7 @@ class Console:
                 yield name
 
     def _index(self, cluster: str) -> FleetIndex:
-        """What the page of a fleet shows in short."""
+        """Return the index of a fleet's page."""
         found = self._fleets.get(cluster)
         if found is None or found.is_over:
             found = self._fleets[cluster] = FleetIndex(self.watches, cluster)
@@ -275,12 +272,12 @@ class Console:
 
     async def _unknown(self, request: Request) -> Response:
         await self._sessions.of(request)
-        raise PageError(404, "There is no such page.")
+        raise PageError(404, "Page not found.")
 
     async def _file(self, request: Request) -> Response:
         found = self._static.get(request.path_params["name"])
         if found is None:
-            raise PageError(404, "There is no such file.")
+            raise PageError(404, "File not found.")
         content, media = found
         return Response(content, media_type=media, headers={"cache-control": _FOR_EVER})
 
@@ -342,10 +339,10 @@ class Console:
     def _followed(
         self, address: str, cluster: str
     ) -> tuple[str, QueryParams, Mapping[str, str], Callable[[PageView], Awaitable[Content]]]:
-        """The page at an address: path, parameters, parts of the path, and what makes it.
+        """Return the page at an address: path, parameters, parts of the path, and what makes it.
 
         Raises:
-            PageError: 404 if there is none.
+            PageError: 404 if no page has this address.
         """
         if own_address(address) == address:
             parts = urlsplit(address)
@@ -370,7 +367,9 @@ class Console:
                 response = self._failure(request, error)
             except Exception:  # noqa: BLE001 - after any error the browser gets a page, and the log gets the trace
                 _log.exception("console.request_failed", method=request.method, path=request.url.path)
-                response = self._failure(request, PageError(500, "The gateway failed on this page; see its log."))
+                response = self._failure(
+                    request, PageError(500, "The gateway failed on this page. Its log has the reason.")
+                )
             for header, value in _HEADERS.items():
                 response.headers[header] = value
             response.headers.setdefault("cache-control", "no-store")
@@ -394,7 +393,7 @@ class Console:
 
 
 def _own(scope: Scope) -> Scope | None:
-    """The scope of a request of the console, with the cluster whose page it is. None of a request of the API."""
+    """Return the scope of a request of the console, with the cluster whose page it is. None of a request of the API."""
     path: str = scope["path"]
     if path == "/":
         return scope if scope["method"] in _READING and _wants_page(scope) else None
@@ -403,7 +402,7 @@ def _own(scope: Scope) -> Scope | None:
 
 
 def _wants_page(scope: Scope) -> bool:
-    """Whether a browser asks. Programs ask for JSON, or take anything."""
+    """Return whether a browser asks. Programs ask for JSON, or take anything."""
     for name, value in scope["headers"]:
         if name == b"accept" and b"text/html" in value:
             return _most_wanted(value.decode("latin-1")) == "text/html"
@@ -411,7 +410,7 @@ def _wants_page(scope: Scope) -> bool:
 
 
 def _most_wanted(accept: str) -> str:
-    """The media type that a client wants most. Empty if it wants none of them."""
+    """Return the media type that a client wants most. Empty if it wants none of them."""
     wanted = []
     for number, clause in enumerate(accept.lower().split(",")):
         media, *parameters = (part.strip() for part in clause.split(";"))
@@ -423,7 +422,7 @@ def _most_wanted(accept: str) -> str:
 
 
 def _to_login(request: Request, *, ended: bool) -> Response:
-    """Lead to the login, and from there back to where somebody wanted to go."""
+    """Redirect to the login, and from there back to the requested page."""
     if request.url.path == LIVE:
         return Response("log in\n", 401, media_type="text/plain")
     wanted = path_of(cluster_of(request)) + request.url.path + (f"?{request.url.query}" if request.url.query else "")
@@ -436,7 +435,7 @@ def _to_login(request: Request, *, ended: bool) -> Response:
 
 
 def _referrer(request: Request) -> str:
-    """The page that a request came from, if it is one of the console."""
+    """Return the page that a request came from, if it is one of the console."""
     with contextlib.suppress(ValueError):
         parts = urlsplit(request.headers.get("referer", ""))
         if parts.netloc == request.headers.get("host", ""):
@@ -445,7 +444,7 @@ def _referrer(request: Request) -> str:
 
 
 async def _form(request: Request) -> Form:
-    """The fields of a form. A field that is there several times has its values joined by commas.
+    """Return the fields of a form. The values of a repeated field are joined by commas.
 
     Raises:
         PageError: 413 if it is too large, 415 if it is none, 400 if it cannot be read.
@@ -468,16 +467,16 @@ async def _form(request: Request) -> Form:
 
 
 def _unfit(token: str) -> str:
-    """Why a text can be no token. Empty if it can."""
+    """Return why a text can be no token. Empty if it can."""
     if not token:
         return "Enter a token."
     if len(token.encode()) > TOKEN_LIMIT:
         return f"The token is too long: a browser keeps {TOKEN_LIMIT} bytes at most. Use a client certificate."
-    return "" if token.isascii() and token.isprintable() else "The token has characters that none can have."
+    return "" if token.isascii() and token.isprintable() else "Invalid token: expected printable ASCII characters."
 
 
 def _without_credentials(request: Request) -> list[tuple[bytes, bytes]]:
-    """The headers of a request without what shows or changes who sends it, because the token of a form has to."""
+    """Return the headers of a request without its credentials, because the token of a form replaces them."""
     return [
         (name, value)
         for name, value in request.scope["headers"]
@@ -492,6 +491,6 @@ def _told(request: Request) -> str:
 
 
 def _shown_version(request: Request) -> int | None:
-    """The version that a page shows already. None if it says none."""
+    """Return the version that a page shows already. None if it says none."""
     text = request.headers.get("last-event-id") or request.query_params.get("since", "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None  # noqa: PLR2004 - digits of a version

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from moorage.console.api import JSON
-from moorage.console.errors import PageError, bad_request
-from moorage.console.kinds import ApiKind
-from moorage.console.names import MANAGED_CLUSTER, NODE
+from moorage.console.host import PageError, bad_request
+from moorage.console.kinds import MANAGED_CLUSTER, NODE, ApiKind
 from moorage.console.rights import Rights
 from moorage.console.views import PageView
 from moorage.decide.kubernetes.attributes import Attributes
@@ -37,7 +36,7 @@ class ApiWrite:
     method: str
     path: str
     asked: Attributes
-    """What is asked with it."""
+    """The attributes of its access review."""
 
     body: Any = None
     content_type: str = JSON
@@ -46,7 +45,7 @@ class ApiWrite:
 def write_of(
     kind: ApiKind, verb: str, namespace: str = "", name: str = "", subresource: str = "", *, body: Any = None
 ) -> ApiWrite:
-    """The request that creates, patches or deletes an object.
+    """Return the request that creates, patches or deletes an object.
 
     Args:
         kind: of the object.
@@ -62,10 +61,10 @@ def write_of(
 
 
 async def target_of(view: PageView, kind: str, name: str) -> dict[str, Any]:
-    """A target.
+    """Return a target.
 
     Raises:
-        PageError: 403 if the user may not get it, 404 if there is none.
+        PageError: 403 if the user may not get it, 404 if it does not exist.
     """
     await view.rights.check("get", kind, "", name)
     found = await view.reader.get(kind, "", name)
@@ -75,7 +74,7 @@ async def target_of(view: PageView, kind: str, name: str) -> dict[str, Any]:
 
 
 def tainted(kind: ApiKind, document: Document, spec: str) -> ApiWrite:
-    """What adds a taint (`key=value:Effect`) or removes one (`key:Effect-`).
+    """Return the request that adds a taint (`key=value:Effect`) or removes one (`key:Effect-`).
 
     Raises:
         PageError: 400 if the spec is wrong, or does not fit the taints that the target has. The message is kubectl's.
@@ -95,19 +94,19 @@ def tainted(kind: ApiKind, document: Document, spec: str) -> ApiWrite:
 
 
 def can_be_cordoned(kind: str) -> bool:
-    """Whether targets of a kind can be cordoned."""
+    """Return whether targets of a kind can be cordoned."""
     return kind != MANAGED_CLUSTER
 
 
 def is_cordoned(kind: str, document: Document) -> bool:
-    """Whether a target is cordoned."""
+    """Return whether a target is cordoned."""
     if kind == NODE:
         return bool(at(document, "spec", "unschedulable"))
     return any(one.get("key") == UNSCHEDULABLE for one in at(document, "spec", "taints") or ())
 
 
 def cordoned(kind: ApiKind, document: Document, *, cordon: bool) -> ApiWrite:
-    """What cordons a target, or uncordons it.
+    """Return the request that cordons a target, or uncordons it.
 
     Raises:
         PageError: 400 if targets of that kind cannot be cordoned.
@@ -123,7 +122,7 @@ def cordoned(kind: ApiKind, document: Document, *, cordon: bool) -> ApiWrite:
 
 
 async def missing_right(rights: Rights, writes: Sequence[ApiWrite]) -> str:
-    """Why the user may not make these requests, in the words of the API. Empty if the user may."""
+    """Return why the user may not make these requests, in the words of the API. Empty if the user may."""
     for write in writes:
         if why := await rights.missing(write.asked):
             return why
@@ -142,7 +141,7 @@ async def send(view: PageView, write: ApiWrite) -> dict[str, Any]:
 
 
 async def change_target(view: PageView, kind: str, name: str, make: Any) -> None:
-    """Change a target by what is made of it as it is. It is made anew if somebody else was faster.
+    """Change a target by a request that is made from its present state. It is made anew after a conflict.
 
     Args:
         view: sends it.

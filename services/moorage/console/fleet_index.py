@@ -1,4 +1,4 @@
-"""What the fleet's page shows, kept in short: targets by zone, open evictions, and workloads that wait.
+"""The index of the fleet's page: targets by zone, open evictions, and unscheduled workloads.
 
 The watches of the console tell of each change, which only notes the object. The notes are worked off when a page is
 made, and in the background when there are many. So the first page after a start, or after a quiet night, is as quick as
@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
-from moorage.console.kinds import ObjectName
-from moorage.console.names import CLUSTER, EVICTION, MANAGED_CLUSTER, NODE, PLACED, TARGETS
+from moorage.console.kinds import CLUSTER, EVICTION, MANAGED_CLUSTER, NODE, PLACED, TARGETS, ObjectName
 from moorage.console.texts import READINESS, UNREPORTED, condition_status, node_zone, taint_text, why_evicted
 from moorage.console.watches import Watches
 from moorage.decide.kubernetes.unstructured import at
@@ -29,7 +28,7 @@ UNKNOWN: Final = "Unknown"
 CORDONED: Final = "Cordoned"
 HELD: Final = "Held"
 STATES: Final = (NOT_READY, UNKNOWN, HELD, CORDONED, UNREPORTED, READY)
-"""The states of targets, the ones to look at first."""
+"""The states of targets, most urgent first."""
 
 OPEN_STATES: Final = ("Requested", "Held", "Scheduled")
 """The states of evictions that have not ended, the most urgent first."""
@@ -57,7 +56,7 @@ class TargetRow:
     """One of `STATES`: `Held` if a taint waits for its zone, `Cordoned` if it is healthy and takes nothing new."""
 
     readiness: str
-    """What is known of its health: one of `STATES` but `Held` and `Cordoned`."""
+    """Its health: one of `STATES` but `Held` and `Cordoned`."""
 
     is_cordoned: bool
     taints: tuple[str, ...]
@@ -110,7 +109,7 @@ class ZoneRows:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What names it."""
+        """Its identity."""
         return self.kind, self.zone
 
 
@@ -136,7 +135,7 @@ class FleetIndex:
         self.evictions: dict[ObjectName, EvictionRow] = {}
         self.waiting: dict[ObjectName, WaitingRow] = {}
         self.is_over = False
-        """Whether it is not told of changes any more. Another one takes its place."""
+        """Whether its watches have ended. Another index takes its place."""
 
         watches.listen(cluster, self)
 
@@ -178,7 +177,7 @@ class FleetIndex:
             await asyncio.sleep(0)
 
     async def follow(self) -> None:
-        """Work off what was noted whenever it is much, until it is told of changes no more.
+        """Work off many notes in the background, until the watches end.
 
         Raises:
             PageError: the API does not show the objects.
@@ -229,14 +228,14 @@ class FleetIndex:
         zone.revision = self._revision
 
     def targets(self, kind: str = "") -> Iterator[TargetRow]:
-        """The targets of a kind or of all, by zone and name."""
+        """Yield the targets of a kind or of all, by zone and name."""
         for key in sorted(self.zones):
             if not kind or key[0] == kind:
                 rows = self.zones[key].rows
                 yield from (rows[name] for name in sorted(rows))
 
     def counts(self, zone: ZoneRows) -> dict[str, int]:
-        """How many targets of a zone are in each state, those that are in none left out."""
+        """Return how many targets of a zone are in each state, those that are in none left out."""
         found: defaultdict[str, int] = defaultdict(int)
         for row in zone.rows.values():
             found[row.state] += 1
@@ -244,7 +243,7 @@ class FleetIndex:
 
 
 def zone_of(kind: str, document: Mapping[str, Any]) -> str:
-    """The zone that a target is shown in."""
+    """Return the zone that a target is shown in."""
     if kind == NODE:
         return node_zone(document)
     if kind == CLUSTER:
@@ -253,7 +252,7 @@ def zone_of(kind: str, document: Mapping[str, Any]) -> str:
 
 
 def readiness(kind: str, document: Mapping[str, Any]) -> str:
-    """What is known of the health of a target."""
+    """Return the health of a target."""
     condition = MANAGED_CLUSTER_AVAILABLE if kind == MANAGED_CLUSTER else "Ready"
     return READINESS.get(condition_status(document, condition), UNREPORTED)
 
@@ -284,7 +283,7 @@ def _target_row(kind: str, document: Mapping[str, Any]) -> TargetRow:
 
 
 def _eviction_row(object_id: ObjectName, document: Mapping[str, Any] | None) -> EvictionRow | None:
-    """The row of an eviction. None if it is over."""
+    """Return the row of an eviction. None if it has ended."""
     status = at(document, "status") or {}
     if status.get("state") not in OPEN_STATES:
         return None
@@ -301,7 +300,7 @@ def _eviction_row(object_id: ObjectName, document: Mapping[str, Any] | None) -> 
 
 
 def _waiting_row(object_id: ObjectName, document: Mapping[str, Any] | None) -> WaitingRow | None:
-    """The row of a workload. None if it does not wait."""
+    """Return the row of a workload. None if it does not wait."""
     status = at(document, "status") or {}
     if status.get("state") != PlacementState.PENDING.value:
         return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.types import ASGIApp
@@ -14,6 +16,62 @@ from starlette.types import ASGIApp
 from moorage.decide.kubernetes.attributes import User
 from moorage.runtime.process.clock import Clock
 from moorage.runtime.settings.process_settings import Settings
+
+ROOT: Final = "/console"
+LIVE: Final = "/console/live"
+LOGIN: Final = "/console/login"
+LOGOUT: Final = "/console/logout"
+CLUSTER: Final = "moorage.console.cluster"
+"""Where the scope of a request has the cluster whose page it is."""
+
+OWN: Final = re.compile(rf"(?:/clusters/([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?))?({ROOT}(?:/.*)?)", re.DOTALL)
+"""The paths of the console: the cluster, and the path of the same page of the home fleet."""
+
+
+def cluster_of(request: Request) -> str:
+    """Return the cluster whose page a request is about. Empty for the home fleet."""
+    return str(request.scope.get(CLUSTER, ""))
+
+
+def path_of(cluster: str) -> str:
+    """Return how the paths of a cluster begin. Empty for the home fleet."""
+    return f"/clusters/{cluster}" if cluster else ""
+
+
+def own_address(text: str) -> str:
+    """Return a given address if it is one of the console, and otherwise that of its first page."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return "/"
+    is_own = parts.path == "/" or OWN.fullmatch(parts.path) is not None
+    if parts.scheme or parts.netloc or not is_own or "\\" in text or any(ord(one) < ord(" ") for one in text):
+        return "/"
+    return text if not text.startswith("//") else "/"
+
+
+class PageError(Exception):
+    """A failed request.
+
+    Args:
+        code: the HTTP status.
+        message: the message, for people.
+        causes: the messages of its causes.
+        retry_after: seconds after which it may succeed. 0 if that is not known.
+    """
+
+    def __init__(self, code: int, message: str, *, causes: Iterable[str] = (), retry_after: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.causes = tuple(causes)
+        self.retry_after = retry_after
+
+
+def bad_request(message: str) -> PageError:
+    """Return the error 400: the request cannot be understood."""
+    return PageError(400, message)
+
 
 Document = Mapping[str, Any]
 
@@ -32,7 +90,7 @@ class RelatedReader(Protocol):
         """Return the objects of a kind, in all namespaces if none is named."""
 
     def get(self, kind: str, namespace: str, name: str) -> Document | None:
-        """Return one object. None if there is none."""
+        """Return one object. None if it does not exist."""
 
 
 Describe = Callable[[str, Document, RelatedReader, datetime], Iterable[Any]]

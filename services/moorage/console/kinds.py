@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from moorage.console.api import ApiClient, api_path
-from moorage.console.errors import PageError
-from moorage.decide.disruption.zone_names import zone_of_object
+from moorage.console.host import PageError
+from moorage.decide.disruption.object_names import zone_of_object
 from moorage.decide.kubernetes.attributes import Attributes
+from moorage_schemas.resources.names import DEFAULT_NAMESPACE
+from moorage_schemas.resources.workload_kinds import POD
 
 _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _WRITING: Final = frozenset({"update", "delete"})
@@ -56,17 +58,17 @@ class ApiKind:
         return not self.verbs & _WRITING
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The path of its objects, or of one of them."""
+        """Return the path of its objects, or of one of them."""
         root = ("apis", self.group) if self.group else ("api",)
         within = ("namespaces", namespace) if namespace else ()
         return api_path(*root, self.version, *within, self.plural, name, subresource)
 
     def asked(self, verb: str, namespace: str = "", name: str = "", subresource: str = "") -> Attributes:
-        """What is asked of the API to do something with its objects."""
+        """Return the attributes of a request for its objects."""
         return Attributes(verb, self.group, self.version, self.plural, subresource, namespace, name)
 
     def shown_name(self, name: str) -> str:
-        """The name of an object as people read it: `eu/eu-1` for the zone `eu.eu-1`."""
+        """Return the name of an object as people read it: `eu/eu-1` for the zone `eu.eu-1`."""
         zone = zone_of_object(name) if self.kind == "Zone" else name
         return name if zone == "/" else zone
 
@@ -101,21 +103,21 @@ class Kinds:
         return [one for one in self._by_kind.values() if one.is_watched]
 
     def named(self, kind: str) -> ApiKind:
-        """The kind of a name.
+        """Return the kind of a name.
 
         Raises:
-            PageError: 404 if there is none.
+            PageError: 404 if it does not exist.
         """
         found = self._by_kind.get(kind)
         if found is None:
-            raise PageError(404, f"kind: invalid value {kind[:63]!r}: there is no such kind")
+            raise PageError(404, f"kind: invalid value {kind[:63]!r}: expected a kind that the API serves")
         return found
 
     def of_plural(self, plural: str) -> ApiKind:
-        """The kind of a plural.
+        """Return the kind of a plural.
 
         Raises:
-            PageError: 404 if there is none.
+            PageError: 404 if it does not exist.
         """
         found = next((one for one in self._by_kind.values() if one.plural == plural), None)
         if found is None:
@@ -123,7 +125,7 @@ class Kinds:
         return found
 
     def called(self, word: str) -> ApiKind | None:
-        """The kind whose name in lower case is this word. None if there is none."""
+        """Return the kind whose name in lower case is this word. None if it does not exist."""
         return next((one for one in self._by_kind.values() if one.kind.lower() == word), None)
 
 
@@ -137,3 +139,50 @@ def _kind(group: str, version: str, found: dict[str, Any], order: int) -> ApiKin
         verbs=frozenset(found["verbs"]),
         order=order,
     )
+
+
+NODE: Final = "Node"
+CLUSTER: Final = "Cluster"
+MANAGED_CLUSTER: Final = "ManagedCluster"
+TARGETS: Final = (NODE, CLUSTER, MANAGED_CLUSTER)
+BINDING: Final = "Binding"
+EVENT: Final = "Event"
+EVICTION: Final = "Eviction"
+PLACED: Final = "WorkloadPlacement"
+TAINT: Final = "Taint"
+ZONE: Final = "Zone"
+
+
+def target_prefix(kind: str, name: str) -> str:
+    """Return the first part of the name of an object about a target: `node.n1`."""
+    return f"{kind.lower()}.{name}"
+
+
+def about_target(kind: str, name: str, *parts: str) -> str:
+    """Return the name of an object about a target: `node.n1:NoExecute:example.com~key`."""
+    return ":".join([target_prefix(kind, name), *parts]).replace("/", "~")
+
+
+def workload_name(workload: ObjectName) -> str:
+    """Return the name of an object about a workload: that of a pod, and `deployment:web` for any other kind."""
+    return workload.name if workload.kind == POD else f"{workload.kind.lower()}:{workload.name}"
+
+
+def workload_namespace(workload: ObjectName) -> str:
+    """Return the namespace of an object about a workload. Some workloads have none."""
+    return workload.namespace or DEFAULT_NAMESPACE
+
+
+def local_names(value: Any, cluster: str) -> Any:
+    """Return an answer without the prefix of a cluster in its keys. The home fleet's has none."""
+    return _local(value, f"{cluster}:") if cluster else value
+
+
+def _local(value: Any, prefix: str) -> Any:
+    if isinstance(value, str):
+        return value.removeprefix(prefix) if "/" in value else value
+    if isinstance(value, list):
+        return [_local(one, prefix) for one in value]
+    if isinstance(value, dict):
+        return {key: _local(one, prefix) for key, one in value.items()}
+    return value

@@ -1,4 +1,4 @@
-"""Follows what changes of a page that is open, as server-sent events.
+"""Changes of an open page as server-sent events.
 
 Each event has the parts of the page that look different now, whole. So a page that was away shows the present after one
 event, and nothing depends on which events it has seen. Changes that come together are one event, at most four a second,
@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
-from moorage.console.errors import PageError
+from moorage.console.host import PageError
 from moorage.console.rendering import Pages, replacing
 from moorage.console.sessions import LoginNeededError
 from moorage.console.views import Content, PageView
@@ -52,7 +52,7 @@ class Follower:
         self._sent: dict[str, bytes] = {}
 
     async def events(self) -> AsyncIterator[bytes]:
-        """The events. They end when the user may see nothing any more, or a watch of the API does."""
+        """Yield the events. They end when the user may no longer see anything, or a watch of the API ends."""
         is_first, before = True, math.inf
         while True:
             began = time.thread_time()
@@ -80,7 +80,7 @@ class Follower:
                     break
 
     def _event(self, view: PageView, content: Content, *, is_sent: bool) -> bytes:
-        """The parts that look different. Empty if none do."""
+        """Return the parts that look different. Empty if none do."""
         changed = []
         for name, html in self._pages.parts(view, content).items():
             mark = hashlib.blake2b(html.encode(), digest_size=16).digest()
@@ -93,7 +93,7 @@ class Follower:
         return f"id: {view.version}\n{data}\n".encode()
 
     def _is_shown(self, view: PageView, watches: Sequence[KindWatch]) -> bool:
-        """Whether the page shows the present already."""
+        """Return whether the page shows the present already."""
         if self._version is None or self._version > view.version:
             return False
         return not _has_changed(watches, self._version)
@@ -110,5 +110,5 @@ class Follower:
 
 
 def _has_changed(watches: Sequence[KindWatch], version: int) -> bool:
-    """Whether something has changed after a version, as far as is known."""
+    """Return whether something has changed after a version, as far as is known."""
     return any(one.changed_at > version for one in watches)

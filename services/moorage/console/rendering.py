@@ -1,4 +1,4 @@
-"""Templates: what is put into them is text, never markup, unless a template itself says so."""
+"""Templates. Values are inserted as text, never as markup, unless a template marks them as safe."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ import yaml
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from moorage.console.addresses import LIVE, path_of
-from moorage.console.kinds import ApiKind, Kinds
-from moorage.console.names import TARGETS, ZONE
+from moorage.console.host import LIVE, path_of
+from moorage.console.kinds import TARGETS, ZONE, ApiKind, Kinds
 from moorage.console.texts import until
 from moorage.console.views import Content, PageView
 from moorage.decide.kubernetes.durations import age, human, rate_text
@@ -53,11 +52,11 @@ class StaticFiles:
                 self._marks[entry.name] = hashlib.sha256(content).hexdigest()[:16]
 
     def get(self, name: str) -> tuple[bytes, str] | None:
-        """The content of a file and its media type. None if there is none."""
+        """Return the content of a file and its media type. None if it does not exist."""
         return self._files.get(name)
 
     def address(self, name: str) -> str:
-        """The address of a file."""
+        """Return the address of a file."""
         return f"/console/static/{name}?v={self._marks[name]}"
 
 
@@ -107,7 +106,7 @@ class Pages:
             await asyncio.sleep(0)
 
     def page(self, view: PageView, content: Content, **more: Any) -> str:
-        """The HTML of a whole page."""
+        """Return the HTML of a whole page."""
         context = {**_of(view), **content.context, **more}
         parts = {name: Markup(text) for name, text in self.parts(view, content).items()}  # noqa: S704 - escaped in its own template
         live = _live_address(view) if content.kinds else ""
@@ -115,17 +114,17 @@ class Pages:
         return staying_in(view.cluster, html)
 
     def parts(self, view: PageView, content: Content) -> dict[str, str]:
-        """The HTML of each part of a page, by its name."""
+        """Return the HTML of each part of a page, by its name."""
         context = {**_of(view), **content.context}
         made = {name: self._environment.get_template(one).render(context) for name, one in content.parts.items()}
         return {name: staying_in(view.cluster, _in_its_place(name, html)) for name, html in made.items()}
 
     def bare(self, template: str, **context: Any) -> str:
-        """The HTML of a page that needs no user."""
+        """Return the HTML of a page that needs no user."""
         return self._environment.get_template(template).render(context)
 
     def _workload_link(self, own: str, namespace: str) -> Markup:
-        """A link to a workload by the name that objects about it have: `web-0`, or `deployment:web` of other kinds."""
+        """Return a link to a workload by its name in objects about it: `web-0`, or `deployment:web`."""
         word, colon, rest = own.partition(":")
         definition = self._kinds.called(word) if colon else None
         kind, name = (definition.kind, rest) if definition is not None else (POD, own)
@@ -135,19 +134,19 @@ class Pages:
 
 
 def _of(view: PageView) -> dict[str, Any]:
-    """What every template can read."""
+    """Return the globals of every template."""
     field = Markup('<input type="hidden" name="csrf" value="{}">').format(view.session.csrf)
     return {"view": view, "now": view.now, "csrf": lambda: field}
 
 
 def replacing(name: str, html: str) -> str:
-    """The HTML of a part as a page that is open takes it: in the place of the one that it shows."""
+    """Return the HTML of a part as a page that is open takes it: in the place of the one that it shows."""
     place = _place(name)
     return html.replace(place, f'{place} hx-swap-oob="outerMorph"', 1)
 
 
 def staying_in(cluster: str, html: str) -> str:
-    """The HTML of a page of a cluster, whose links and forms lead to pages of that cluster where there are such.
+    """Return the HTML of a page of a cluster, whose links and forms lead to pages of that cluster where there are such.
 
     Templates need not know of clusters, and neither does what they read: a page is the same for each fleet, and only
     its addresses differ. Texts cannot look like such an attribute, because quotes in them are escaped.
@@ -156,17 +155,17 @@ def staying_in(cluster: str, html: str) -> str:
 
 
 def target_url(kind: str, name: str) -> str:
-    """The address of a target's page."""
+    """Return the address of a target's page."""
     return f"/console/targets/{quote(kind, safe='')}/{quote(name, safe='')}"
 
 
 def workload_url(kind: str, namespace: str, name: str) -> str:
-    """The address of a workload's page."""
+    """Return the address of a workload's page."""
     return "/console/workloads/" + "/".join(quote(part, safe="") for part in (kind, namespace or "-", name))
 
 
 def object_url(definition: ApiKind, namespace: str, name: str) -> str:
-    """The address of an object: its own page, if its kind has one."""
+    """Return the address of an object: its own page, if its kind has one."""
     if definition.kind in TARGETS:
         return target_url(definition.kind, name)
     if definition.kind == ZONE:
@@ -178,7 +177,7 @@ def object_url(definition: ApiKind, namespace: str, name: str) -> str:
 
 
 def address_of(path: str, **query: Any) -> str:
-    """An address with parameters. Those that are empty are left out."""
+    """Return an address with parameters. Those that are empty are left out."""
     text = urlencode({name: value for name, value in query.items() if value not in (None, "")})
     return f"{path}?{text}" if text else path
 
@@ -196,7 +195,7 @@ def _live_address(view: PageView) -> str:
 
 
 def _templates(folder: Traversable, path: str = "") -> Iterator[str]:
-    """The names of the templates in a folder and those below."""
+    """Yield the names of the templates in a folder and those below."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
             yield from _templates(entry, f"{path}{entry.name}/")
@@ -210,12 +209,12 @@ def _source(name: str) -> str | None:
 
 
 def _ago(when: Any, now: datetime) -> str:
-    """How long ago a time was. Empty without one."""
+    """Return how long ago a time was. Empty without one."""
     return f"{age(str(when), now)} ago" if when else ""
 
 
 def _clock(when: Any) -> str:
-    """A time to the second, for people: `2026-01-01 12:00:00`. Empty without one."""
+    """Return a time to the second, for people: `2026-01-01 12:00:00`. Empty without one."""
     if not when:
         return ""
     try:
@@ -226,20 +225,20 @@ def _clock(when: Any) -> str:
 
 
 def _zip_same(values: Iterable[str]) -> list[tuple[str, str]]:
-    """The options of a choice whose values are their own texts."""
+    """Return the options of a choice whose values are their own texts."""
     return [(value, value) for value in values]
 
 
 def _zone_options(zones: Iterable[str]) -> list[tuple[str, str]]:
-    """The options of a choice of zones."""
+    """Return the options of a choice of zones."""
     return [(zone or "-", zone or "none") for zone in zones]
 
 
 def _breakable(text: str) -> Markup:
-    """A taint that wraps at its parts, not within them."""
+    """Return a taint that wraps at its parts, not within them."""
     return Markup(str(escape(text)).replace("/", "/<wbr>").replace(":", ":<wbr>"))  # noqa: S704 - the text is escaped
 
 
 def _as_yaml(value: Any) -> str:
-    """A part of an object as YAML."""
+    """Return a part of an object as YAML."""
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)

@@ -1,4 +1,4 @@
-"""What a user may see and do, as access reviews of the API answer it."""
+"""The rights of users, from access reviews of the API."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from moorage.console.api import ApiClient
-from moorage.console.errors import PageError
+from moorage.console.host import PageError
 from moorage.console.kinds import Kinds
 from moorage.decide.kubernetes.attributes import (
     CLUSTERS,
@@ -17,8 +17,7 @@ from moorage.decide.kubernetes.attributes import (
     about_cluster,
     refusal_text,
 )
-from moorage.decide.scheduling.ocm.cluster_sets import named_set
-from moorage.decide.scheduling.ocm.set_permissions import of_cluster, set_attributes
+from moorage.decide.scheduling.ocm.cluster_sets import named_set, of_cluster, set_attributes
 
 ROLE_KINDS: Final = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 """The kinds from which rights follow."""
@@ -29,7 +28,7 @@ _ALLOWED: Final = Permission(allowed=True)
 
 
 class Reviews:
-    """Asks the API who may do what. Answers are kept until roles or bindings change.
+    """Access reviews of the API. Their results are kept until roles or bindings change.
 
     Args:
         api: the API of the home fleet, as the console itself calls it.
@@ -47,8 +46,8 @@ class Reviews:
 
         Args:
             user: the user.
-            asked: what is asked of the API.
-            in_any_set: whether no set of managed clusters permits it. Otherwise it depends on a cluster's labels, too.
+            asked: the attributes of the request.
+            in_any_set: whether no set of managed clusters permits it. Otherwise it also depends on a cluster's labels.
 
         Raises:
             PageError: the API does not answer.
@@ -105,19 +104,19 @@ class Rights:
         return self if not self.cluster else Rights(self._reviews, self.user, self._kinds)
 
     async def may(self, verb: str, kind: str, namespace: str = "", name: str = "", subresource: str = "") -> bool:
-        """Whether the user may do something with objects of a kind."""
+        """Return whether the user may do something with objects of a kind."""
         return not await self.missing(self._kinds.named(kind).asked(verb, namespace, name, subresource))
 
     async def may_create(self, resource: str) -> bool:
-        """Whether the user may create what is permitted like an object of Moorage, and is none."""
+        """Return whether the user may create what is permitted like an object of Moorage, and is none."""
         return not await self.missing(Attributes("create", OWN_GROUP, "v1alpha1", resource))
 
     async def may_see_cluster(self, name: str) -> bool:
-        """Whether the user may look at a cluster at all."""
+        """Return whether the user may look at a cluster at all."""
         return (await self._reviews.permission(self.user, _seen_cluster(name))).allowed
 
     async def missing(self, asked: Attributes) -> str:
-        """Why the user may not do something in this fleet, in the words of the API. Empty if they may."""
+        """Return why the user may not do something in this fleet, in the words of the API. Empty if they may."""
         for one in about_cluster(self.cluster, asked) if self.cluster else (asked,):
             found = await self._reviews.permission(self.user, one)
             if not found.allowed:
@@ -145,12 +144,12 @@ class Rights:
             raise PageError(403, why)
 
     async def sees(self, kind: str, namespace: str) -> bool:
-        """Whether the user may list the objects of a kind in a namespace, or in all."""
+        """Return whether the user may list the objects of a kind in a namespace, or in all."""
         return await self.may("list", kind) or (bool(namespace) and await self.may("list", kind, namespace))
 
     async def sees_managed(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether the user may get a managed cluster, be it because of the set that it is in."""
-        if self.cluster:  # whoever may see a set of managed clusters may see those of the home fleet
+        """Return whether the user may get a managed cluster, be it because of the set that it is in."""
+        if self.cluster:  # sets of managed clusters exist in the home fleet only
             return False
         asked = self._kinds.named("ManagedCluster").asked("get", name=str(metadata.get("name") or ""))
         for one in set_attributes(asked, named_set(metadata.get("labels") or {})):
@@ -160,5 +159,5 @@ class Rights:
 
 
 def _seen_cluster(name: str) -> Attributes:
-    """What is asked of the API to look at a cluster."""
+    """Return the attributes of a request to see a cluster."""
     return Attributes("get", OWN_GROUP, "v1alpha1", CLUSTERS, "", "", name)

@@ -1,4 +1,4 @@
-"""Who looks at a page: by a token in a cookie, by a client certificate, or as the administrator of this machine.
+"""Sessions of pages: from a token in a cookie, a client certificate, or as the administrator of this machine.
 
 A gateway keeps nothing of a session, so any gateway of the fleet answers the next request. The cookie counts for the
 console alone. The API does not look at it, so no page of another site can use it there.
@@ -18,11 +18,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from moorage.console.errors import PageError
-from moorage.console.host import Host
+from moorage.console.host import Host, PageError
 from moorage.decide.kubernetes.attributes import ANONYMOUS, User
-from moorage.runtime.identities.derived_keys import derived_key
-from moorage.runtime.origins import foreign_origin
+from moorage.runtime.identities.gateway_identities import derived_key
+from moorage.runtime.process.origins import foreign_origin
 
 TOKEN_LIMIT: Final = 2_800
 """The longest token in bytes. As a cookie it has to fit into 4,096 bytes."""
@@ -34,10 +33,10 @@ _UNAUTHENTICATED: Final = 401
 
 
 class LoginNeededError(Exception):
-    """Nobody is logged in.
+    """The request has no session.
 
     Args:
-        ended: whether somebody was, whose token does not count any more.
+        ended: whether its token is no longer valid.
     """
 
     def __init__(self, *, ended: bool) -> None:
@@ -47,14 +46,14 @@ class LoginNeededError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who looks at pages."""
+    """A user's session."""
 
     user: User
     csrf: str
-    """What a form has to send along, which no other site knows."""
+    """The secret that a form sends along. Other sites cannot read it."""
 
     has_cookie: bool = False
-    """Whether somebody has logged in here, and can log out."""
+    """Whether the session began with a login, so that the user can log out."""
 
 
 class Sessions:
@@ -78,8 +77,8 @@ class Sessions:
         """Return the session of a request. Its state has the `user` then.
 
         Raises:
-            LoginNeededError: there is none.
-            PageError: 403 if somebody may not act for another, 503 if it cannot be said yet.
+            LoginNeededError: the request has no session.
+            PageError: 403 if the sender may not act for the user, 503 if neither is known yet.
         """
         token = token_of(request)
         try:
@@ -151,7 +150,7 @@ def forget(request: Request, response: Response) -> None:
 
 
 def _cookie(request: Request) -> str:
-    """The name of the cookie. Browsers keep one with `__Host-` only if nobody else can set it, which needs HTTPS."""
+    """Return the name of the cookie. Browsers accept the prefix `__Host-` over HTTPS only."""
     return _SECURE_COOKIE if _is_secure(request) else _PLAIN_COOKIE
 
 

@@ -13,7 +13,7 @@ from moorage_schemas.times import parse_time
 Object = Mapping[str, Any]
 
 NONE: Final = "<none>"
-"""What a table shows where there is nothing."""
+"""The cell of a missing value."""
 
 UNREPORTED: Final = "Unreported"
 """The status of a target whose condition `Ready` was never reported. Such a target counts as ready."""
@@ -22,24 +22,24 @@ READINESS: Final = {"True": "Ready", "False": "NotReady", "Unknown": "Unknown"}
 
 
 def condition_status(found: Object, kind: str) -> str:
-    """The status of the condition of a type. Empty if the object has no such condition."""
+    """Return the status of the condition of a type. Empty if the object has no such condition."""
     conditions = at(found, "status", "conditions") or ()
     return next((str(one.get("status", "")) for one in conditions if one.get("type") == kind), "")
 
 
 def node_status(found: Object) -> str:
-    """`Ready`, `NotReady`, `Unknown` or `Unreported`, and `SchedulingDisabled` if the node is cordoned."""
+    """Return `Ready`, `NotReady`, `Unknown` or `Unreported`, with `SchedulingDisabled` if the node is cordoned."""
     ready = READINESS.get(condition_status(found, "Ready"), UNREPORTED)
     return f"{ready},SchedulingDisabled" if at(found, "spec", "unschedulable") else ready
 
 
 def unreported(found: Object) -> str:
-    """The meaning of a missing condition `Ready`. Empty if the target has the condition."""
+    """Return the meaning of a missing condition `Ready`. Empty if the target has the condition."""
     return "" if condition_status(found, "Ready") else "no probe has reported Ready, so it counts as ready"
 
 
 def node_zone(found: Object) -> str:
-    """The zone of a node, `region/zone`, from its labels. The older labels count, too. Empty without any."""
+    """Return the zone of a node, `region/zone`, from its labels. The older labels also count. Empty without any."""
     labels = at(found, "metadata", "labels") or {}
     parts = [
         str(labels.get(f"topology.kubernetes.io/{part}") or labels.get(f"failure-domain.beta.kubernetes.io/{part}", ""))
@@ -49,19 +49,19 @@ def node_zone(found: Object) -> str:
 
 
 def zone_state(found: Object) -> str:
-    """The state of a zone, and whether it is stopped because every zone is fully disrupted."""
+    """Return the state of a zone, and whether it is stopped because every zone is fully disrupted."""
     state = str(at(found, "status", "state") or "Normal")
     return f"{state},Stopped" if at(found, "status", "stopped") else state
 
 
 def taint_text(taint: Object) -> str:
-    """A taint as it is written on the command line: `key=value:Effect`."""
+    """Return a taint as it is written on the command line: `key=value:Effect`."""
     value = f"={taint['value']}" if taint.get("value") else ""
     return f"{taint.get('key', '')}{value}:{taint.get('effect', '')}"
 
 
 def toleration_text(toleration: Object) -> str:
-    """A toleration in one line, as kubectl shows it: `key=value:Effect op=Exists for 300s`."""
+    """Return a toleration in one line, as kubectl shows it: `key=value:Effect op=Exists for 300s`."""
     key, value = str(toleration.get("key") or ""), str(toleration.get("value") or "")
     effect, operator = toleration.get("effect"), toleration.get("operator")
     seconds = toleration.get("tolerationSeconds")
@@ -72,7 +72,7 @@ def toleration_text(toleration: Object) -> str:
 
 
 def scope_text(found: Object) -> str:
-    """The scope of a pause: `zones=eu/eu-1;namespaces=shop`. Empty for the fleet."""
+    """Return the scope of a pause: `zones=eu/eu-1;namespaces=shop`. Empty for the fleet."""
     parts = []
     for field, value in (at(found, "spec", "scope") or {}).items():
         if value:
@@ -81,7 +81,7 @@ def scope_text(found: Object) -> str:
 
 
 def why_evicted(status: Object) -> str:
-    """Why an eviction is as it is, and what its deployer has reported of it or has still to report."""
+    """Return the reason of an eviction's state, with the report of its deployer, or that none has arrived."""
     why = str(status.get("message") or status.get("reason") or "")
     if status.get("state") != "Requested" or status.get("acknowledged") or not status.get("deployer"):
         return why
@@ -92,12 +92,12 @@ def why_evicted(status: Object) -> str:
 
 
 def last_seen(event: Object) -> str:
-    """When what an Event tells of happened last. Empty if it does not say."""
+    """Return the time at which an Event happened last. Empty if it has none."""
     return str(at(event, "series", "lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
 def until(deadline: str, now: datetime) -> str:
-    """How long until a deadline: `in 5m`, and `due` when it has passed. Empty without one."""
+    """Return how long until a deadline: `in 5m`, and `due` when it has passed. Empty without one."""
     if not deadline:
         return ""
     left = (parse_time(deadline) - now).total_seconds()

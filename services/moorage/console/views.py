@@ -1,4 +1,4 @@
-"""What a page is made of, and what makes it."""
+"""Pages: their content, and the handlers that make it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from moorage.console.api import ApiClient
-from moorage.console.errors import PageError
 from moorage.console.fleet_index import FleetIndex
-from moorage.console.host import Describe
+from moorage.console.host import Describe, PageError
 from moorage.console.kinds import Kinds
 from moorage.console.rights import Rights
 from moorage.console.sessions import Session
@@ -27,7 +26,7 @@ _NOT_FOUND = 404
 class FleetReader:
     """The objects of the fleet whose page it is, as the console itself reads them.
 
-    Whoever shows one of them checks the rights of the user first.
+    Check the rights of the user before one of them is shown.
     """
 
     api: ApiClient
@@ -35,7 +34,7 @@ class FleetReader:
     watches: Watches
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
-        """Return an object. None if there is none.
+        """Return an object. None if it does not exist.
 
         Raises:
             PageError: the API does not answer.
@@ -95,7 +94,7 @@ class PageView:
 
     now: datetime
     clusters: Sequence[str] = ()
-    """Names of clusters that the user may look at, of which one can choose."""
+    """Names of the clusters in the menu, which the user may see."""
 
     @property
     def cluster(self) -> str:
@@ -103,11 +102,11 @@ class PageView:
         return self.reader.api.cluster
 
     def param(self, name: str) -> str:
-        """A part of the path."""
+        """Return a part of the path."""
         return self.params[name]
 
     def address(self, **changed: str | int) -> str:
-        """The address of this page with other parameters. An empty one is left out."""
+        """Return the address of this page with other parameters. An empty one is left out."""
         kept = {**dict(self.query), **{name: str(value) for name, value in changed.items()}}
         text = urlencode({name: value for name, value in kept.items() if value})
         return f"{self.path}?{text}" if text else self.path
@@ -115,7 +114,7 @@ class PageView:
 
 @dataclass(frozen=True)
 class Content:
-    """What a page shows.
+    """The content of a page.
 
     A page is a template with parts. Each part has a template of its own, and is sent again by itself when it has
     changed. So what is not in a part stays as it is until the page is loaded again.
@@ -128,7 +127,7 @@ class Content:
     """The templates of the parts by their names."""
 
     context: Mapping[str, Any] = field(default_factory=dict)
-    """What the templates read."""
+    """The variables of the templates."""
 
     kinds: Sequence[str] = ()
     """The kinds whose changes the page follows. It follows nothing without any."""
@@ -152,15 +151,15 @@ class ConsolePage:
 
     handler: PageHandler
     in_clusters: bool = True
-    """Whether there is such a page of each cluster, too."""
+    """Whether the page also exists for each cluster."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """What an action has done."""
+    """The outcome of an action."""
 
     message: str
-    """What is told on the next page."""
+    """The notice on the next page."""
 
     back: str
     """The address of that page."""
@@ -172,7 +171,7 @@ ActionHandler = Callable[[PageView, Form], Awaitable[Done]]
 
 @dataclass(frozen=True)
 class Action:
-    """What a form does when it is sent.
+    """The action of a form.
 
     It goes through `PageView.api`, so that the API judges it. It raises `PageError` if it fails.
     """
@@ -182,7 +181,7 @@ class Action:
 
     handler: ActionHandler
     in_clusters: bool = False
-    """Whether it does something in clusters, too."""
+    """Whether it also works in clusters."""
 
 
 def required(form: Form, name: str) -> str:

@@ -1,7 +1,7 @@
-"""What changes in the API: watches that all pages share, under the console's own identity.
+"""Watches of the API that all pages share, under the console's own identity.
 
-A watch keeps the names of its objects and the version of the latest change. Whoever shows something of them checks the
-rights of the user who looks. A watch that ends is not renewed: whoever needs it opens another one, which begins with
+A watch keeps the names of its objects and the version of the latest change. Pages check the rights of their user before
+they show any of them. A watch that ends is not renewed. The next page opens another one, which begins with
 all present objects.
 """
 
@@ -15,14 +15,14 @@ import orjson
 import structlog
 
 from moorage.console.api import JSON, METADATA, ApiClient
-from moorage.console.errors import PageError
+from moorage.console.host import PageError
 from moorage.console.kinds import ApiKind, Kinds
 from moorage.decide.kubernetes.unstructured import at
 
 _log = structlog.get_logger(__name__)
 
 IDLE: Final = 600.0
-"""Seconds after which a watch that nobody has used is closed."""
+"""Seconds after which an unused watch is closed."""
 
 _ALL: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 _INITIAL_END: Final = "k8s.io/initial-events-end"
@@ -96,7 +96,7 @@ class KindWatch:
                 self._problem = PageError(code, self._refusal or f"the gateway answered {code}")
         except Exception:  # noqa: BLE001 - pages that need it open another one, and the log gets the trace
             _log.exception("console.watch_failed", kind=self._kind.kind)
-            self._problem = PageError(500, "The gateway failed on this page; see its log.")
+            self._problem = PageError(500, "The gateway failed on this page. Its log has the reason.")
         finally:
             self.is_over = True
             self._began.set()
@@ -192,19 +192,19 @@ class Watches:
                 before.task.cancel()
 
     def forget(self, cluster: str) -> None:
-        """Close the watches of a cluster that is gone."""
+        """Close the watches of a deleted cluster."""
         for place in [place for place in self._open if place[0] == cluster]:
             self._open.pop(place).task.cancel()
         for place in [place for place in self._listeners if place[0] == cluster]:
             del self._listeners[place]
 
     def clusters(self) -> set[str]:
-        """The fleets of which something is followed. The home fleet has an empty name."""
+        """Return the fleets of which something is followed. The home fleet has an empty name."""
         return {cluster for cluster, _ in self._open}
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        """What follows the API. Each is cancelled to end it."""
+        """The tasks that follow the API. Each is cancelled to end it."""
         return [watch.task for watch in self._open.values()]
 
 

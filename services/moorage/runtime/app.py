@@ -29,11 +29,10 @@ from moorage.runtime.kafka.clients.security import security
 from moorage.runtime.kafka.partition.watchdog import Watchdog
 from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.process.clock import Clock, WallClock
-from moorage.runtime.process.errors import EXIT_FAILED, RuntimeFailure
-from moorage.runtime.process.freezing import Freezing
+from moorage.runtime.process.failures import EXIT_FAILED, RuntimeFailure, restarted
 from moorage.runtime.process.health import HttpServer, health_app
 from moorage.runtime.process.member import Member, MemberMaker
-from moorage.runtime.process.tasks import restarted
+from moorage.runtime.process.memory import Freezing
 from moorage.runtime.service import Service
 from moorage.runtime.settings.process_settings import Settings
 

@@ -20,7 +20,7 @@ from moorage.bridges.engine.member import BridgeMember
 from moorage.bridges.engine.plan import Link
 from moorage.bridges.kube.client import ClusterAccess
 from moorage.bridges.kube.election import Election
-from moorage.bridges.kubernetes.bridge import BridgeAct, BridgeOptions, KubernetesBridge
+from moorage.bridges.kubernetes.cluster_bridge import BridgeAct, BridgeOptions, KubernetesBridge
 from moorage.runtime.settings.process_settings import Settings
 
 ALL: Final = frozenset(BridgeAct)

@@ -13,7 +13,7 @@ from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
 from moorage.bridges.engine.act_queue import ActQueue
-from moorage.bridges.kube.errors import ApiError
+from moorage.bridges.kube.api_error import ApiError
 
 
 class Work:

@@ -15,7 +15,7 @@ from tests.support.records import T0
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridges.kubernetes.bridge import BridgeAct
+from moorage.bridges.kubernetes.cluster_bridge import BridgeAct
 from moorage.bridges.kubernetes.pod_acts import EvictionMode
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.resource import TaintWish, resource_key

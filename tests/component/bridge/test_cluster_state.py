@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.component.bridge.cluster import node
 
-from moorage.bridges.engine.state import StateSink
+from moorage.bridges.engine.seen_state import StateSink
 from moorage.bridges.kubernetes.cluster import ClusterState
 
 

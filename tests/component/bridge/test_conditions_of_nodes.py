@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.bridges.engine.targets import own_conditions
+from moorage.bridges.engine.seen_target import own_conditions
 from moorage.bridges.kube.client import FIELD_MANAGER
 
 

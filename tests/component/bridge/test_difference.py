@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moorage.bridges.engine.targets import TAINTS_ANNOTATION
+from moorage.bridges.engine.seen_target import TAINTS_ANNOTATION
 from moorage.bridges.kubernetes.difference import ClusterDifference, DecidedState, differences
 
 _TAINT = {"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}

@@ -12,7 +12,7 @@ from tests.component.bridge.cluster import client_of
 from tests.support.kube_api import KubeApi, serve_kube_api
 from tests.support.virtual_time import virtual_time
 
-from moorage.bridges.engine.events import NORMAL, WARNING, EventSender, Regarding, event
+from moorage.bridges.engine.cluster_events import NORMAL, WARNING, EventSender, Regarding, event
 
 _CLUSTER = Regarding("cluster.karmada.io/v1alpha1", "Cluster", "", "m1", "u1")
 

@@ -11,8 +11,8 @@ from tests.support.records import T0
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridges.karmada.bridge import PlaneAct, PlaneBridge, PlaneOptions
-from moorage.bridges.ocm.bridge import HubAct, HubBridge, HubOptions
+from moorage.bridges.karmada.plane_bridge import PlaneAct, PlaneBridge, PlaneOptions
+from moorage.bridges.ocm.hub_bridge import HubAct, HubBridge, HubOptions
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.placement import DecisionGroupStatus, PlacedTarget, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.component.bridge.cluster import pod
 
-from moorage.bridges.kubernetes.observations import Observations
-from moorage.bridges.kubernetes.pods import SeenPod
+from moorage.bridges.kubernetes.cluster_bridge import Observations
+from moorage.bridges.kubernetes.seen_pod import SeenPod
 from moorage_schemas.condition import HEALTHY
 
 KEY = "Pod/default/web"

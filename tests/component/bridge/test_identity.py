@@ -13,8 +13,8 @@ from tests.support.kube_api import serve_kube_api
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridges.kubernetes.bridge import KubernetesBridge
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.bridges.kubernetes.cluster_bridge import KubernetesBridge
+from moorage.runtime.process.failures import RuntimeFailure
 from moorage_schemas.topics import RESOURCES
 
 SYSTEM = "kube-system"

@@ -20,7 +20,7 @@ from moorage.bridges.engine.contention import Contention
 from moorage.bridges.karmada.binding_acts import BindingActs
 from moorage.bridges.karmada.member_acts import MemberActs
 from moorage.bridges.karmada.plane import CLUSTER, PlaneState
-from moorage.bridges.karmada.tables import PlaneTables
+from moorage.bridges.karmada.plane_tables import PlaneTables
 from moorage.runtime.service import Input
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState

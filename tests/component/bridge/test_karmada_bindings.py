@@ -13,9 +13,9 @@ from moorage.bridges.engine.reports import Report
 from moorage.bridges.engine.silence import Leases
 from moorage.bridges.karmada.binding_acts import BindingActs
 from moorage.bridges.karmada.bindings import APPLIED_PLACEMENT, SeenBinding
-from moorage.bridges.karmada.observations import PlaneObservations
 from moorage.bridges.karmada.plane import CLUSTER, READY, PlaneState, binding_path, reduced
-from moorage.bridges.karmada.tables import PlaneTables
+from moorage.bridges.karmada.plane_bridge import PlaneObservations
+from moorage.bridges.karmada.plane_tables import PlaneTables
 from moorage.bridges.kube.client import KubeClient
 from moorage.runtime.service import Input
 from moorage_schemas.base import Model

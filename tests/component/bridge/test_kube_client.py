@@ -11,9 +11,9 @@ from tests.component.bridge.cluster import client_of, node, pod
 from tests.support.kube_api import serve_kube_api
 from tests.support.virtual_time import virtual_time
 
+from moorage.bridges.kube.api_error import ApiError
 from moorage.bridges.kube.client import MERGE_PATCH, ClusterAccess, KubeClient, RequestLimiter
-from moorage.bridges.kube.errors import ApiError
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.process.failures import RuntimeFailure
 
 
 def now() -> float:

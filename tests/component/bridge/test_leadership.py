@@ -13,7 +13,7 @@ from tests.support.waiting import until
 
 from moorage.bridges.engine.act_queue import ActQueue
 from moorage.bridges.engine.gateway_client import GatewayAddress
-from moorage.bridges.engine.leadership import BridgeLeadership
+from moorage.bridges.engine.loop import BridgeLeadership
 from moorage.bridges.engine.plan import Link
 from moorage.bridges.kube.client import ClusterAccess
 from moorage.bridges.kube.election import Election

@@ -20,14 +20,14 @@ from moorage.bridges.engine import leaving
 from moorage.bridges.engine.gateway_client import GatewayAddress
 from moorage.bridges.engine.leaving import Bridged, Left, leave
 from moorage.bridges.engine.plan import Link
-from moorage.bridges.engine.targets import TAINTS_ANNOTATION
-from moorage.bridges.karmada.bridge import bridged_plane
+from moorage.bridges.engine.seen_target import TAINTS_ANNOTATION
+from moorage.bridges.karmada.plane_bridge import bridged_plane
 from moorage.bridges.kube.client import FIELD_MANAGER, ClusterAccess
 from moorage.bridges.kube.election import Election
-from moorage.bridges.kubernetes.bridge import bridged_cluster
-from moorage.bridges.ocm.bridge import bridged_hub
+from moorage.bridges.kubernetes.cluster_bridge import bridged_cluster
+from moorage.bridges.ocm.hub_bridge import bridged_hub
 from moorage.decide.taints.desired.addons import LABEL_PREFIX
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.settings.process_settings import Settings
 
 Json = dict[str, Any]

@@ -12,8 +12,14 @@ from tests.support.records import at
 from tests.support.tables import table
 
 from moorage.apiserver.machinery.patching import merge_patch
+from moorage.bridges.engine.seen_target import (
+    TAINTS_ANNOTATION,
+    foreign_taints,
+    identity_of,
+    managed_taints,
+    own_taints,
+)
 from moorage.bridges.engine.taint_lists import taints_patch
-from moorage.bridges.engine.targets import TAINTS_ANNOTATION, foreign_taints, identity_of, managed_taints, own_taints
 from moorage.bridges.kubernetes.cluster import SeenNode
 from moorage.bridges.kubernetes.reduced import reduced
 from moorage_schemas.taint import TaintRecord

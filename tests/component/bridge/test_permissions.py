@@ -15,10 +15,10 @@ from tests.support.tables import table
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
+from moorage.bridges.kube.api_error import ApiError
 from moorage.bridges.kube.client import ClusterAccess, KubeClient
-from moorage.bridges.kube.errors import ApiError
 from moorage.bridges.kube.permissions import ClusterPermission, MissingPermissions
-from moorage.bridges.kubernetes.bridge import KubernetesBridge
+from moorage.bridges.kubernetes.cluster_bridge import KubernetesBridge
 
 _HUB = "/apis/cluster.open-cluster-management.io/v1beta1"
 _WATCH = {"watch": "true", "resourceVersion": "7"}

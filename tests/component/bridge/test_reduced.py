@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from moorage.bridges.engine.targets import TAINTS_ANNOTATION
+from moorage.bridges.engine.seen_target import TAINTS_ANNOTATION
 from moorage.bridges.kubernetes.reduced import reduced
 
 Json = dict[str, Any]

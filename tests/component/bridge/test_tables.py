@@ -13,7 +13,7 @@ from tests.component.bridge.topics import Topics, a_taint, tables, target, workl
 from tests.support.records import T0
 from tests.support.tables import table
 
-from moorage.bridges.kubernetes.tables import DecidedTables
+from moorage.bridges.kubernetes.cluster_tables import DecidedTables
 from moorage.runtime.service import Input
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.keys import binding_key, condition_key, eviction_key

@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.support.records import T0
 
-from moorage.bridges.engine.tables import TargetTables
-from moorage.bridges.kubernetes.tables import DecidedTables
+from moorage.bridges.engine.target_tables import TargetTables
+from moorage.bridges.kubernetes.cluster_tables import DecidedTables
 from moorage.runtime.service import Input
 from moorage_schemas.base import Model
 from moorage_schemas.condition import HEALTHY, ConditionChanged, ConditionStatus, WorkloadConditionChanged

@@ -10,7 +10,7 @@ import pytest
 from tests.component.cli.fake_gateway import FakeGateway, Run, invoke
 
 from moorage.cli.api.client import Client
-from moorage.cli.api.http_over_httpx import HttpxTransport
+from moorage.cli.commands.simulate_request import HttpxTransport
 
 
 @pytest.fixture

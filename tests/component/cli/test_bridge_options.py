@@ -8,9 +8,12 @@ import pytest
 from tests.component.cli.fake_gateway import FakeGateway, Run, said
 
 BRIDGES = {
-    "kubernetes": ("moorage.bridges.kubernetes.bridge.KubernetesBridge", "conditions evictions placement taints"),
-    "ocm": ("moorage.bridges.ocm.bridge.HubBridge", "labels placements taints"),
-    "karmada": ("moorage.bridges.karmada.bridge.PlaneBridge", "bindings taints"),
+    "kubernetes": (
+        "moorage.bridges.kubernetes.cluster_bridge.KubernetesBridge",
+        "conditions evictions placement taints",
+    ),
+    "ocm": ("moorage.bridges.ocm.hub_bridge.HubBridge", "labels placements taints"),
+    "karmada": ("moorage.bridges.karmada.plane_bridge.PlaneBridge", "bindings taints"),
 }
 
 

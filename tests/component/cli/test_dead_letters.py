@@ -16,8 +16,8 @@ from tests.component.gateway.test_dead_letters import letter, reports
 from tests.support.in_memory import transport_to
 
 from moorage.cli.api.client import Client
-from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.commands import dead_letters
+from moorage.cli.commands.simulate_request import HttpxTransport
 from moorage_schemas.dead_letter import RefusalReason
 
 
@@ -121,7 +121,7 @@ def test_nothing_is_sent_without_an_answer_or_in_a_dry_run(fleet: Fixture) -> No
     fleet.letters.add(0, letter())
     code, _, error = run("replay", "--reason", "UnknownTarget")
     assert code == 1
-    assert "1 reports were not sent again: nobody can be asked; give --yes to send them" in error
+    assert "not a terminal: pass --yes to send 1 reports again" in error
     assert run("replay", "--reason", "UnknownTarget", "--dry-run=client")[1] == (
         "deadletter.moorage.io/0-0 would be sent again (dry run)\n"
     )
@@ -133,7 +133,7 @@ def test_a_replay_without_letters_or_with_both_is_refused(fleet: Fixture) -> Non
     for words in ((), ("0-0", "--reason", "Forbidden")):
         code, _, error = run("replay", *words)
         assert code == 2
-        assert "name the letters, or choose them" in error
+        assert "name the letters, or select them" in error
     assert run("replay", "0-0", "--dry-run=maybe")[0] == 2
     assert run("replay", "0-0", "--timeout", "1h")[0] == 2
     code, _, error = run("replay", "--reason", "Forbidden")

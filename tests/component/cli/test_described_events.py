@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from moorage.cli.api.client import Client
-from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.api.kinds import find
+from moorage.cli.commands.simulate_request import HttpxTransport
 from moorage.cli.errors import ServerError
 from moorage.cli.render import describe
 from moorage_schemas.times import format_time

@@ -17,8 +17,8 @@ from moorage.cli.api import client
 from moorage.cli.api.kinds import all_kinds, find
 from moorage.cli.commands.pause import parse_scope
 from moorage.cli.errors import CliError
-from moorage.cli.render.tables import columns, row
-from moorage.decide.disruption.pause_names import pause_name
+from moorage.cli.render.output import columns_of, row
+from moorage.decide.disruption.object_names import pause_name
 
 OWN = "/apis/moorage.io/v1alpha1"
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
@@ -322,7 +322,7 @@ def test_warnings_are_told_as_kubectl_tells_them(gateway: FakeGateway, run: Run)
 @table("kind", all_kinds(), ids=lambda kind: kind.kind)
 def test_every_kind_has_columns_that_bear_an_empty_object(kind: ServedKind) -> None:
     for wide in (False, True):
-        shown = columns(kind, wide=wide)
+        shown = columns_of(kind, wide=wide)
         titles = [column.title for column in shown]
         assert titles
         assert len(set(titles)) == len(titles)

@@ -19,9 +19,9 @@ from tests.support.virtual_time import virtual_time
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.bridges.kube.client import ClusterAccess
 from moorage.cli.api.client import Client
-from moorage.cli.api.http_over_httpx import HttpxTransport
-from moorage.cli.commands import diff_cluster
-from moorage.cli.commands.diff_cluster import PresentCluster
+from moorage.cli.commands import diff
+from moorage.cli.commands.diff import PresentCluster
+from moorage.cli.commands.simulate_request import HttpxTransport
 from moorage.cli.errors import ServerError
 from moorage.insight.explain.question import Question
 
@@ -75,7 +75,7 @@ def run(line: str) -> tuple[int, str, str]:
         ("describe pod web-1", "web-1"),
         ("describe evictions", "web-2"),
         ("describe zone us.us-1", "PartialDisruption"),
-        ("events", "No events are written about the objects of the cluster east."),
+        ("events", "Events are not recorded for the objects of the cluster east."),
         ("api-resources", "evictions"),
         ("api-versions", "moorage.io/v1alpha1"),
         ("wait node/n04 --for=condition=Ready --timeout=1s", "condition met"),
@@ -106,8 +106,8 @@ def test_a_command_reads_the_cluster(line: str, text: str) -> None:
         ("drain n04 --ignore-daemonsets", "change it there"),
         ("delete pod web-1", "change it there"),
         ("simulate --taint node/n04=a:NoExecute", "only changes of the home fleet are simulated"),
-        ("auth can-i --list", "--list cannot be used together with --fleet-cluster"),
-        ("pause evictions", "of the cluster east it must be a zone, a workload or a target"),
+        ("auth can-i --list", "--list: cannot be used with --fleet-cluster"),
+        ("pause evictions", "expected a zone, a workload or a target of the cluster east"),
         ("pause evictions --scope namespace=shop", "--scope: invalid value 'namespace=shop'"),
         ("explain placement p", "a Placement is decided on in the home fleet only"),
         ("diff cluster west", "must be east, the cluster of --fleet-cluster"),
@@ -139,7 +139,7 @@ def test_a_pause_is_one_of_the_home_fleet_that_names_what_is_in_the_cluster(flee
 def test_that_a_kind_is_of_the_home_fleet_alone_is_said(kind: str, *, is_hinted: bool) -> None:
     code, _, err = run(f"get {kind} -A")
     assert code == 0
-    assert ("Those of the home fleet are shown with --fleet-cluster ''." in err) is is_hinted
+    assert ("--fleet-cluster '' shows those of the home fleet." in err) is is_hinted
     assert said(invoke("get", kind, "-A", "--fleet-cluster", ""))[0] == 0
 
 
@@ -215,7 +215,7 @@ def it_is(monkeypatch: pytest.MonkeyPatch, uid: str) -> None:
     async def read(_: Any) -> PresentCluster:
         return PresentCluster(uid, [], [])
 
-    monkeypatch.setattr(diff_cluster, "read_cluster", read)
+    monkeypatch.setattr(diff, "read_cluster", read)
 
 
 @virtual_time
@@ -226,7 +226,7 @@ async def test_a_cluster_is_read_with_its_uid_where_that_is_permitted(tmp_path: 
         api.store.create("Pod", pod("web-0", node="n1"))
         if not permitted:
             api.fault("GET", "/namespaces/kube-system", status=403, times=math.inf)
-        found = await diff_cluster.read_cluster(ClusterAccess(api.kubeconfig(tmp_path)))
+        found = await diff.read_cluster(ClusterAccess(api.kubeconfig(tmp_path)))
         assert [one["metadata"]["name"] for one in (*found.nodes, *found.pods)] == ["n1", "web-0"]
         uid = api.store.get("Namespace", "kube-system")["metadata"]["uid"]
         assert found.uid == (uid if permitted else "")

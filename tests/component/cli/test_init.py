@@ -48,7 +48,7 @@ def test_nothing_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "probe.py").write_text("mine")
     done = init("probe", "--dir", str(tmp_path))
     assert done.exit_code == 1
-    assert "exists already" in done.output
+    assert "already exists" in done.output
     assert [path.name for path in tmp_path.iterdir()] == ["probe.py"]
 
 

@@ -12,11 +12,11 @@ import httpx
 import pytest
 from tests.component.cli.fake_gateway import FakeGateway, Run, said, status
 
-from moorage.cli.api import resource_arguments, runfile
+from moorage.cli.api import kinds, runfile
 from moorage.cli.api.client import Client
-from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.api.kinds import find
 from moorage.cli.api.topics import Seen
+from moorage.cli.commands.simulate_request import HttpxTransport
 from moorage.cli.render.events import line
 from moorage_schemas.topics import TAINTS
 
@@ -24,9 +24,9 @@ OWN = "/apis/moorage.io/v1alpha1"
 
 
 def test_all_means_pods_and_what_makes_and_scales_them() -> None:
-    kinds = {one.kind.kind for one in resource_arguments.parse(["all"])}
+    found = {one.kind.kind for one in kinds.parse(["all"])}
     controllers = {"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "CronJob"}
-    assert kinds == {"Pod", *controllers, "HorizontalPodAutoscaler"}
+    assert found == {"Pod", *controllers, "HorizontalPodAutoscaler"}
 
 
 @pytest.mark.parametrize("command", ["get", "describe"])

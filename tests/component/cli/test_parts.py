@@ -218,7 +218,9 @@ async def test_a_child_that_never_becomes_ready_is_told_with_its_log(tmp_path: P
     supervisor = Supervisor([spec], said.append)
     await supervisor.start()
     try:
-        with pytest.raises(CliError, match=r"timer ended 3 times before it was ready(.|\n)*no service 'nonsense'"):
+        with pytest.raises(
+            CliError, match=r"timer ended 3 times before it was ready(.|\n)*service 'nonsense' does not exist"
+        ):
             await supervisor.until_ready(120)
     finally:
         await supervisor.stop()
@@ -241,7 +243,7 @@ async def test_stopping_ends_the_waiting_for_a_restart(tmp_path: Path) -> None:
     async with asyncio.timeout(10):
         await supervisor.stop()
     assert supervisor.children[0].pid == 0
-    assert any("timer            | error: there is no service 'nonsense'" in line for line in said)
+    assert any("timer            | error: service 'nonsense' does not exist" in line for line in said)
 
 
 WAITS = {"state": "Requested", "message": "untolerated taint bad:NoExecute", "deployer": "deployer/mine"}

@@ -7,8 +7,8 @@ import pytest
 
 from moorage.cli.api import client as api
 from moorage.cli.api.client import Client
-from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.api.kinds import find
+from moorage.cli.commands.simulate_request import HttpxTransport
 from moorage.cli.errors import ServerError
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}

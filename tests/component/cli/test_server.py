@@ -16,7 +16,7 @@ from tests.component.cli.fake_gateway import FakeGateway, Run, invoke, said
 
 from moorage.cli.api import kubeconfig, runfile
 from moorage.cli.api.client import Client
-from moorage.cli.api.http_over_httpx import HttpxTransport
+from moorage.cli.commands.simulate_request import HttpxTransport
 
 GUESS = "http://127.0.0.1:8080"
 VERSION = "v1.37.0+moorage-0.1.0"

@@ -75,7 +75,7 @@ def test_the_same_as_users_of_strimzi(run: Run) -> None:
     ("words", "told"),
     [
         (("-o", "strimzi", "--check"), "-o strimzi: not with --check or --apply"),
-        (("nobody",), "there is no role 'nobody'; must be one of condition-ingest, "),
+        (("nobody",), "role 'nobody' does not exist: expected one of condition-ingest, "),
         (("--prune",), "--prune: only with --apply"),
         (("--apply", "--check"), "--apply: only one of it and --check"),
         (

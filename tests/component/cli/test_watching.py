@@ -119,7 +119,7 @@ def test_it_goes_on_after_the_last_change_it_has_seen() -> None:
     assert gateway.lists == 1
     first, second = watcher.told
     assert first.startswith("The watch was interrupted, trying again: the gateway at http://gateway does not answer")
-    assert second == "The watch goes on."
+    assert second == "The watch continues."
     assert "\n" not in first
 
 

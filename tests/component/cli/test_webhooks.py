@@ -21,7 +21,7 @@ def test_a_replay_is_asked_for_in_the_webhook(gateway: FakeGateway, run: Run) ->
     assert spec.replay.until - spec.replay.since == timedelta(hours=2)
     assert timedelta() <= datetime.now(UTC) - spec.replay.until < timedelta(minutes=1)
     assert (spec.url, spec.events) == ("https://hooks.example.com", ("taints",)), "the rest stays"
-    assert out.startswith("webhook.moorage.io/ops: what was given up since ")
+    assert out.startswith("webhook.moorage.io/ops: undelivered events since ")
 
 
 def test_times_in_the_future_and_unknown_webhooks_are_refused(gateway: FakeGateway, run: Run) -> None:

@@ -548,7 +548,7 @@ def test_unknown_words_end_with_2(run: Run) -> None:
     assert said(run("get", "nodes", "-o", "toml"))[0] == 2
     assert said(run("watch", "nonsense"))[0] == 2
     assert said(run("run", "nonsense"))[0] == 2
-    assert "there is no service 'nonsense'" in said(run("run", "nonsense"))[2]
+    assert "service 'nonsense' does not exist" in said(run("run", "nonsense"))[2]
     assert said(run("watch", "--since", "yesterday"))[0] == 2
 
 

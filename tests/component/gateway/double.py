@@ -17,9 +17,8 @@ from moorage.apiserver.http.app import Front, Gateway, create_app
 from moorage.apiserver.http.intake.explain import Explanations
 from moorage.apiserver.machinery.api_errors import StatusError, unavailable
 from moorage.apiserver.storage.derivation import Derivation
-from moorage.apiserver.storage.durable_log import Write
+from moorage.apiserver.storage.durable_log import ReportOutcomes, Write
 from moorage.apiserver.storage.object_log import LoggedRecord
-from moorage.apiserver.storage.report_outcomes import ReportOutcomes
 from moorage.apiserver.storage.store import Store
 from moorage.runtime.service import Input
 from moorage.runtime.settings.process_settings import Settings

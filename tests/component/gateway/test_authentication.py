@@ -14,8 +14,13 @@ import pytest
 from tests.component.gateway.double import Fixture
 from tests.support.identities import AUDIENCE, ISSUER, Issuer, written
 
-from moorage.apiserver.authentication.key_sets import FRESH_SECONDS, PAUSE_SECONDS, FetchedKeys, read_keys
-from moorage.apiserver.authentication.refusals import InvalidCredentialsError
+from moorage.apiserver.authentication.jwts import (
+    FRESH_SECONDS,
+    PAUSE_SECONDS,
+    FetchedKeys,
+    InvalidCredentialsError,
+    read_keys,
+)
 from moorage.runtime.settings.process_settings import Settings
 
 WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

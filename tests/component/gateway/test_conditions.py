@@ -18,8 +18,7 @@ from tests.support.tables import table
 
 from moorage.apiserver.http.intake import reports
 from moorage.apiserver.kinds.status.records import ObjectId
-from moorage.apiserver.storage.durable_log import Write
-from moorage.apiserver.storage.report_outcomes import Decided, Following, RefusedLater, ReportCounted, Unrecorded
+from moorage.apiserver.storage.durable_log import Decided, Following, RefusedLater, ReportCounted, Unrecorded, Write
 from moorage.decide.conditions.reports import report_hash
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import DeadLettered, RefusalReason

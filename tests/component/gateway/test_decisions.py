@@ -18,9 +18,9 @@ from tests.component.gateway.test_access import allow, call, gateway_of
 from tests.component.gateway.test_mirror import SOURCE, mirrored, seen_node
 
 from moorage.apiserver.authentication.authenticator import ADMIN
-from moorage.apiserver.http.cluster_paths import ClusterPaths
 from moorage.apiserver.http.filters.limits import OpenWatches
 from moorage.apiserver.http.intake.decisions import Decisions
+from moorage.apiserver.http.paths import ClusterPaths
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import binding_key, eviction_key
 from moorage_schemas.placement import WorkloadBound

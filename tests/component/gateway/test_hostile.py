@@ -12,7 +12,7 @@ import pytest
 from tests.component.gateway.double import Fixture, node
 from tests.support.tables import table
 
-from moorage.apiserver.http.messages import bodies, warnings
+from moorage.apiserver.http.messages import answers, bodies
 
 NODES = "/api/v1/nodes"
 JSON = "application/json"
@@ -142,12 +142,12 @@ async def test_warnings_of_names_that_no_header_can_have() -> None:
 async def test_warnings_are_no_more_than_clients_take() -> None:
     gateway = Fixture()
     answer = await gateway.call("POST", NODES, {**node(), **{f"unknown-{n}": 1 for n in range(90)}})
-    assert len(answer.headers.get_list("warning")) == warnings.MOST_WARNINGS
+    assert len(answer.headers.get_list("warning")) == answers.MOST_WARNINGS
     answer = await gateway.call("POST", NODES, {**node("n2"), **{f"{n}" * 3000: 1 for n in range(10, 90)}})
     told = answer.headers.get_list("warning")
     assert answer.status_code == 201
     assert len(told) > 2
-    assert sum(map(len, told)) <= warnings.MOST_WARNED
+    assert sum(map(len, told)) <= answers.MOST_WARNED
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,8 @@ from tests.component.gateway.double import NOW, node, node_ref
 from moorage.apiserver.kinds import kind as kinds
 from moorage.apiserver.kinds.kind import Untyped, View
 from moorage.apiserver.kinds.status import index, records
-from moorage.apiserver.kinds.status.index import Groups, Index
+from moorage.apiserver.kinds.status.index import Groups, Index, ViewIndex
 from moorage.apiserver.kinds.status.records import ObjectId, Records
-from moorage.apiserver.kinds.status.views import ViewIndex
 from moorage.apiserver.storage import tables as module
 from moorage.apiserver.storage.tables import Tables
 from moorage_schemas.base import Model

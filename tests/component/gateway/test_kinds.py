@@ -10,14 +10,14 @@ import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node, node_ref, pod_ref
 from tests.support.tables import table
 
-from moorage.apiserver.admission.feature_gates import feature_gates
+from moorage.apiserver.admission.validation import feature_gates
 from moorage.apiserver.http.messages.selectors import selector
 from moorage.apiserver.http.verbs import watch
 from moorage.apiserver.kinds import kind as kinds
 from moorage.apiserver.kinds.eviction_pause import PauseIndex
 from moorage.apiserver.machinery.served_kinds import served
 from moorage.apiserver.rules.feature_gates import FeatureGates
-from moorage.decide.taints.desired.reconcile import next_taints
+from moorage.decide.taints.desired.taint_reconciliation import next_taints
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, ConditionStatus

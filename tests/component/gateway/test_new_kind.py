@@ -23,9 +23,9 @@ from moorage.apiserver.http.verbs.watch import Watch, events, start
 from moorage.apiserver.kinds import kind as kinds
 from moorage.apiserver.machinery.served_kinds import served_at
 from moorage.cli.api.client import Client
-from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.app import app
 from moorage.cli.commands.schemas import generated
+from moorage.cli.commands.simulate_request import HttpxTransport
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.topics import TIMERS
 
@@ -268,7 +268,7 @@ async def test_a_view_of_records_is_one_file() -> None:
 
 
 SILENT = """
-from moorage.apiserver.kinds.config_map import ConfigMapKind
+from moorage.apiserver.kinds.stored import ConfigMapKind
 
 
 class OneKind(ConfigMapKind):

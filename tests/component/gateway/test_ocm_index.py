@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.apiserver.kinds.status.managed_index import CLUSTER, SET, ManagedIndex, merged_labels
+from moorage.apiserver.kinds.status.ocm import CLUSTER, SET, ManagedIndex, merged_labels
 from moorage.apiserver.storage.tables import Tables
 from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet
 from moorage_schemas.refs import TargetKind, TargetRef

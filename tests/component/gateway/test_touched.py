@@ -14,9 +14,9 @@ import pytest
 from tests.component.gateway.double import NOW, deployment, node, node_ref, pod
 
 from moorage.apiserver.kinds.kind import discovered
+from moorage.apiserver.kinds.status.index import ViewIndex
 from moorage.apiserver.kinds.status.records import ObjectId, ObjectMap
-from moorage.apiserver.kinds.status.views import ViewIndex
-from moorage.apiserver.storage.object_builder import ObjectBuilder
+from moorage.apiserver.storage.store import ObjectBuilder
 from moorage.apiserver.storage.tables import READ, Tables
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted

@@ -21,7 +21,7 @@ from moorage.insight.explain.history import Places, Window, complete
 from moorage.insight.explain.question import Question
 from moorage.insight.query import chain_index
 from moorage.insight.query.chain_index import ChainIndex, rounds_of
-from moorage.insight.query.tables import ChainsNow, QueryTables
+from moorage.insight.query.query_tables import ChainsNow, QueryTables
 from moorage.runtime.service import Input
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import CONDITION_REPORTS, Topic

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from moorage.insight.query import chain_index
 from moorage.insight.query.chain_index import YOUNG_SECONDS, ChainIndex, rounds_of, spans_of
-from moorage.insight.query.tables import QueryTables
+from moorage.insight.query.query_tables import QueryTables
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import CONDITIONS, TAINTS, TIMERS
 

@@ -24,7 +24,7 @@ from moorage.apiserver.http.intake.explain import Explanations
 from moorage.insight.explain.question import EXPLAINED, Question
 from moorage.insight.query import worker
 from moorage.insight.query.worker import NotReadyError
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.settings.process_settings import Settings
 
 Json = dict[str, Any]

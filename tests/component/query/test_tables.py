@@ -16,7 +16,7 @@ from tests.support.worlds.world import TEMPLATE, lifted
 
 from moorage.insight.explain.explanation import NotFoundError
 from moorage.insight.explain.question import Question, QuestionError
-from moorage.insight.query import tables
+from moorage.insight.query import query_tables
 from moorage_schemas.topics import CONDITIONS, PLACEMENTS, RESOURCES
 
 
@@ -257,7 +257,7 @@ def test_a_record_that_is_no_event_leaves_its_key_without_one() -> None:
 
 
 def test_deletions_are_kept_as_causes_and_no_more_than_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "_TOMBSTONES", 3)
+    monkeypatch.setattr(query_tables, "_TOMBSTONES", 3)
     settings = lifted(partitions=3)
     world = NodeWorld("n1", settings=settings)
     following = Following(world.flow, settings)

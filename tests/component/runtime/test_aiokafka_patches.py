@@ -11,9 +11,9 @@ import aiokafka
 import pytest
 from aiokafka.client import AIOKafkaClient
 
-import moorage.runtime.kafka.clients.clients as room
+import moorage.runtime.kafka.clients as room
 from moorage.runtime.kafka.clients.aiokafka_patches import FITTING, PATCHES, Patch, apply_patches, check_version
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.process.failures import RuntimeFailure
 
 MODULES = sorted(path.stem for path in Path(str(room.__file__)).parent.glob("*.py") if path.stem != "__init__")
 

@@ -15,8 +15,8 @@ import pytest
 from moorage.runtime.engine import batch
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
-from moorage.runtime.engine.format import KafkaFormat
 from moorage.runtime.engine.journal import NoBook
+from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Turn
 from moorage.runtime.service import Emit, Input, NeedFresh, Service
 from moorage_schemas.base import Model

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from moorage.runtime.process.bulk_histogram import BulkHistogram
+from moorage.runtime.process.metrics import BulkHistogram
 
 BOUNDS = (0.005, 0.5, 1, 30)
 numbers = st.lists(st.floats(0, 100) | st.sampled_from(BOUNDS), max_size=5)

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
-from moorage.runtime.engine.format import KafkaFormat
+from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Refresh, Request, Written
 from moorage.runtime.process.metrics import REPAIRS
 from moorage.runtime.service import Emit, Freshness, Input, Needs, Service, Upstream, source_name

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from moorage.runtime.process import freezing
-from moorage.runtime.process.freezing import Freezing, freeze
+from moorage.runtime.process import memory
 from moorage.runtime.process.member import Member
+from moorage.runtime.process.memory import Freezing, freeze
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def test_what_nothing_refers_to_is_freed_at_once() -> None:
 
 
 def test_cycles_are_freed_with_the_next_freeze(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freezing, "_MOST", sys.maxsize)  # the process of the tests may have more objects
+    monkeypatch.setattr(memory, "_MOST", sys.maxsize)  # the process of the tests may have more objects
     row = Row()
     row.of = row
     gone = weakref.ref(row)
@@ -67,7 +67,7 @@ def test_cycles_are_freed_with_the_next_freeze(monkeypatch: pytest.MonkeyPatch) 
 
 def test_of_a_great_many_objects_only_the_young_ones_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
     collected: list[int] = []
-    monkeypatch.setattr(freezing, "_MOST", 10)
+    monkeypatch.setattr(memory, "_MOST", 10)
     gc.callbacks.append(lambda what, info: collected.append(info["generation"]) if what == "start" else None)
     try:
         assert freeze() > 10
@@ -81,7 +81,7 @@ class Process:
 
     def __init__(self) -> None:
         self.owner = SimpleNamespace(idle=True)
-        self.member = SimpleNamespace(ready=True, restored=1, owners={0: self.owner})
+        self.member = SimpleNamespace(ready=True, restored=1, tasks={0: self.owner})
         self.frozen = 0
         self.objects = 1000
         self.freezing = Freezing([cast("Member", self.member)], freeze=self._freeze)
@@ -94,12 +94,12 @@ class Process:
         """How often it has frozen after a change and a look."""
         for name, value in changes.items():
             setattr(self.owner if name == "idle" else self.member, name, value)
-        self.freezing.look()
+        self.freezing.check()
         return self.frozen
 
 
 async def test_it_freezes_after_restores_when_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freezing, "_EVERY", 0.0)
+    monkeypatch.setattr(memory, "_EVERY", 0.0)
     process = Process()
     process.freezing.now()
     assert process.after() == 1, "nothing was restored"
@@ -113,13 +113,13 @@ async def test_it_freezes_once_in_a_while() -> None:
     process = Process()
     process.freezing.now()
     assert process.after(restored=2) == 1
-    process.freezing._at -= freezing._EVERY
+    process.freezing._at -= memory._EVERY
     assert process.after() == 2
 
 
 async def test_a_process_in_which_a_collection_takes_long_freezes_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freezing, "_EVERY", 0.0)
+    monkeypatch.setattr(memory, "_EVERY", 0.0)
     process = Process()
-    process.objects = freezing._MOST + 1
+    process.objects = memory._MOST + 1
     process.freezing.now()
     assert process.after(restored=2) == 1

@@ -24,12 +24,11 @@ from tests.support.tables import table
 from moorage.cli.api import endpoints
 from moorage.cli.errors import UsageError
 from moorage.runtime.engine.journal import deciding
-from moorage.runtime.kafka.clients.certificates import RenewedContext
 from moorage.runtime.kafka.clients.passwords import Password, SecretFileError
 from moorage.runtime.kafka.clients.refusals import Refusals, refusal
-from moorage.runtime.kafka.clients.security import principal, security
+from moorage.runtime.kafka.clients.security import RenewedContext, principal, security
 from moorage.runtime.kafka.clients.tokens import ClientCredentials, TokenError, TokenFile
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.settings.process_settings import Settings
 
 _SECRET = "correct horse"  # noqa: S105 - a test's

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from moorage.runtime.kafka.admin.broker_times import BrokerTimes
-from moorage.runtime.kafka.clients.keep_alive import KeepAlive
+from moorage.runtime.kafka.clients.fenced_producer import KeepAlive
 
 DAY = 24 * 3600.0
 
@@ -37,10 +37,10 @@ async def test_who_has_written_meanwhile_is_not_due() -> None:
     due: list[None] = []
     keeping = KeepAlive(BrokerTimes().ids_kept_ms, transactional_id="a", due=lambda: due.append(None))
     keeping.wrote()
-    keeping._look()
+    keeping._check()
     assert due == []
     keeping._wrote_at -= DAY
-    keeping._look()
+    keeping._check()
     assert due == [None]
     keeping.wrote()
     keeping.close()

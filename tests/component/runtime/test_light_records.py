@@ -13,7 +13,7 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.settings.process_settings import Settings
-from moorage.runtime.wire.light_records import LightRecord, light
+from moorage.runtime.wire.codec import LightRecord, light
 
 PLACE = TopicPartition("moorage.bindings.v1", 3)
 HEADERS = [("ce_id", b"1"), ("empty", b""), ("none", None)]

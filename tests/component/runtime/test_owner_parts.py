@@ -14,7 +14,7 @@ from moorage.runtime.kafka.admin.broker_times import BrokerTimes
 from moorage.runtime.kafka.partition import commit_watch
 from moorage.runtime.kafka.partition.commit_watch import CommitWatch
 from moorage.runtime.kafka.partition.source_feed import SourceFeed
-from moorage.runtime.process.errors import StartAfresh
+from moorage.runtime.process.failures import StartAfresh
 from moorage_schemas.topics import BINDINGS, TAINTS, Topic
 
 BATCH = 10

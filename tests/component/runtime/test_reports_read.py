@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.support.tables import table
 
-from moorage.runtime.engine.dead_letters import dead_letter
+from moorage.runtime.engine.record_format import dead_letter
 from moorage.runtime.service import Input, Malformed
 from moorage.runtime.wire import codec
 from moorage.runtime.wire.row_reader import ModelReader

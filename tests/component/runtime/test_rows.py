@@ -20,7 +20,7 @@ from pydantic import Field, TypeAdapter, field_validator
 from structlog.testing import capture_logs
 
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
-from moorage.runtime.engine.format import KafkaFormat
+from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.engine.requests import Bounded, Bounds
 from moorage.runtime.process import metrics
 from moorage.runtime.service import RowFormat, Service

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from tests.support.toys import COUNTED, KNOWN, NUMBERS, TABLE, TALLIES, Counter, CounterState, Known, Number, Tally
 
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
-from moorage.runtime.engine.format import KafkaFormat
+from moorage.runtime.engine.partition_tables import PartitionTables, Standby
+from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.engine.requests import Announce, Bounded, Bounds, Read, Span
-from moorage.runtime.engine.standby import Standby
-from moorage.runtime.engine.tables import PartitionTables
 from moorage.runtime.service import source_name
 from moorage.runtime.wire.codec import SOURCES_HEADER, sources_value
 from moorage_schemas.base import Model

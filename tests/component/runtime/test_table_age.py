@@ -14,7 +14,7 @@ from moorage.apiserver.storage.kafka.term import Term
 from moorage.apiserver.storage.store import Store
 from moorage.runtime.kafka.admin.broker_times import BrokerTimes
 from moorage.runtime.kafka.tables.table_age import Instant, TableAge
-from moorage.runtime.process.errors import TablesTooOld
+from moorage.runtime.process.failures import TablesTooOld
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.shown import GatewayLeader
 

@@ -12,18 +12,17 @@ from structlog.testing import capture_logs
 from tests.support.toys import TALLIES, Counter, CounterState
 
 from moorage.runtime.kafka.partition.context import WorkerContext
-from moorage.runtime.kafka.partition.standby_task import StandbyTask
-from moorage.runtime.kafka.partition.standbys import Standbys
+from moorage.runtime.kafka.partition.standbys import Standbys, StandbyTask
 from moorage.runtime.kafka.partition.watchdog import Watchdog
 from moorage.runtime.kafka.partition.worker import Worker
-from moorage.runtime.process import tasks
-from moorage.runtime.process.tasks import log_failure, restarted
+from moorage.runtime.process import failures
+from moorage.runtime.process.failures import log_failure, restarted
 from moorage.runtime.settings.process_settings import Settings
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "_BACKOFF_FIRST", 0.0)
+    monkeypatch.setattr(failures, "_BACKOFF_FIRST", 0.0)
 
 
 def failing(times: int, then: asyncio.Event) -> Any:
@@ -61,8 +60,8 @@ async def test_the_pause_grows_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> No
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr(tasks, "_BACKOFF_FIRST", 1.0)
-    monkeypatch.setattr("moorage.runtime.process.tasks.asyncio.sleep", sleep)
+    monkeypatch.setattr(failures, "_BACKOFF_FIRST", 1.0)
+    monkeypatch.setattr("moorage.runtime.process.failures.asyncio.sleep", sleep)
     left = list(range(9))
 
     async def work() -> None:

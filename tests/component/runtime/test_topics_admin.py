@@ -18,7 +18,7 @@ from aiokafka.errors import (
 
 from moorage.runtime.kafka.admin import topics_admin
 from moorage.runtime.kafka.clients import clients
-from moorage.runtime.process.errors import TopicsError
+from moorage.runtime.process.failures import TopicsError
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TAINTS
 

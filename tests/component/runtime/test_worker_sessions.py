@@ -22,7 +22,7 @@ def test_what_a_session_that_has_ended_is_given_has_no_owner() -> None:
         ended = cast("WorkerContext[Any]", SimpleNamespace())
         given = [TopicPartition(topic.name("moorage"), 0) for topic in Counter.sources]
         await worker.assigned(ended, given)
-        assert not worker.owners
+        assert not worker.tasks
         assert not worker.idle
 
     asyncio.run(story())

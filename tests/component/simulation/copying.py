@@ -11,10 +11,10 @@ from tests.support.worlds.flow import Flow, Record
 from tests.support.worlds.world import PARTITIONS, World, every_service, flow_of
 
 from moorage.insight.copy.gateway import ADDRESS, Edge
-from moorage.insight.copy.pod_gc import Sweep
 from moorage.insight.copy.run import Change, Simulated, simulate
 from moorage.insight.copy.snapshot import Kept, Snapshot
 from moorage.insight.copy.stack import MemoryStack
+from moorage.insight.copy.stand_ins import Sweep
 from moorage.insight.diff import changes, report
 from moorage.runtime.service import Input
 from moorage.runtime.settings.process_settings import Settings

@@ -12,9 +12,9 @@ from tests.support.worlds.flow import START, Flow
 
 from moorage.cli.local import services as live
 from moorage.insight.copy import run
-from moorage.insight.copy.alive import lives_on
 from moorage.insight.copy.memory import Record
 from moorage.insight.copy.snapshot import Kept, Snapshot
+from moorage.insight.copy.stand_ins import lives_on
 from moorage.runtime.service import Input
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.envelope import Meta

@@ -11,9 +11,9 @@ from tests.component.simulation.explained import chain, copy, of, said, topics
 from tests.support.tables import table
 from tests.support.worlds.karmada import ONE, KarmadaWorld
 
+from moorage.insight.explain.binding_reasons import binding_of, explain_binding
 from moorage.insight.explain.explanation import Explanation, NotFoundError, Wanted
 from moorage.insight.explain.grounds import SnapshotGrounds
-from moorage.insight.explain.karmada import binding_of, explain_binding
 
 ALL = Wanted(every=True)
 DIVIDED = {

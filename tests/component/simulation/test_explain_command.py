@@ -23,10 +23,10 @@ from tests.support.worlds.world import TEMPLATE
 from typer.testing import CliRunner, Result
 
 from moorage.cli.api.client import Client
-from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.app import app
+from moorage.cli.commands.simulate_request import HttpxTransport
 from moorage.insight.copy.snapshot import Snapshot, SnapshotError
-from moorage.insight.explain import from_topics as reading
+from moorage.insight.explain import answer as reading
 from moorage.insight.explain.history import complete
 from moorage.runtime.settings.process_settings import Settings
 

@@ -17,8 +17,8 @@ from moorage.insight.explain.explanation import Explanation
 from moorage.insight.explain.grounds import TOPICS, SnapshotGrounds
 from moorage.insight.explain.history import AFTER, BEFORE, Places, Window, complete
 from moorage.insight.explain.question import EXPLAINED, Question
-from moorage.workers.placement.ocm.decision import PLACEMENT_DECISION as OCM_DECISION
 from moorage.workers.placement.ocm.spec import PLACEMENT as OCM_PLACEMENT
+from moorage.workers.placement.ocm.spec import PLACEMENT_DECISION as OCM_DECISION
 from moorage_schemas.resources.workload_kinds import RESOURCE_BINDING
 from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, PLACEMENTS, Topic, partition_of
 

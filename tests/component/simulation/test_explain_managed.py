@@ -15,15 +15,15 @@ from tests.support.worlds.world import PARTITIONS, World, every_service, flow_of
 
 from moorage.decide.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.columns.usage import Usage
 from moorage.decide.scheduling.ocm.decisions.verdicts import CLUSTER_SETS, ManagedVerdicts
 from moorage.decide.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.decide.scheduling.ocm.spec import terms_of
-from moorage.decide.taints.desired.ocm import AVAILABLE
+from moorage.decide.taints.desired.managed_taints import AVAILABLE
 from moorage.insight.explain.explanation import Explanation, NotFoundError, Wanted
 from moorage.insight.explain.grounds import SnapshotGrounds
-from moorage.insight.explain.ocm import explain_placement
+from moorage.insight.explain.placement_reasons import explain_placement
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.managed import ManagedClusterSetSpec, PlacementSpec

@@ -20,11 +20,11 @@ from moorage.decide.scheduling.framework.plugins import Plugin
 from moorage.decide.scheduling.karmada.plugin import ClusterFilter, ClusterPrioritizer
 from moorage.decide.scheduling.nodes.plugin import NodeFilter, NodePrioritizer
 from moorage.decide.scheduling.ocm.plugin import ManagedFilter, ManagedPrioritizer
+from moorage.insight.explain.binding_reasons import explain_binding
 from moorage.insight.explain.document import document_of
 from moorage.insight.explain.explanation import Explanation, Wanted
 from moorage.insight.explain.grounds import SnapshotGrounds
-from moorage.insight.explain.karmada import explain_binding
-from moorage.insight.explain.pods import explain_pod
+from moorage.insight.explain.pod_reasons import explain_pod
 
 ALL = Wanted(every=True)
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ from tests.support.worlds.world import TEMPLATE, lifted
 from moorage.insight.explain.answer import summary_of
 from moorage.insight.explain.explanation import Explanation, NotFoundError, Wanted
 from moorage.insight.explain.grounds import SnapshotGrounds
-from moorage.insight.explain.pods import explain_pod
+from moorage.insight.explain.pod_reasons import explain_pod
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import PLACEMENTS, RESOURCES
 

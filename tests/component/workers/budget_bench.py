@@ -164,11 +164,11 @@ class Bench:
 
     # Actions of the budgets.
 
-    def settle(self) -> list[str]:
+    def decide(self) -> list[str]:
         """Decide until there is nothing to do now. Returns the answers in short form."""
         before = len(self.answers)
         for _ in range(_MAX_SETTLINGS):
-            self.book.settle(self.view, self.now, self._write)
+            self.book.decide(self.view, self.now, self._write)
             self.settlings += 1
             wake = self.book.next_wake()
             if wake is None or wake > self.now:
@@ -178,12 +178,12 @@ class Bench:
     def advance(self, seconds: float) -> list[str]:
         """Advance the clock, stopping at each wake."""
         before, end = len(self.answers), self.time + seconds
-        self.settle()
+        self.decide()
         while (wake := self.book.next_wake()) is not None and wake <= at(end):
             self.time = max(self.time, (wake - at(0)).total_seconds())
-            self.settle()
+            self.decide()
         self.time = end
-        self.settle()
+        self.decide()
         return [told(answer) for answer in self.answers[before:]]
 
     def slot(self, key: str) -> EvictionSlot | None:

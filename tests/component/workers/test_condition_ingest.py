@@ -13,7 +13,7 @@ from tests.support.worlds.flow import Flow
 from tests.support.worlds.world import World
 
 from moorage.decide.conditions.heartbeats import LEAST_OFTEN
-from moorage.decide.conditions.reports import Accepted, Held, judge
+from moorage.decide.conditions.reports import Accepted, KeptCondition, judge
 from moorage.decide.taints.desired.from_conditions import leads_to_a_taint
 from moorage.runtime.engine.portions import CHECKS
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh
@@ -142,7 +142,7 @@ def test_a_condition_is_written_as_its_model_would_be(service: ConditionIngest, 
     emit = take(service, mine, [said], at(2))[0]
     assert (emit.topic, emit.event) == (CONDITIONS, verdict.condition)
     assert emit.content == verdict.condition.model_dump_json().encode()
-    kept = Held.of(verdict.condition)
+    kept = KeptCondition.of(verdict.condition)
     kept.heard = True
     assert mine.conditions["Node/n1"]["Ready"] == kept
 

@@ -24,7 +24,7 @@ from tests.component.workers.test_condition_ingest_grants import (
 )
 
 from moorage.decide.conditions import grants as grants_module
-from moorage.decide.conditions.report_keys import is_signed_by
+from moorage.decide.conditions.grants import is_signed_by
 from moorage.runtime.reports.report_limiter import MOST, REFUSED
 from moorage.runtime.service import Emit, Input, NeedFresh
 from moorage.runtime.settings.process_settings import Settings

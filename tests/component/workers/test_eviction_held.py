@@ -13,8 +13,8 @@ from tests.support.worlds.world import node, pod, tolerate
 from moorage.runtime.service import Emit, child_id
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import eviction
-from moorage.workers.eviction.guards import GuardView
 from moorage.workers.eviction.state import EvictionPartition
+from moorage.workers.eviction.target_view import GuardView
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered, EvictionAsked
 from moorage_schemas.eviction import EvictionDecided

@@ -49,13 +49,13 @@ def key(number: int) -> str:
 def leave(bench: Bench, number: int, *, replaced: bool = True) -> list[str]:
     """The granted eviction is requested, the binding ends, another pod is bound, and the task is over."""
     bench.requested(key(number))
-    bench.settle()
+    bench.decide()
     bench.unbind(f"p{number}", f"Node/n{number}")
     bench.hear(key(number), None)
-    found = bench.settle()
+    found = bench.decide()
     if replaced:
         bench.bind(f"q{number}", f"Node/m{number}", owner=WEB, labels=LABELS)
-        found += bench.settle()
+        found += bench.decide()
     return found
 
 
@@ -64,10 +64,10 @@ def test_a_budget_for_each_owner_keeps_no_counter_of_those_that_have_left() -> N
     budget(bench, per="Workload", maxInWindow=1, windowSeconds=60)
     for number in range(20):
         bench.bind(f"p{number}", f"Node/n{number}", owner=f"Deployment/shop/d{number}", labels=LABELS)
-    bench.settle()
+    bench.decide()
     for number in range(20):
         bench.ask(f"p{number}", f"Node/n{number}")
-    assert len(bench.settle()) == 20
+    assert len(bench.decide()) == 20
     assert len(list(bench.book._counters)) == 21, "one for each owner, and the rate"
     for number in range(20):
         leave(bench, number, replaced=False)
@@ -79,12 +79,12 @@ def test_a_budget_for_each_owner_keeps_no_counter_of_those_that_have_left() -> N
 def test_what_nothing_holds_goes_and_is_forgotten_when_it_is_over() -> None:
     bench = web()
     bench.ask("p0", "Node/n0")
-    assert bench.settle() == ["p0 goes"]
+    assert bench.decide() == ["p0 goes"]
     assert bench.slot(key(0)) is not None
     leave(bench, 0, replaced=False)
     assert bench.slot(key(0)) is not None, "its workload is not whole"
     bench.bind("q0", "Node/m0", owner=WEB, labels=LABELS)
-    bench.settle()
+    bench.decide()
     assert bench.slot(key(0)) is None
 
 
@@ -93,11 +93,11 @@ def test_a_disruption_budget_lets_the_next_go_when_the_replacement_is_bound() ->
     pdb(bench, minAvailable=2)
     for number in (0, 1):
         bench.ask(f"p{number}", f"Node/n{number}")
-    assert bench.settle() == ["p0 goes", f"p1 held by {PDB}"]
+    assert bench.decide() == ["p0 goes", f"p1 held by {PDB}"]
     assert bench.answers[-1].message == f"held by {PDB}: 2 of 2 needed pods are healthy"
     assert leave(bench, 0, replaced=False) == []
     bench.bind("q0", "Node/m0", owner=WEB, labels=LABELS)
-    assert bench.settle() == ["p1 goes"]
+    assert bench.decide() == ["p1 goes"]
 
 
 def test_a_replacement_that_is_not_well_does_not_count() -> None:
@@ -105,13 +105,13 @@ def test_a_replacement_that_is_not_well_does_not_count() -> None:
     pdb(bench, maxUnavailable=1)
     for number in (0, 1):
         bench.ask(f"p{number}", f"Node/n{number}")
-    bench.settle()
+    bench.decide()
     leave(bench, 0, replaced=False)
     bench.bind("q0", "Node/m0", owner=WEB, labels=LABELS)
     bench.report("q0", "Node/m0", healthy=False)
-    assert bench.settle() == []
+    assert bench.decide() == []
     bench.report("q0", "Node/m0", healthy=True)
-    assert bench.settle() == ["p1 goes"]
+    assert bench.decide() == ["p1 goes"]
 
 
 def test_what_was_said_before_a_pod_was_bound_does_not_count() -> None:
@@ -122,14 +122,14 @@ def test_what_was_said_before_a_pod_was_bound_does_not_count() -> None:
     bench.time = 5
     bench.bind("p0", "Node/n0", owner=WEB, labels=LABELS, generation=2)
     bench.ask("p1", "Node/n1")
-    assert bench.settle() == ["p1 goes"]
+    assert bench.decide() == ["p1 goes"]
 
 
 def test_patience_ends_and_the_answer_says_so() -> None:
     bench = web(disruption_budget_patience=60)
     pdb(bench, maxUnavailable=0)
     bench.ask("p0", "Node/n0", due=-10)
-    assert bench.settle() == [f"p0 held by {PDB}"]
+    assert bench.decide() == [f"p0 held by {PDB}"]
     assert bench.book.next_wake() is not None
     assert bench.advance(49.9) == []
     assert bench.advance(0.1) == ["p0 goes"]
@@ -141,7 +141,7 @@ def test_patience_with_one_budget_leaves_the_other() -> None:
     pdb(bench, maxUnavailable=0)
     budget(bench, maxConcurrent=0, patienceSeconds=90)
     bench.ask("p0", "Node/n0")
-    assert bench.settle() == [f"p0 held by EvictionBudget/slow, {PDB}"]
+    assert bench.decide() == [f"p0 held by EvictionBudget/slow, {PDB}"]
     assert bench.advance(89) == []
     assert bench.advance(1) == ["p0 goes"]
 
@@ -152,13 +152,13 @@ def test_a_pod_that_is_not_well_goes_when_the_rest_is_whole_or_always() -> None:
         pdb(bench, minAvailable=3, unhealthyPodEvictionPolicy=policy)
         bench.report("p0", "Node/n0", healthy=False)
         bench.ask("p0", "Node/n0")
-        assert bench.settle() == (["p0 goes"] if goes else [f"p0 held by {PDB}"])
+        assert bench.decide() == (["p0 goes"] if goes else [f"p0 held by {PDB}"])
     bench = web()
     pdb(bench, minAvailable=2)
     bench.report("p0", "Node/n0", healthy=False)
     bench.ask("p1", "Node/n1")
     bench.ask("p0", "Node/n0")
-    assert bench.settle() == ["p0 goes", f"p1 held by {PDB}"]
+    assert bench.decide() == ["p0 goes", f"p1 held by {PDB}"]
 
 
 def test_all_disruption_budgets_of_a_pod_must_allow() -> None:
@@ -166,9 +166,9 @@ def test_all_disruption_budgets_of_a_pod_must_allow() -> None:
     pdb(bench, maxUnavailable=1)
     pdb(bench, "strict", maxUnavailable=0)
     bench.ask("p0", "Node/n0")
-    assert bench.settle() == ["p0 held by PodDisruptionBudget/shop/strict"]
+    assert bench.decide() == ["p0 held by PodDisruptionBudget/shop/strict"]
     bench.delete("PodDisruptionBudget", "strict", "shop")
-    assert bench.settle() == ["p0 goes"]
+    assert bench.decide() == ["p0 goes"]
 
 
 def test_pods_without_an_owner_that_says_how_many_it_wants() -> None:
@@ -177,10 +177,10 @@ def test_pods_without_an_owner_that_says_how_many_it_wants() -> None:
     bench.bind("p0", "Node/n0", labels=LABELS)
     bench.bind("p1", "Node/n1", labels=LABELS, owner="DaemonSet/shop/agent")
     bench.ask("p0", "Node/n0")
-    assert bench.settle() == [f"p0 held by {PDB}"]
+    assert bench.decide() == [f"p0 held by {PDB}"]
     assert "does not say" in bench.answers[-1].message
     pdb(bench, minAvailable=1)
-    assert bench.settle() == ["p0 goes"]
+    assert bench.decide() == ["p0 goes"]
 
 
 def test_a_pause_has_no_patience_and_what_it_held_goes_in_order_of_time() -> None:
@@ -188,22 +188,22 @@ def test_a_pause_has_no_patience_and_what_it_held_goes_in_order_of_time() -> Non
     bench.declare("EvictionPause", "all", reason="maintenance")
     for number, due in ((0, 3), (1, 1), (2, 2)):
         bench.ask(f"p{number}", f"Node/n{number}", due=due)
-    assert bench.settle() == [f"p{n} held by EvictionPause/all" for n in (1, 2, 0)]
+    assert bench.decide() == [f"p{n} held by EvictionPause/all" for n in (1, 2, 0)]
     assert bench.answers[-1].message == "held by EvictionPause/all: maintenance"
     assert bench.advance(1e6) == []
     bench.delete("EvictionPause", "all")
-    assert bench.settle() == ["p1 goes", "p2 goes", "p0 goes"]
+    assert bench.decide() == ["p1 goes", "p2 goes", "p0 goes"]
 
 
 def test_a_pause_that_comes_and_goes_over_a_budget_is_told() -> None:
     bench = web()
     budget(bench, maxConcurrent=0)
     bench.ask("p0", "Node/n0")
-    assert bench.settle() == ["p0 held by EvictionBudget/slow"]
+    assert bench.decide() == ["p0 held by EvictionBudget/slow"]
     bench.declare("EvictionPause", "all")
-    assert bench.settle() == ["p0 held by EvictionBudget/slow, EvictionPause/all"]
+    assert bench.decide() == ["p0 held by EvictionBudget/slow, EvictionPause/all"]
     bench.delete("EvictionPause", "all")
-    assert bench.settle() == ["p0 held by EvictionBudget/slow"]
+    assert bench.decide() == ["p0 held by EvictionBudget/slow"]
 
 
 @pytest.mark.parametrize(("amount", "go"), [(0, 0), (1, 1), (2, 2), ("0%", 0), ("10%", 1), ("21%", 2), ("100%", 5)])
@@ -213,7 +213,7 @@ def test_at_a_time(amount: int | str, go: int) -> None:
     for number in range(5):
         bench.ask(f"p{number}", f"Node/n{number}")
     held = "held by EvictionBudget/slow"
-    assert bench.settle() == [f"p{n} goes" if n < go else f"p{n} {held}" for n in range(5)]
+    assert bench.decide() == [f"p{n} goes" if n < go else f"p{n} {held}" for n in range(5)]
 
 
 def test_one_that_is_held_does_not_stand_in_the_way_of_others() -> None:
@@ -222,7 +222,7 @@ def test_one_that_is_held_does_not_stand_in_the_way_of_others() -> None:
     for number, zone in enumerate(("a/1", "a/1", "a/2", "a/2")):
         bench.ask(f"p{number}", f"Node/n{number}", zone=zone, due=number)
     held = "held by EvictionBudget/slow"
-    assert bench.settle() == ["p0 goes", "p2 goes", f"p1 {held}", f"p3 {held}"]
+    assert bench.decide() == ["p0 goes", "p2 goes", f"p1 {held}", f"p3 {held}"]
     assert bench.answers[-1].message.endswith("1 of 1 evictions at a time in a/2 are in progress")
     assert leave(bench, 2) == ["p3 goes"]
     assert bench.count("EvictionBudget//slow").budget == "EvictionBudget//slow"
@@ -236,15 +236,15 @@ def test_what_is_held_forever_keeps_nothing_of_what_comes_and_goes_behind_it() -
     bench.bind("second", "Node/b", labels=LABELS)
     bench.ask("first", "Node/a", due=0)
     bench.ask("second", "Node/b", due=1)
-    bench.settle()
+    bench.decide()
     for number in range(400):
         pod, node = f"p{number}", f"Node/n{number}"
         bench.bind(pod, node, labels=LABELS)
         bench.ask(pod, node, due=2 + number)
-        assert bench.settle() == [f"{pod} held by EvictionBudget/slow"]
+        assert bench.decide() == [f"{pod} held by EvictionBudget/slow"]
         bench.unbind(pod, node)
         bench.hear(key(number), None)
-        bench.settle()
+        bench.decide()
     (slow,) = bench.book._counters.parts("EvictionBudget//slow")
     assert [len(queue) for queue in slow.queues] == [1, 1], "each with requests of other budgets"
     assert len(slow._watching) < 100
@@ -256,7 +256,7 @@ def test_a_window_counts_to_the_instant() -> None:
     budget(bench, maxInWindow=1, windowSeconds=100)
     for number in range(3):
         bench.ask(f"p{number}", f"Node/n{number}")
-    assert bench.settle()[0] == "p0 goes"
+    assert bench.decide()[0] == "p0 goes"
     bench.time = 1
     leave(bench, 0)
     slot = bench.slot(key(0))
@@ -273,11 +273,11 @@ def test_what_is_over_is_not_under_way_again_when_its_owner_grows() -> None:
     bench = web(3)
     budget(bench, maxConcurrent=1, maxInWindow=9)
     bench.ask("p0", "Node/n0")
-    bench.settle()
+    bench.decide()
     leave(bench, 0)
     bench.declare("Deployment", "web", "shop", replicas=5)
     bench.ask("p1", "Node/n1")
-    assert bench.settle() == ["p1 goes"]
+    assert bench.decide() == ["p1 goes"]
 
 
 def test_a_replacement_that_is_not_well_keeps_an_eviction_under_way() -> None:
@@ -285,13 +285,13 @@ def test_a_replacement_that_is_not_well_keeps_an_eviction_under_way() -> None:
     budget(bench, maxConcurrent=1)
     for number in (0, 1):
         bench.ask(f"p{number}", f"Node/n{number}")
-    bench.settle()
+    bench.decide()
     leave(bench, 0, replaced=False)
     bench.bind("q0", "Node/m0", owner=WEB, labels=LABELS)
     bench.report("q0", "Node/m0", healthy=False)
-    assert bench.settle() == []
+    assert bench.decide() == []
     bench.report("q0", "Node/m0", healthy=True)
-    assert bench.settle() == ["p1 goes"]
+    assert bench.decide() == ["p1 goes"]
 
 
 def test_of_what_a_controller_lacks_the_newest_evictions_are_under_way() -> None:
@@ -300,11 +300,11 @@ def test_of_what_a_controller_lacks_the_newest_evictions_are_under_way() -> None
     for number, zone in enumerate(("a/1", "a/2", "a/1", "a/2")):
         bench.time = number / 10
         bench.ask(f"p{number}", f"Node/n{number}", zone=zone)
-        bench.settle()
+        bench.decide()
     for number in (0, 1):
         leave(bench, number, replaced=False)
     bench.bind("q0", "Node/m0", owner=WEB, labels=LABELS)
-    assert bench.settle() == ["p2 goes"], "p0 is made good, p1 not yet"
+    assert bench.decide() == ["p2 goes"], "p0 is made good, p1 not yet"
 
 
 def test_a_pod_that_is_not_well_and_goes_stands_for_itself_only() -> None:
@@ -312,14 +312,14 @@ def test_a_pod_that_is_not_well_and_goes_stands_for_itself_only() -> None:
     bench = web(3)
     budget(bench, per="Zone", maxConcurrent=1)
     bench.ask("p0", "Node/n0", zone="a/1")
-    bench.settle()
+    bench.decide()
     leave(bench, 0, replaced=False)
     bench.bind("q0", "Node/m0", owner=WEB, labels=LABELS)
     bench.report("q0", "Node/m0", healthy=False)
     bench.ask("p1", "Node/n1", zone="a/1")
-    assert bench.settle() == ["p1 held by EvictionBudget/slow"]
+    assert bench.decide() == ["p1 held by EvictionBudget/slow"]
     bench.ask("q0", "Node/m0", zone="a/2")
-    assert bench.settle() == ["q0 goes", "p1 goes"]
+    assert bench.decide() == ["q0 goes", "p1 goes"]
 
 
 def test_who_came_due_first_goes_first_though_one_before_it_is_gone() -> None:
@@ -329,7 +329,7 @@ def test_who_came_due_first_goes_first_though_one_before_it_is_gone() -> None:
     bench.ask("p3", "Node/n3", due=-9)
     for number, due in ((0, 1), (1, 10), (2, 5)):
         bench.ask(f"p{number}", f"Node/n{number}", due=due)
-    bench.settle()
+    bench.decide()
     bench.hear(key(0), None)
     assert leave(bench, 3) == ["p2 goes"]
 
@@ -339,9 +339,9 @@ def test_a_percentage_follows_what_is_bound() -> None:
     budget(bench, maxConcurrent="10%")
     for number in range(3):
         bench.ask(f"p{number}", f"Node/n{number}")
-    assert bench.settle()[0] == "p0 goes"
+    assert bench.decide()[0] == "p0 goes"
     bench.bind("one-more", "Node/m")
-    assert bench.settle() == ["p1 goes"]
+    assert bench.decide() == ["p1 goes"]
     bench.unbind("one-more", "Node/m")
     assert leave(bench, 0) == [], "one of ten is under way"
 
@@ -350,13 +350,13 @@ def test_a_budget_in_a_zone_counts_what_is_bound_there() -> None:
     bench = web(4)
     budget(bench, per="Zone", maxConcurrent="50%")
     bench.ask("p0", "Node/n0", zone="eu/a")
-    assert bench.settle() == ["p0 held by EvictionBudget/slow"], "nothing is known to be bound there"
+    assert bench.decide() == ["p0 held by EvictionBudget/slow"], "nothing is known to be bound there"
     labels = {"topology.kubernetes.io/region": "eu", "failure-domain.beta.kubernetes.io/zone": "a"}
     bench.declare("Node", "n0", labels=labels)
-    assert bench.settle() == ["p0 goes"]
+    assert bench.decide() == ["p0 goes"]
     bench.declare("Cluster", "c1", region="eu", zones=["a", "b"])
     bench.bind("p9", "Cluster/c1", kind="ResourceBinding")
-    bench.settle()
+    bench.decide()
     budgets = bench.view.guards.budgets
     assert bench.view.base(budgets["EvictionBudget//slow"], "eu/a") == 2
 
@@ -366,9 +366,9 @@ def test_a_disruption_budget_follows_what_its_owner_wants() -> None:
     pdb(bench, maxUnavailable=1)
     bench.declare("Deployment", "web", "shop", replicas=4)
     bench.ask("p0", "Node/n0")
-    assert bench.settle() == [f"p0 held by {PDB}"]
+    assert bench.decide() == [f"p0 held by {PDB}"]
     bench.declare("Deployment", "web", "shop", replicas=3)
-    assert bench.settle() == ["p0 goes"]
+    assert bench.decide() == ["p0 goes"]
 
 
 def test_it_is_told_anew_when_what_it_was_told_holds_no_more() -> None:
@@ -376,14 +376,14 @@ def test_it_is_told_anew_when_what_it_was_told_holds_no_more() -> None:
     budget(bench, maxConcurrent=1)
     bench.ask("p3", "Node/n3", due=-1)
     bench.ask("p0", "Node/n0")
-    assert bench.settle() == ["p3 goes", "p0 held by EvictionBudget/slow"]
+    assert bench.decide() == ["p3 goes", "p0 held by EvictionBudget/slow"]
     pdb(bench, maxUnavailable=0)
-    assert bench.settle() == [], "what it was told holds still"
+    assert bench.decide() == [], "what it was told holds still"
     assert leave(bench, 3) == [f"p0 held by {PDB}"]
     bench.restart()
-    assert bench.settle() == []
+    assert bench.decide() == []
     bench.delete("PodDisruptionBudget", "web", "shop")
-    assert bench.settle() == ["p0 goes"]
+    assert bench.decide() == ["p0 goes"]
 
 
 @pytest.mark.parametrize("other", ["EvictionPause/all", PDB])
@@ -396,9 +396,9 @@ def test_it_is_told_anew_when_one_of_several_concerns_it_no_more(other: str) -> 
         bench.declare("EvictionPause", "all")
     bench.ask("p0", "Node/n0")
     both = ", ".join(sorted(["EvictionBudget/slow", other]))
-    assert bench.settle() == [f"p0 held by {both}"]
+    assert bench.decide() == [f"p0 held by {both}"]
     budget(bench, maxConcurrent=0, scope={"selector": {"matchLabels": {"app": "other"}}})
-    assert bench.settle() == [f"p0 held by {other}"]
+    assert bench.decide() == [f"p0 held by {other}"]
 
 
 def test_bare_pods_are_over_with_their_binding() -> None:
@@ -407,7 +407,7 @@ def test_bare_pods_are_over_with_their_binding() -> None:
     for number in (0, 1):
         bench.bind(f"p{number}", f"Node/n{number}")
         bench.ask(f"p{number}", f"Node/n{number}")
-    assert bench.settle() == ["p0 goes", "p1 held by EvictionBudget/slow"]
+    assert bench.decide() == ["p0 goes", "p1 held by EvictionBudget/slow"]
     assert leave(bench, 0, replaced=False) == ["p1 goes"]
 
 
@@ -416,9 +416,9 @@ def test_a_grant_that_came_to_nothing_gives_its_slot_back() -> None:
     budget(bench, maxConcurrent=1, maxInWindow=1)
     for number in (0, 1):
         bench.ask(f"p{number}", f"Node/n{number}")
-    bench.settle()
+    bench.decide()
     bench.hear(key(0), None)
-    assert bench.settle() == ["p1 goes"]
+    assert bench.decide() == ["p1 goes"]
     assert bench.slot(key(0)) is None
 
 
@@ -427,16 +427,16 @@ def test_what_a_policy_took_to_clusters_lacks_no_pods() -> None:
     bench.bind("o", "Node/x")
     budget(bench, maxConcurrent=1)
     bench.ask("p0", "Node/n0")
-    assert bench.settle() == ["p0 goes"]
+    assert bench.decide() == ["p0 goes"]
     assert leave(bench, 0, replaced=False) == []
     bench.ask("o", "Node/x")
-    assert bench.settle() == ["o held by EvictionBudget/slow"]
+    assert bench.decide() == ["o held by EvictionBudget/slow"]
     for number in (1, 2):
         bench.unbind(f"p{number}", f"Node/n{number}")
     bench.bind("web-deployment", "Cluster/c1", owner=WEB, kind="ResourceBinding")
-    assert bench.settle() == ["o goes"]
+    assert bench.decide() == ["o goes"]
     bench.unbind("web-deployment", "Cluster/c1", kind="ResourceBinding")
-    bench.settle()
+    bench.decide()
     assert bench.slot(key(0)) is None
 
 
@@ -447,17 +447,17 @@ def test_an_ask_that_is_compacted_away_leaves_no_slot(read: bool) -> None:  # no
     budget(bench, maxConcurrent=1)
     for number in (0, 1):
         bench.ask(f"p{number}", f"Node/n{number}")
-    assert bench.settle() == ["p0 goes", "p1 held by EvictionBudget/slow"]
+    assert bench.decide() == ["p0 goes", "p1 held by EvictionBudget/slow"]
     for number in (0, 1):
         del bench.tables[EVICTION_ASKS][key(number)]
     bench.restart()
     if read:
         for number in (0, 1):
             bench.hear(key(number), None)
-    bench.settle()
+    bench.decide()
     assert (bench.slot(key(0)), bench.slot(key(1))) == (None, None)
     bench.ask("p2", "Node/n2")
-    assert bench.settle() == ["p2 goes"]
+    assert bench.decide() == ["p2 goes"]
 
 
 def test_a_budget_in_percent_knows_zones_by_their_older_names() -> None:
@@ -466,19 +466,19 @@ def test_a_budget_in_percent_knows_zones_by_their_older_names() -> None:
     bench.declare("Node", "n0", labels=labels)
     budget(bench, maxConcurrent="50%", per="Zone")
     bench.ask("p0", "Node/n0", zone="/old")
-    assert bench.settle() == ["p0 goes"]
+    assert bench.decide() == ["p0 goes"]
 
 
 def test_a_cancelled_ask_leaves_nothing_and_may_come_again() -> None:
     bench = web()
     bench.declare("EvictionPause", "all")
     bench.ask("p0", "Node/n0", revision=3)
-    bench.settle()
+    bench.decide()
     bench.hear(key(0), None)
-    assert bench.settle() == []
+    assert bench.decide() == []
     assert bench.slot(key(0)) is None
     bench.ask("p0", "Node/n0", revision=7)
-    assert bench.settle() == ["p0 held by EvictionPause/all"]
+    assert bench.decide() == ["p0 held by EvictionPause/all"]
     assert bench.answers[-1].asked == 7
 
 
@@ -487,10 +487,10 @@ def test_an_ask_that_is_repeated_is_answered_again_and_counts_once() -> None:
     budget(bench, maxConcurrent=1)
     for _ in range(3):
         bench.ask("p0", "Node/n0", due=0)
-        assert bench.settle() == ["p0 goes"]
+        assert bench.decide() == ["p0 goes"]
     assert [answer.revision for answer in bench.answers] == [1, 1, 1]
     bench.ask("p1", "Node/n1")
-    assert bench.settle() == ["p1 held by EvictionBudget/slow"]
+    assert bench.decide() == ["p1 held by EvictionBudget/slow"]
 
 
 def test_an_ask_with_other_labels_or_another_zone_is_held_by_other_guards() -> None:
@@ -508,11 +508,11 @@ def test_an_ask_with_other_labels_or_another_zone_is_held_by_other_guards() -> N
     ):
         bench.bind("p0", "Node/n0", owner=WEB, labels=labels)
         bench.ask("p0", "Node/n0", due=0, zone=zone)
-        assert bench.settle() == expected, (zone, labels)
+        assert bench.decide() == expected, (zone, labels)
         bench.restart()
-        assert bench.settle() == []
+        assert bench.decide() == []
     bench.requested(key(0))
-    assert bench.settle() == []
+    assert bench.decide() == []
 
 
 def test_leave_that_is_repeated_late_has_kept_its_place() -> None:
@@ -523,7 +523,7 @@ def test_leave_that_is_repeated_late_has_kept_its_place() -> None:
     bench.ask("p1", "Node/n1", due=1)
     assert bench.advance(60) == ["p0 goes", "p1 held by EvictionBudget/slow"]
     bench.ask("p0", "Node/n0", due=0)
-    assert bench.settle() == ["p0 goes"]
+    assert bench.decide() == ["p0 goes"]
     bench.requested(key(0))
     assert bench.advance(9.999) == []
     assert bench.advance(0.001) == ["p1 goes"]
@@ -546,7 +546,7 @@ def test_leave_that_is_not_used_keeps_its_place_in_the_window() -> None:
     bench.time += 1.5
     bench.requested(key(1))
     slot = bench.slot(key(1))
-    assert bench.settle() == []
+    assert bench.decide() == []
     assert bench.slot(key(1)) == slot, "a moment is nothing"
 
 
@@ -560,7 +560,7 @@ def test_what_was_requested_while_the_governor_was_away_counts_from_when_it_is_r
     budget(bench, maxInWindow=1, windowSeconds=10)
     for number in (0, 1):
         bench.ask(f"p{number}", f"Node/n{number}", due=number)
-    assert bench.settle() == ["p0 goes", "p1 held by EvictionBudget/slow"]
+    assert bench.decide() == ["p0 goes", "p1 held by EvictionBudget/slow"]
     if restarts:
         bench.restart()
     bench.time += 30
@@ -578,11 +578,11 @@ def test_leave_that_is_asked_for_anew_counts_for_windows_from_then() -> None:
     budget(bench, maxInWindow=1, windowSeconds=10)
     for number in (1, 0):
         bench.ask(f"p{number}", f"Node/n{number}", due=number)
-        bench.settle()
+        bench.decide()
     bench.time += 5
     for number in (0, 1):
         bench.ask(f"p{number}", f"Node/n{number}", due=number, revision=2)
-    assert bench.settle() == ["p0 goes", "p1 held by EvictionBudget/slow"]
+    assert bench.decide() == ["p0 goes", "p1 held by EvictionBudget/slow"]
     bench.requested(key(0))
     assert bench.advance(9.999) == []
     assert bench.advance(0.001) == ["p1 goes"]
@@ -612,9 +612,9 @@ def test_an_ask_waits_for_its_binding_to_be_seen() -> None:
     bench.ask("p0", "Node/n0")
     bench.restart()
     bench.unbind("p0", "Node/n0")
-    assert bench.settle() == []
+    assert bench.decide() == []
     bench.bind("p0", "Node/n0", owner=WEB, generation=2)
-    assert bench.settle() == ["p0 goes"]
+    assert bench.decide() == ["p0 goes"]
 
 
 def test_evictions_from_clusters_keep_to_the_rate() -> None:
@@ -625,7 +625,7 @@ def test_evictions_from_clusters_keep_to_the_rate() -> None:
     bench.bind("pod", "Node/n1")
     bench.ask("pod", "Node/n1")
     held = "held by resource-eviction-rate"
-    assert bench.settle() == ["pod goes", "p0 goes", f"p1 {held}", f"p2 {held}"]
+    assert bench.decide() == ["pod goes", "p0 goes", f"p1 {held}", f"p2 {held}"]
     bench.requested("ResourceBinding/shop/p0|Cluster/c1|1")
     assert bench.advance(1.999) == []
     bench.restart()
@@ -651,7 +651,7 @@ def test_budgets_are_shown() -> None:
     budget(bench, maxConcurrent=2, maxInWindow=5)
     for number in (0, 1):
         bench.ask(f"p{number}", f"Node/n{number}")
-    bench.settle()
+    bench.decide()
     shown = bench.count("EvictionBudget//slow")
     assert (shown.allowed, shown.in_progress, shown.in_window, shown.held) == (1, 1, 1, 0)
     shown = bench.count("PodDisruptionBudget/shop/web")
@@ -674,16 +674,16 @@ def test_thousands_go_in_portions() -> None:
     bench.declare("EvictionPause", "all")
     for number in range(1200):
         bench.ask(f"p{number}", f"Node/n{number}")
-    assert len(bench.settle()) == 1200
+    assert len(bench.decide()) == 1200
     bench.delete("EvictionPause", "all")
     sizes = []
     for _ in range(5):
         before = len(bench.answers)
-        bench.book.settle(bench.view, bench.now, bench._write)
+        bench.book.decide(bench.view, bench.now, bench._write)
         sizes.append(len(bench.answers) - before)
     # Two calls check the requests, the second of them and a third one the slots; then the answers are written.
     assert sizes == [0, 0, 500, 500, 200]
-    assert bench.settle() == []
+    assert bench.decide() == []
 
 
 def test_nothing_is_granted_before_all_requests_are_checked() -> None:
@@ -692,16 +692,16 @@ def test_nothing_is_granted_before_all_requests_are_checked() -> None:
     bench.time = 10_000
     for number in range(2500):
         bench.ask(f"p{number}", f"Node/n{number}", due=2500 - number)  # the last is due first
-    bench.settle()
+    bench.decide()
     budget(bench, maxConcurrent=3)
     bench.delete("EvictionPause", "all")
     before = len(bench.answers)
-    bench.book.settle(bench.view, bench.now, bench._write)
+    bench.book.decide(bench.view, bench.now, bench._write)
     assert len(bench.answers) == before
     wake = bench.book.next_wake()
     assert wake is not None
     assert wake <= bench.now, "the next portion is due at once"
-    bench.settle()
+    bench.decide()
     granted = [answer.workload.name for answer in bench.answers[before:] if answer.granted]
     assert granted == ["p2499", "p2498", "p2497"]
 
@@ -712,7 +712,7 @@ def test_causes_are_kept_while_requests_are_checked() -> None:
     for number in range(1500):
         bench.ask(f"p{number}", f"Node/n{number}")
     for _ in range(4):
-        bench.book.settle(bench.view, bench.now, bench._write)
+        bench.book.decide(bench.view, bench.now, bench._write)
     first = [cause for topic, _, _, cause in bench.written if topic is EVICTION_ANSWERS][:500]
     assert len(first) == 500
     assert all(cause.type == EVICTION_ASKS.event_type for cause in first), "each names its request as its cause"
@@ -724,13 +724,13 @@ def test_many_patiences_that_end_at_once_are_checked_in_portions() -> None:
     for number in range(1500):
         bench.ask(f"p{number}", f"Node/n{number}", due=1500 - number)
     bench.time = 1500.0
-    bench.settle()
+    bench.decide()
     assert not any(answer.granted for answer in bench.answers)
     bench.time = 5000.0
     before = len(bench.answers)
-    bench.book.settle(bench.view, bench.now, bench._write)
+    bench.book.decide(bench.view, bench.now, bench._write)
     assert len(bench.answers) == before
-    bench.settle()
+    bench.decide()
     granted = [answer.workload.name for answer in bench.answers[before:] if answer.granted]
     assert granted == [f"p{number}" for number in reversed(range(1500))]
 
@@ -740,7 +740,7 @@ def test_causes_are_named_and_ids_are_never_used_twice() -> None:
     budget(bench, maxConcurrent=1)
     for number in (0, 1):
         bench.ask(f"p{number}", f"Node/n{number}")
-    bench.settle()
+    bench.decide()
     leave(bench, 0)
     answers = [(name, cause) for topic, name, _, cause in bench.written if topic is EVICTION_ANSWERS]
     asked = dict(answers[:2])
@@ -756,7 +756,7 @@ def test_thousands_of_asks_with_a_hundred_at_a_time() -> None:
     for number in range(5_000):
         bench.bind(f"p{number}", f"Node/n{number % 500}")
         bench.ask(f"p{number}", f"Node/n{number % 500}")
-    bench.settle()
+    bench.decide()
     granted = [answer for answer in bench.answers if answer.granted]
     assert len(granted) == 100
     done = 0
@@ -768,7 +768,7 @@ def test_thousands_of_asks_with_a_hundred_at_a_time() -> None:
             bench.unbind(name, node)
             bench.hear(eviction_key(answer.workload, answer.target, 1), None)
         done += len(batch)
-        bench.settle()
+        bench.decide()
     assert len([answer for answer in bench.answers if answer.granted]) == done + 100
     assert len(bench.answers) == done + 100 + 4_900, "nobody is told twice that it is held"
 
@@ -935,7 +935,7 @@ class Model:
             if not any(slot.granted_time + timedelta(seconds=budget.window) > now for budget in windows):
                 del self.grants[one]
 
-    def settle(self) -> list[str]:
+    def decide(self) -> list[str]:
         """The evictions that are granted now, in order."""
         gone: list[str] = []
         while True:
@@ -997,8 +997,8 @@ class World:
 
     def check(self) -> None:
         before = len(self.bench.answers)
-        self.bench.settle()
-        expected = self.model.settle()
+        self.bench.decide()
+        expected = self.model.decide()
         answers = self.bench.answers[before:]
         found = [eviction_key(a.workload, a.target, a.generation) for a in answers if a.granted]
         assert found == expected

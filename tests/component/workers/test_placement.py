@@ -11,10 +11,10 @@ from tests.support.worlds.flow import START
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.placement import PlacementService, service
-from moorage.workers.placement.engine.target_table import present_taints
+from moorage.workers.placement.engine.view_tables import present_taints
+from moorage.workers.placement.fleet_view import FleetView
 from moorage.workers.placement.pods.nodes import allocatable
 from moorage.workers.placement.state import PlacementPartition
-from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import binding_key, eviction_key

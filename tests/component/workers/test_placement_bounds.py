@@ -17,14 +17,13 @@ from moorage.decide.scheduling.nodes import fleet as nodes_fleet
 from moorage.decide.scheduling.nodes import scheduler as nodes_scheduler
 from moorage.decide.scheduling.nodes.fleet import Fleet, NodeFacts
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.columns.labels import CodeColumn, LabelColumn
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.selector import LabelTerms
 from moorage.runtime.service import Emit, Input
-from moorage.workers.placement.karmada import view as karmada_view
-from moorage.workers.placement.pods import binder
+from moorage.workers.placement.karmada import cluster_view
+from moorage.workers.placement.pods import binder, pod_view
 from moorage.workers.placement.pods import nodes as pods_nodes
-from moorage.workers.placement.pods import view as pods_view
 from moorage_schemas.topics import BINDINGS, RESOURCES
 
 CONTAINERS = (dict, list, set, tuple)
@@ -35,8 +34,8 @@ LIMITS: dict[ModuleType, tuple[str, ...]] = {
     clusters_scheduler: ("_REMEMBERED",),
     binder: ("_REMEMBERED",),
     pods_nodes: ("_SHAPES",),
-    pods_view: ("_CHANGED",),
-    karmada_view: ("_CHANGED",),
+    pod_view: ("_CHANGED",),
+    cluster_view: ("_CHANGED",),
 }
 """The limits of caches, which the test makes small so that they are reached."""
 

@@ -12,11 +12,11 @@ from tests.support.worlds.flow import START
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.placement import PlacementService, service
+from moorage.workers.placement.fleet_view import FleetView
 from moorage.workers.placement.karmada.resource import resource_of
 from moorage.workers.placement.karmada.terms import binding_ref, binding_uid
 from moorage.workers.placement.service import AT_ONCE
 from moorage.workers.placement.state import PlacementPartition
-from moorage.workers.placement.view import FleetView
 from moorage_schemas.condition import ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState

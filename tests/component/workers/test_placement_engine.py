@@ -9,12 +9,9 @@ import pytest
 from moorage.runtime.service import Input
 from moorage.runtime.settings.configuration import Configuration
 from moorage.runtime.settings.process_settings import Settings
-from moorage.workers.placement.engine.controller import PORTION, Controller
-from moorage.workers.placement.engine.evictions import EvictionTable
-from moorage.workers.placement.engine.last_decision import LastDecision, supersedes
-from moorage.workers.placement.engine.outbox import SOURCE, Outbox
-from moorage.workers.placement.engine.overlay import Overlay
-from moorage.workers.placement.engine.target_table import Declaration, TargetTable
+from moorage.workers.placement.engine.outbox import SOURCE, LastDecision, Outbox, supersedes
+from moorage.workers.placement.engine.placement_controller import PORTION, Controller
+from moorage.workers.placement.engine.view_tables import Declaration, EvictionTable, Overlay, TargetTable
 from moorage.workers.placement.engine.work_queue import Work, WorkQueue
 from moorage.workers.placement.state import PlacementPartition
 from moorage_schemas.envelope import Meta
@@ -259,7 +256,7 @@ class Counting(Controller):
     def is_new(self, event: ResourceDeclared) -> bool:  # noqa: ARG002 - not used
         return False
 
-    def look_at(self, key: str, cause: Meta) -> None:
+    def check_resource(self, key: str, cause: Meta) -> None:
         self.work.add(Work(key, cause))
 
     def keys(self) -> list[str]:
@@ -284,7 +281,7 @@ class TestController:
     def test_a_call_is_bounded_by_pieces_of_work(self) -> None:
         controller = Counting()
         for number in range(20):
-            controller.look_at(f"Thing/{number}", cause("c"))
+            controller.check_resource(f"Thing/{number}", cause("c"))
         outbox = self.outbox()
         controller.reconcile(outbox)
         assert (len(outbox), len(controller.work)) == (7, 13)
@@ -292,7 +289,7 @@ class TestController:
     def test_a_call_is_bounded_by_what_all_controllers_write(self) -> None:
         controller = Counting()
         for number in range(7):
-            controller.look_at(f"Thing/{number}", cause("c"))
+            controller.check_resource(f"Thing/{number}", cause("c"))
         outbox = self.outbox(PORTION - 2)
         controller.reconcile(outbox)
         assert (len(outbox), len(controller.work)) == (PORTION, 5)

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from tests.support.worlds.flow import START
 
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.runtime.service import Emit, Input, NeedFresh
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.placement import PlacementService, service
-from moorage.workers.placement.engine.controller import PORTION
-from moorage.workers.placement.ocm.selections import Selections
+from moorage.workers.placement.engine.placement_controller import PORTION
+from moorage.workers.placement.fleet_view import FleetView
+from moorage.workers.placement.ocm.managed_view import Selections
 from moorage.workers.placement.service import AT_ONCE
 from moorage.workers.placement.state import PlacementPartition
-from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared

@@ -13,25 +13,27 @@ from moorage.decide.scheduling.nodes.fleet import Fleet, NodeFacts
 from moorage.decide.scheduling.nodes.plugin import PodRequest
 from moorage.decide.scheduling.nodes.pod_shape import shape_of
 from moorage.decide.scheduling.nodes.scheduler import NodeScheduler
-from moorage.workers.placement.engine.owner import Owner
-from moorage.workers.placement.pods.replica_rows import ReplicaRows
+from moorage.workers.placement.engine.pod_source import PodSource
+from moorage.workers.placement.pods.pod_view import ReplicaRows
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.pod import PodSpec
 
 NAMES = [f"n{number}" for number in range(4)]
-OWNERS = ["a", "b"]
+POD_SOURCES = ["a", "b"]
 
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["add", "remove", "ask", "node"]), st.sampled_from(OWNERS), st.sampled_from(NAMES)),
+        st.tuples(
+            st.sampled_from(["add", "remove", "ask", "node"]), st.sampled_from(POD_SOURCES), st.sampled_from(NAMES)
+        ),
         max_size=40,
     )
 )
 def test_the_rows_of_replicas_follow_pods_and_nodes(steps: list[tuple[str, str, str]]) -> None:
     fleet = Fleet()
     rows = ReplicaRows(fleet)
-    pods: dict[str, list[str]] = {owner: [] for owner in OWNERS}
+    pods: dict[str, list[str]] = {owner: [] for owner in POD_SOURCES}
     for step, owner, node in steps:
         if step == "node" and node in fleet:
             fleet.remove(node)
@@ -82,10 +84,10 @@ def test_pods_one_after_another_get_what_a_new_scheduler_decides() -> None:
             fleet.put(NodeFacts(f"new{number}", allocatable={"cpu": 4000, "pods": 9}))
 
 
-def pod(name: str, **spec: Any) -> Owner:
+def pod(name: str, **spec: Any) -> PodSource:
     made = {"containers": [{"name": "c"}], **spec}
     metadata = {"name": name, "namespace": "default", "uid": name}
-    return Owner(
+    return PodSource(
         ResourceDeclared(object={"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": made}, version=1)
     )
 

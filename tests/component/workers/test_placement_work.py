@@ -13,13 +13,13 @@ from tests.support.tables import table
 from tests.support.worlds.flow import START
 
 from moorage.runtime.service import Emit, Input
-from moorage.workers.placement.engine.controller import EFFORT, PORTION
 from moorage.workers.placement.engine.outbox import DECISION, Outbox
+from moorage.workers.placement.engine.placement_controller import EFFORT, PORTION
 from moorage.workers.placement.engine.work_queue import Work, WorkQueue
 from moorage.workers.placement.karmada.controller import BindingController
 from moorage.workers.placement.pods import reconcile
 from moorage.workers.placement.pods.controller import PodController
-from moorage.workers.placement.pods.state import PodState
+from moorage.workers.placement.pods.pod_state import PodState
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted

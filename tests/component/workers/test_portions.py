@@ -234,7 +234,7 @@ def changed(report: ConditionReported) -> Any:
 def test_the_taint_manager_reconciles_in_portions() -> None:
     service = taint_manager.service(Settings())
     state = service.new_state(0)
-    state.looked = True
+    state.checked = True
     for number in range(MANY):
         event = node(f"n{number}")
         service.apply(state, RESOURCES, event.key, event)

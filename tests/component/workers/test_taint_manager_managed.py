@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.support.records import T0, at, record
 
-from moorage.decide.taints.desired import reconcile
+from moorage.decide.taints.desired import taint_reconciliation
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import taint_manager
@@ -98,9 +98,9 @@ def test_a_renewal_works_nothing_out_and_leaves_nothing_behind(monkeypatch: pyte
     SERVICE.wake(state, at(1))
     assert SERVICE.next_wake(state) == at(300)
     worked: list[str] = []
-    decide = reconcile.reconcile_taints
+    decide = taint_reconciliation.reconcile_taints
 
-    def counted(*args: Any, **options: Any) -> reconcile.ReconciledTaints:
+    def counted(*args: Any, **options: Any) -> taint_reconciliation.ReconciledTaints:
         worked.append("once")
         return decide(*args, **options)
 
@@ -246,7 +246,7 @@ def test_what_an_earlier_version_has_not_written_is_made_up_for(by: str) -> None
     if by == "wake":
         emits = SERVICE.wake(state, at(9))
     else:
-        state.looked = True
+        state.checked = True
         emits = SERVICE.reconcile(state, at(9))
     (event,) = written(emits)
     assert (event.taints, event.target_uid, event.generation) == ((), "u1", 1)

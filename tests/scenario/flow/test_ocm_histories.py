@@ -13,7 +13,7 @@ from tests.support.worlds.ocm import DISABLE, SET_LABEL, OcmWorld, by_score, lab
 
 from moorage.decide.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.columns.usage import Usage
 from moorage.decide.scheduling.ocm.decisions.conditions import SATISFIED, conditions_of
 from moorage.decide.scheduling.ocm.decisions.groups import GroupTerms
@@ -21,7 +21,7 @@ from moorage.decide.scheduling.ocm.plugin import Code, ManagedPrioritizer, Statu
 from moorage.decide.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.decide.scheduling.ocm.spec import terms_of
 from moorage.runtime.service import Service
-from moorage.workers.placement.ocm.view import ManagedView
+from moorage.workers.placement.ocm.managed_view import ManagedView
 from moorage_schemas.resources.managed import ManagedClusterSet, Placement
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import PLACEMENTS, RESOURCES, TAINTS

@@ -13,9 +13,9 @@ from tests.support.worlds.flow import Flow
 from moorage.runtime.service import GlobalView, Input
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.placement import PlacementService
+from moorage.workers.placement.fleet_view import FleetView
 from moorage.workers.placement.service import AT_ONCE
 from moorage.workers.placement.state import PlacementPartition
-from moorage.workers.placement.view import FleetView
 from moorage_schemas.placement import PlacementState
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import BINDINGS, PLACEMENTS, RESOURCES

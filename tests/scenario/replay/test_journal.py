@@ -18,8 +18,8 @@ from moorage.runtime.engine.journal import (
     Flag,
     Journal,
     Journals,
-    OwnerBook,
     Part,
+    TaskBook,
     deciding,
     fits,
     heading,
@@ -46,7 +46,7 @@ def at(*offsets: int) -> list[At]:
     return [At(offset) for offset in offsets]
 
 
-def made() -> tuple[Journal, OwnerBook]:
+def made() -> tuple[Journal, TaskBook]:
     found = Journal("run", timer.service(Settings()), Settings(), partitions=4)
     return found, found.book(2)
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from tests.support.worlds.flow import Record
 from tests.support.worlds.world import PARTITIONS, World, flow_of
 
-from moorage.decide.taints.desired.ocm import AVAILABLE
+from moorage.decide.taints.desired.managed_taints import AVAILABLE
 from moorage.runtime.service import Service
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import placement

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from tests.support.tables import table
 
-from moorage.apiserver.rules.validation.budgets import (
-    validate_disruption_budget,
-    validate_eviction_budget,
-    validate_eviction_pause,
-    validate_machine_set,
-)
 from moorage.apiserver.rules.validation.core import validate_duration, validate_label_selector
 from moorage.apiserver.rules.validation.karmada import (
     validate_cluster,
     validate_cluster_taint_policy,
     validate_propagation,
+)
+from moorage.apiserver.rules.validation.moorage import (
+    validate_disruption_budget,
+    validate_eviction_budget,
+    validate_eviction_pause,
+    validate_machine_set,
 )
 from moorage.decide.kubernetes.field_errors import FieldError
 from moorage_schemas.resources.budgets import EvictionBudgetSpec, EvictionPauseSpec, PodDisruptionBudgetSpec

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from moorage.apiserver.rbac.aggregation import aggregated_rules, is_aggregated
-from moorage.apiserver.rbac.rules import rules_of
+from moorage.apiserver.rbac.rules import aggregated_rules, is_aggregated, rules_of
 
 Json = dict[str, Any]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tests.support.tables import table
 
-from moorage.apiserver.rbac.escalation import EVERYTHING, missing_rules, refusal
-from moorage.apiserver.rbac.rules import PolicyRule
+from moorage.apiserver.rbac.rules import EVERYTHING, PolicyRule, missing_rules, refusal
 from moorage.decide.kubernetes.attributes import User
 
 ANN = User("ann", ("dev", "system:authenticated"))

@@ -7,8 +7,8 @@ from typing import Any
 from moorage.apiserver.rbac.bindings import RoleBinding, RoleKey
 from moorage.apiserver.rbac.policy import RbacPolicy
 from moorage.apiserver.rbac.rules import PolicyRule
-from moorage.decide.kubernetes.accounts import account_groups, account_user
 from moorage.decide.kubernetes.attributes import Attributes, User
+from moorage.decide.kubernetes.names import account_groups, account_user
 
 READ_PODS = PolicyRule(("get", "list"), ("",), ("pods",))
 READ_NODES = PolicyRule(("get", "list"), ("",), ("nodes",))

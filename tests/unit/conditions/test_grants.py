@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.tables import table
 
-from moorage.apiserver.rules.validation.probe_grants import validate_probe_grant
-from moorage.decide.conditions.grants import Grants, ReportClaim, check_signer, matches_glob, signers_of
-from moorage.decide.conditions.report_keys import is_signed_by
+from moorage.apiserver.rules.validation.moorage import validate_probe_grant
+from moorage.decide.conditions.grants import Grants, ReportClaim, check_signer, is_signed_by, matches_glob, signers_of
 from moorage.decide.conditions.reports import Refusal
 from moorage.decide.kubernetes.attributes import User
 from moorage_schemas.dead_letter import RefusalReason

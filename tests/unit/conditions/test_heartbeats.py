@@ -15,10 +15,10 @@ from moorage.decide.conditions.heartbeats import (
     SourceRule,
     SourceStatus,
     Watched,
+    check_again,
+    check_id,
     coarseness,
     grace_period,
-    look_again,
-    look_id,
     own_grace,
     parse_source_grace_periods,
     recorded_until,
@@ -28,7 +28,7 @@ from moorage.decide.conditions.heartbeats import (
     voice,
     watched,
 )
-from moorage.decide.conditions.reports import Held
+from moorage.decide.conditions.reports import KeptCondition
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.condition_ingest.service import grace_periods
 from moorage_schemas.condition import ConditionStatus
@@ -44,7 +44,7 @@ def at(seconds: float) -> datetime:
     return T0 + timedelta(seconds=seconds)
 
 
-def held(source: str = "probe/a", seconds: float = 0, status: str = "True", **fields: Any) -> Held:
+def held(source: str = "probe/a", seconds: float = 0, status: str = "True", **fields: Any) -> KeptCondition:
     known: dict[str, Any] = {
         "target_uid": "u1",
         "status": ConditionStatus(status),
@@ -59,7 +59,7 @@ def held(source: str = "probe/a", seconds: float = 0, status: str = "True", **fi
         "recorded_time": at(seconds),
         "unrecorded": timedelta(),
     }
-    return Held(**{**known, **fields})
+    return KeptCondition(**{**known, **fields})
 
 
 def test_the_first_rule_that_fits_goes_before_the_kind() -> None:
@@ -196,9 +196,9 @@ def test_silence_begins_a_grace_period_after_the_last_report(
 
 def test_a_timer_whose_clock_is_ahead_is_told_its_own_time() -> None:
     said = SourceStatus(at(10), {})
-    assert look_again(said, GRACE, at(48), at(48)) == at(50)
-    assert look_again(said, GRACE, at(48), at(51)) == at(53)
-    assert look_again(said, GRACE, at(48), at(20)) == at(50), "one that is behind fires late enough"
+    assert check_again(said, GRACE, at(48), at(48)) == at(50)
+    assert check_again(said, GRACE, at(48), at(51)) == at(53)
+    assert check_again(said, GRACE, at(48), at(20)) == at(50), "one that is behind fires late enough"
 
 
 @pytest.mark.parametrize(
@@ -252,5 +252,5 @@ def test_a_timers_id_says_who_is_watched(source: str) -> None:
 
 
 def test_each_generation_of_each_timer_asks_for_itself() -> None:
-    asked = {look_id(HeartbeatWatch(name, "u1", generation, T0)) for name in "ab" for generation in (1, 2)}
+    asked = {check_id(HeartbeatWatch(name, "u1", generation, T0)) for name in "ab" for generation in (1, 2)}
     assert len(asked) == 4

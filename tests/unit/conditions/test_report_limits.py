@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.apiserver.rules.validation.probe_grants import validate_probe_grant
+from moorage.apiserver.rules.validation.moorage import validate_probe_grant
 from moorage.decide.conditions.report_limits import Rate, SourceLimits, TokenBuckets, check_report_size
 from moorage_schemas.resources.probe_grants import ProbeGrantSpec, ProbeLimits
 

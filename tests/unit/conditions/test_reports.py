@@ -14,7 +14,7 @@ from moorage.decide.conditions.reports import (
     SAME_TIME_MOST,
     Accepted,
     Duplicate,
-    Held,
+    KeptCondition,
     Refusal,
     Stale,
     Superseded,
@@ -59,7 +59,7 @@ def decide(
     uid: str = "u1",
     now: datetime = T0,
 ) -> Verdict:
-    held = None if known is None else Held.of(known)
+    held = None if known is None else KeptCondition.of(known)
     return judge(one, report_id=report_id, source=source, target_uid=uid, known=held, now=now)
 
 
@@ -156,7 +156,7 @@ def test_the_last_new_report_of_the_latest_time_wins_however_reports_are_repeate
     log: list[Said], data: st.DataObject
 ) -> None:
     """Also when the state is restored from its record at any point."""
-    held: Held | None = None
+    held: KeptCondition | None = None
     for said in log:
         seconds, source, identity = said
         one = report(status_of(said), seconds)
@@ -169,7 +169,7 @@ def test_the_last_new_report_of_the_latest_time_wins_however_reports_are_repeate
                 held.hear(one, identity, T0)
                 continue
         written = ConditionChanged.model_validate_json(verdict.condition.model_dump_json())
-        held = Held.of(written)
+        held = KeptCondition.of(written)
     new = list(dict.fromkeys(log))  # in the order in which each came first
     latest = max(seconds for seconds, *_ in log)
     winner = [said for said in new if said[0] == latest][-1]
@@ -235,7 +235,7 @@ def test_what_the_clock_says_is_told_apart_from_what_the_probe_says() -> None:
 
 def test_a_condition_of_an_earlier_version_counts_from_its_heartbeat() -> None:
     old = accepted(decide(report("False", 7))).model_copy(update={"accepted_time": None, "status_since": None})
-    held = Held.of(old)
+    held = KeptCondition.of(old)
     assert held.accepted_time == held.status_since == T0 + timedelta(seconds=7)
     second = accepted(decide(report("False", 10), old, report_id="r2", now=T0 + timedelta(seconds=14)))
     assert second.status_since == T0 + timedelta(seconds=7)

@@ -77,7 +77,7 @@ def _compare(change: Callable[[Schema], None]) -> list[str]:
 @table(
     ("change", "words"),
     [
-        (_drop("properties/note"), "thing: note: the field is gone"),
+        (_drop("properties/note"), "thing: note: the field was removed"),
         (_set("required", ["name", "note"]), "thing: note: the field became required"),
         (_set("properties/name/type", "integer"), "thing: name: the type narrowed from string to integer"),
         (_set("properties/name/maxLength", 20), "thing: name: maxLength fell from 63 to 20"),
@@ -87,7 +87,7 @@ def _compare(change: Callable[[Schema], None]) -> list[str]:
         (_set("properties/note/format", "date-time"), "thing: note: format changed from none to date-time"),
         (_set("properties/note/enum", ["", "x"]), "thing: note: only , x is accepted now"),
         (_set("properties/note/default", "-"), "thing: note: the default changed from '' to '-'"),
-        (_drop("properties/note/default"), "thing: note: the default '' is gone"),
+        (_drop("properties/note/default"), "thing: note: the default '' was removed"),
         (_set("$defs/Colour/enum", ["red", "green"]), "thing: colour: blue is no longer accepted"),
         (_set("$defs/Part/properties/size/minimum", 2), "thing: parts[].size: minimum rose from 1 to 2"),
         (_set("$defs/Part/required", ["size", "age"]), "thing: parts[].age: a new required field"),
@@ -155,7 +155,7 @@ def test_a_schema_may_go_only_for_a_higher_version_on_its_own_topic() -> None:
     assert compare({"thing": OLD}, {"thing2": second}) == []
     for new in ({}, {"thing2": same_topic}, {"thing2": other}):
         (found,) = compare({"thing": OLD}, new)
-        assert "no event of a higher version took its place" in str(found)
+        assert "no event of a higher version replaces it" in str(found)
 
 
 def test_schemas_that_name_themselves_are_compared_once() -> None:

@@ -16,7 +16,7 @@ import moorage_schemas
 from moorage.apiserver.kinds import kind as kinds
 from moorage.cli.commands import schemas as command
 from moorage.cli.commands.schemas import contract_folder, differences, generated, parsed, read_schemas
-from moorage.cli.contract.participants import participants, service_classes
+from moorage.cli.contract.kafka_roles import participants, service_classes
 from moorage_schemas.topics import CONDITION_REPORTS, PARTITIONS, TOPICS
 
 
@@ -175,7 +175,7 @@ def test_release_makes_the_baseline_and_refuses_a_breaking_change(
     released.write_text(older, "utf-8")
     refused = runner.invoke(app, ["--release"])
     assert refused.exit_code == 1
-    assert "colour: the field is gone" in refused.stderr
+    assert "colour: the field was removed" in refused.stderr
     assert released.read_text("utf-8") == older
 
 

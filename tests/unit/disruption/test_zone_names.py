@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.decide.disruption.zone_names import object_name, zone_of_object
+from moorage.decide.disruption.object_names import object_name, zone_of_object
 
 PARTS = st.text(st.sampled_from("ab.-0"), max_size=4) | st.just("none")
 

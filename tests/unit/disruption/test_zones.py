@@ -14,7 +14,7 @@ from tests.support.tables import table
 from tests.unit.disruption.zones_model import MICRO, ModelNode, Said, ZonesModel
 
 from moorage.decide.disruption import zones as module
-from moorage.decide.disruption.zones import Settled, ZoneRules, ZoneTable
+from moorage.decide.disruption.zones import ZoneDecisions, ZoneRules, ZoneTable
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered, ZoneState
 
@@ -127,11 +127,11 @@ class World:
     def heed_all(self) -> bool:
         return sum(self.heed(name) for name in list(self.members)) > 0
 
-    def settle(self) -> Settled:
-        settled = self.table.settle(self.now, self.turned)
+    def decide(self) -> ZoneDecisions:
+        decided = self.table.decide(self.now, self.turned)
         self.turned = set()
         generations = [record.generation for record in self.records.values()]
-        for name, record in settled.zones:
+        for name, record in decided.zones:
             self.written += 1
             self.table.set_record(name, record)
             if record is None:
@@ -140,7 +140,7 @@ class World:
             else:
                 assert record.generation > max(generations, default=0)
                 self.records[name] = record
-        for grant in settled.grants:
+        for grant in decided.grants:
             known = self.words.get(grant.target.name)
             assert known is None or known.target_uid != grant.target_uid or known.generation < grant.generation
             self.words[grant.target.name] = grant
@@ -149,12 +149,12 @@ class World:
             self.lives_said.append((grant.target_uid, grant.incident, grant.granted))
         self.table.done()
         self.rates.append((self.now, {name: record.rate for name, record in self.records.items()}))
-        again = self.table.settle(self.now)
-        assert again == Settled(), "what is answered is not answered again"
-        self.table.look_again()
-        assert self.table.settle(self.now) == Settled(), "looking again finds the same"
+        again = self.table.decide(self.now)
+        assert again == ZoneDecisions(), "what is answered is not answered again"
+        self.table.check_again()
+        assert self.table.decide(self.now) == ZoneDecisions(), "looking again finds the same"
         self.table.done()
-        return settled
+        return decided
 
     def advance(self, seconds: float) -> None:
         """Let time pass, with a taint-manager that acts on grants at once unless it is away."""
@@ -170,9 +170,9 @@ class World:
         self.settle_and_heed()
 
     def settle_and_heed(self) -> None:
-        self.settle()
+        self.decide()
         while not self.away and self.heed_all():
-            self.settle()
+            self.decide()
 
     def restart(self, seed: int = 0) -> None:
         """Build a new table from the topics, in the order in which a worker reads them."""
@@ -196,7 +196,7 @@ def fleet(sizes: dict[str, int], rules: ZoneRules = DEFAULT) -> World:
     for zone, size in sizes.items():
         for number in range(size):
             world.member(f"{zone}{number}", zone=zone)
-    world.settle()
+    world.decide()
     return world
 
 
@@ -237,7 +237,7 @@ def test_partial_disruption_stops_a_small_zone_and_slows_a_large_one() -> None:
     # A new limiter is full if the one before it was. The first node is granted at once, then one in 100 s.
     assert [(when - START).total_seconds() for when, *_ in world.said] == [5, 105, 205]
     world.recover("small0", "small1")
-    world.settle()
+    world.decide()
     assert world.records["small"].state is ZoneState.NORMAL
     assert world.records["small"].tokens == 0, "from no rate to one: empty, as upstream"
     resumed = world.now
@@ -250,7 +250,7 @@ def test_a_state_that_is_passed_through_costs_no_token() -> None:
     world = fleet({"a": 6, "b": 1})
     for number in range(6):  # normal, partial, and finally full
         world.fail(f"a{number}")
-        world.settle()
+        world.decide()
     assert world.records["a"].state is ZoneState.FULL_DISRUPTION
     world.advance(25)
     assert [(when - START).total_seconds() for when, *_ in world.said] == [5, 15, 25]
@@ -272,8 +272,8 @@ def test_every_zone_lost_stops_all_and_withdraws_what_was_granted() -> None:
     world.advance(10)
     assert world.granted() == ["a0", "a1"]
     world.fail("b0", "b1")
-    settled = world.settle()
-    assert [(g.target.name, g.granted) for g in settled.grants] == [("a0", False), ("a1", False)]
+    decided = world.decide()
+    assert [(g.target.name, g.granted) for g in decided.grants] == [("a0", False), ("a1", False)]
     assert all(record.stopped and record.rate == 0 for record in world.records.values())
     world.heed_all()
     world.advance(1_000_000)
@@ -294,7 +294,7 @@ def test_who_waited_when_all_was_down_waits_again_from_when_that_ends() -> None:
     world.advance(1000)
     assert [name for _, name, _, granted in world.said if granted] == []
     world.recover("b0")
-    world.settle()
+    world.decide()
     world.restart()
     world.advance(4.9)
     assert world.granted() == []
@@ -315,10 +315,10 @@ def test_all_down_within_the_period_nothing_is_ever_granted() -> None:
 def test_a_node_that_was_told_late_is_told_again_while_all_is_stopped() -> None:
     world = fleet({"a": 1})
     world.fail("a0")
-    world.settle()
+    world.decide()
     assert world.records["a"].stopped
     world.member("a0", tainted=True)  # such as one of an earlier version without zones
-    (grant,) = world.settle().grants
+    (grant,) = world.decide().grants
     assert (grant.granted, grant.incident) == (False, world.members["a0"].incident)
 
 
@@ -330,12 +330,12 @@ def test_a_node_that_moves_keeps_its_incident_and_its_grant(new: str) -> None:
     world.advance(5)
     assert world.granted() == ["a0", "b0"]
     world.move("a0", new)
-    world.settle()
+    world.decide()
     assert "Node/a0" in [entry.target for entry in world.records[new].granted]
     assert world.records["a"].granted == ()
     world.restart()
     world.move("a0", "b")
-    world.settle()
+    world.decide()
     assert [entry.target for entry in world.records["b"].granted] == ["Node/a0", "Node/b0"]
     world.restart()
     world.advance(3)
@@ -355,7 +355,7 @@ def test_generations_grow_for_a_node_whose_zones_come_and_go() -> None:
         world.advance(30)
         words.append(world.words["a0"].generation)
         world.recover("a0")
-        world.settle()
+        world.decide()
         world.restart()
         assert world.table.member("Node/a0") == world.members["a0"]
     assert words == sorted(set(words))
@@ -371,7 +371,7 @@ def test_the_highest_generation_outlives_its_zone() -> None:
     assert world.records["b"].generation < highest
     world.delete("a0")
     world.delete("a1")
-    world.settle()
+    world.decide()
     assert world.records["b"].generation > highest
 
 
@@ -395,7 +395,7 @@ def test_stale_news_of_a_node_is_ignored() -> None:
     world.fail("a0")
     world.advance(5)
     world.table.set_member("Node/a0", old)
-    assert world.settle() == Settled()
+    assert world.decide() == ZoneDecisions()
     assert world.records["a"].not_ready == 1
 
 
@@ -403,13 +403,13 @@ def test_without_limits_all_go_at_once_but_no_more_than_a_record_can_list(monkey
     monkeypatch.setattr(module, "OPEN_GRANTS", 4)
     world = fleet({"a": 12, "b": 1}, ZoneRules(math.inf, math.inf, 0.55, 0, timedelta()))
     world.fail(*(f"a{n:x}" if n < 10 else f"a{n}" for n in range(11)))
-    world.settle()
+    world.decide()
     assert len(world.granted()) == 4
     assert world.table.next_wake() is None
     world.heed_all()
-    world.settle()
+    world.decide()
     world.heed_all()
-    world.settle()
+    world.decide()
     assert len(set(world.granted())) == len(world.granted()) == 11
 
 
@@ -441,7 +441,7 @@ def test_a_rate_is_not_limited_by_the_way_there_and_back(rate: float, seconds: f
     world = fleet({"a": 900}, ZoneRules(rate, rate, 0.55, 50, timedelta()))
     world.away = True
     world.fail(*(f"a{n}" for n in range(400)))
-    world.settle()
+    world.decide()
     begin = world.now
     on_their_way = [(world.now + timedelta(seconds=seconds), "a0")]
     while len(world.said) < 300:
@@ -455,7 +455,7 @@ def test_a_rate_is_not_limited_by_the_way_there_and_back(rate: float, seconds: f
             assert due is not None
             world.now = due
         known = len(world.said)
-        world.settle()
+        world.decide()
         on_their_way += [(world.now + timedelta(seconds=seconds), name) for _, name, *_ in world.said[known:]]
     # A bucket has at most one token, so no time can be made up for. Any wait would show here.
     assert world.said[299][0] - begin <= timedelta(seconds=299 / rate, milliseconds=1)
@@ -510,7 +510,7 @@ def test_the_largest_record_of_a_zone_fits_into_kafkas() -> None:
     for name in [*longest, "well"]:
         world.member(name, zone=f"{'r' * 63}/{'z' * 63}", target_uid="u" * 36)
     world.fail(*longest)
-    world.settle()
+    world.decide()
     (record,) = world.records.values()
     assert (len(record.granted), len(record.queue)) == (module.OPEN_GRANTS, module.SHOWN)
     assert len(record.model_dump_json()) < 900_000
@@ -537,7 +537,7 @@ def test_a_node_that_waits_beyond_the_calendar_waits() -> None:
 def test_a_long_queue_is_shown_by_its_head() -> None:
     world = fleet({"a": 300})
     world.fail(*(f"a{n}" for n in range(150)))
-    world.settle()
+    world.decide()
     assert world.records["a"].waiting == 150
     assert len(world.records["a"].queue) == module.SHOWN
 
@@ -578,10 +578,10 @@ class Play:
         for number, name in enumerate(NAMES):
             self.world.member(name, zone="abc"[number % 3])
             self.model.nodes[name] = ModelNode("abc"[number % 3])
-        self.settle()
+        self.decide()
 
-    def settle(self) -> None:
-        self.world.settle()
+    def decide(self) -> None:
+        self.world.decide()
         # Within one instant, the order between zones does not matter.
         self.said += self.model.settle(self.world.now)
         assert sorted(self.world.said) == sorted(self.said)
@@ -640,15 +640,15 @@ class Play:
             self.heed(name)
 
     def wait(self, seconds: float) -> None:
-        self.settle()
+        self.decide()
         end = self.world.now + timedelta(seconds=seconds)
         while (due := self.model.next_due(self.world.now)) is not None and due <= end:
             self.world.now = due
-            self.settle()
+            self.decide()
         self.world.now = end
 
     def restart(self, seed: int) -> None:
-        self.settle()  # records that are not written yet would be read again; the tests of services cover that
+        self.decide()  # records that are not written yet would be read again; the tests of services cover that
         self.world.restart(seed)
 
     def redeliver(self, name: str) -> None:
@@ -678,8 +678,8 @@ def test_random_outages_are_decided_as_by_the_model(
     for (verb, what), at_once in life:
         getattr(play, verb)(what)
         if at_once:
-            play.settle()
-    play.settle()
+            play.decide()
+    play.decide()
     world = play.world
     play.check_rates()
     standing: dict[tuple[str, int], bool] = {}

@@ -8,8 +8,7 @@ import pytest
 from tests.support.tables import table
 
 from moorage.apiserver.machinery.openapi import strict
-from moorage.apiserver.machinery.openapi.built_in import DecodeError
-from moorage.apiserver.machinery.openapi.conversion import conversion_flaw
+from moorage.apiserver.machinery.openapi.built_in import DecodeError, conversion_flaw
 from moorage.apiserver.machinery.patching.errors import shown
 
 

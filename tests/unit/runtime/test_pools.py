@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.runtime.process.pools import Pool
+from moorage.runtime.process.memory import Pool
 
 
 def test_equal_values_share_the_first_object() -> None:

@@ -11,8 +11,7 @@ import pytest
 import structlog
 from tests.support.tables import table
 
-from moorage.runtime.process.logs import configure_logs
-from moorage.runtime.process.redaction import REDACTED, redact, redacted
+from moorage.runtime.process.logs import REDACTED, configure_logs, redact, redacted
 from moorage.runtime.settings.process_settings import Settings
 
 SECRET = "s3cr3tv4lue"  # noqa: S105 - one that is to be found nowhere

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tests.support.tables import table
 
 from moorage.decide.scheduling.karmada.fleet import ClusterFleet, ClusterInfo, FleetChange
-from moorage.decide.scheduling.karmada.groups import SpreadGroup, best_groups
 from moorage.decide.scheduling.karmada.plugin import ClusterRequest
 from moorage.decide.scheduling.karmada.replica_division import (
     Candidate,
@@ -26,7 +25,13 @@ from moorage.decide.scheduling.karmada.replica_division import (
     webster,
 )
 from moorage.decide.scheduling.karmada.scheduler import ClusterDecision, ClusterScheduler
-from moorage.decide.scheduling.karmada.spread_constraints import SpreadError, choose, preference
+from moorage.decide.scheduling.karmada.spread_constraints import (
+    SpreadError,
+    SpreadGroup,
+    best_groups,
+    choose,
+    preference,
+)
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
 from moorage_schemas.resources.policies import ClusterPlacement
 from moorage_schemas.taint import Taint

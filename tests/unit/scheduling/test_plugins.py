@@ -25,7 +25,7 @@ from moorage.decide.scheduling.nodes.pod_shape import shape_of
 from moorage.decide.scheduling.nodes.prioritizers.least_allocated import NodeResourcesFit
 from moorage.decide.scheduling.nodes.scheduler import NodeScheduler
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.columns.usage import Usage
 from moorage.decide.scheduling.ocm.decisions.result import Scheduled
 from moorage.decide.scheduling.ocm.filters.predicate import Predicate

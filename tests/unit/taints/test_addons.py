@@ -10,16 +10,17 @@ from tests.support.tables import table
 
 from moorage.decide.taints.desired.addons import (
     ADD_ON,
+    DEFAULT_GRACE,
     LEASE,
     AddOnLease,
     AddOns,
     Named,
     add_on_labels,
     is_available,
+    lease_grace,
     of_managed_cluster,
 )
-from moorage.decide.taints.desired.leases import DEFAULT_GRACE, lease_grace
-from moorage.decide.taints.desired.reconcile import reconcile_taints
+from moorage.decide.taints.desired.taint_reconciliation import reconcile_taints
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import Mirrored, ResourceDeclared, resource_partition_key

@@ -12,7 +12,7 @@ from tests.support.tables import table
 
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
 from moorage.decide.taints.desired.cluster_taint_policy import TaintPolicy, acts, in_order, matches
-from moorage.decide.taints.desired.hold import hold_end, parse_hold
+from moorage.decide.taints.desired.from_conditions import hold_end, parse_hold
 from moorage_schemas.resources.policies import MatchCondition
 from moorage_schemas.taint import Taint
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from tests.support.tables import table
 
 from moorage.decide.taints.desired.cluster_taint_policy import TaintPolicy, in_order
-from moorage.decide.taints.desired.from_conditions import belongs_to_state
-from moorage.decide.taints.desired.hold import Holds
-from moorage.decide.taints.desired.reconcile import (
+from moorage.decide.taints.desired.from_conditions import Holds, belongs_to_state
+from moorage.decide.taints.desired.taint_reconciliation import (
     ReconciledTaints,
     TaintRules,
     newer_taints,

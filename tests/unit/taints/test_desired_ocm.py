@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from tests.support.tables import table
 
 from moorage.conformance.operations import evaluate
-from moorage.decide.taints.desired.from_conditions import desired_taints
-from moorage.decide.taints.desired.hold import Holds
-from moorage.decide.taints.desired.ocm import AVAILABLE, UNAVAILABLE_KEY, UNREACHABLE_KEY
-from moorage.decide.taints.desired.reconcile import TaintRules, next_taints, reconcile_taints
+from moorage.decide.taints.desired.from_conditions import Holds, desired_taints
+from moorage.decide.taints.desired.managed_taints import AVAILABLE, UNAVAILABLE_KEY, UNREACHABLE_KEY
+from moorage.decide.taints.desired.taint_reconciliation import TaintRules, next_taints, reconcile_taints
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.support.tables import table
 from tests.support.taint_strategies import TAINT_LISTS, TAINTS, TOLERATION_LISTS, TOLERATIONS
 
-from moorage.decide.kubernetes.integers import canonical_int64
+from moorage.decide.kubernetes.quantities import canonical_int64
 from moorage.decide.taints.dialects.kubernetes import KUBERNETES
 from moorage.decide.taints.matching import first_match, fits, normalize_reversed, prefer_count, tolerates, untolerated
 from moorage_schemas.taint import Taint, Toleration

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.tables import table
 
-from moorage.decide.taints.desired.ocm import (
+from moorage.decide.taints.desired.managed_taints import (
     BUILT_IN,
     UNAVAILABLE,
     UNREACHABLE,

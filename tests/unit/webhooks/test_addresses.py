@@ -7,7 +7,7 @@ from ipaddress import ip_address
 import pytest
 from tests.support.tables import table
 
-from moorage.workers.webhooks.addresses import AddressError, address_of, is_public
+from moorage.workers.webhooks.sender import AddressError, address_of, is_public
 
 
 @table(

@@ -9,10 +9,9 @@ import orjson
 import pytest
 from aiokafka import TopicPartition
 
-from moorage.runtime.wire.light_records import LightRecord
-from moorage.workers.webhooks.deliveries import UNBOUND, Delivery, delivery_of
-from moorage.workers.webhooks.letters import letter_of, replayed
-from moorage.workers.webhooks.positions import Position
+from moorage.runtime.wire.codec import LightRecord
+from moorage.workers.webhooks.deliveries import UNBOUND, Delivery, delivery_of, letter_of, replayed
+from moorage.workers.webhooks.subscription import Position
 from moorage_schemas.dead_letter import DeadLettered
 from moorage_schemas.envelope import EnvelopeError, Meta, parse_structured, to_headers
 from moorage_schemas.resources.webhook import WebhookReplay, WebhookSpec

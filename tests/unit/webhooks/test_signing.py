@@ -7,7 +7,7 @@ import base64
 import pytest
 from tests.support.receivers import SECRET
 
-from moorage.workers.webhooks.signing import SecretError, keys_of, signature
+from moorage.workers.webhooks.sender import SecretError, keys_of, signature
 
 OTHER = "whsec_" + base64.b64encode(b"k" * 32).decode()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.tables import table
 
-from moorage.apiserver.rules.validation.webhooks import validate_webhook
+from moorage.apiserver.rules.validation.moorage import validate_webhook
 from moorage_schemas.resources.webhook import WebhookSpec
 
 GOOD = {"url": "https://hooks.example.com/moorage", "secretFile": "ops.secret"}

@@ -1,4 +1,4 @@
-"""Changes an object before it is written: adds system fields and defaults, removes what is not stored."""
+"""Changes an object before it is written: adds system fields, defaults and priorities, removes what is not stored."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from moorage.apiserver.kinds.kind import Kind
+from moorage.apiserver.kinds.kind import Kind, ServedKind
+from moorage.apiserver.kinds.status.built_in import PRIORITY_CLASS
+from moorage.apiserver.kinds.status.pods import PriorityIndex
+from moorage.apiserver.machinery.api_errors import forbidden
+from moorage.apiserver.rules import priorities
+from moorage.apiserver.rules.priorities import PriorityError
+from moorage.apiserver.storage.tables import Tables
 from moorage_schemas.resources.dedicated import DedicatedNodes
+from moorage_schemas.resources.workload_kinds import POD
 from moorage_schemas.times import format_time
 
 Document = dict[str, Any]
@@ -89,3 +96,45 @@ def updated(document: Document, stored: Mapping[str, Any], *, wished: bool) -> D
 
 def _desired(document: Mapping[str, Any]) -> Document:
     return {key: value for key, value in document.items() if key not in {"metadata", "status", "apiVersion", "kind"}}
+
+
+def with_priority(document: Document, kind: ServedKind, tables: Tables) -> Document:
+    """A new pod with its priority. Objects of other kinds stay as they are.
+
+    Args:
+        document: the object as it was sent.
+        kind: of the object.
+        tables: the latest records.
+
+    Raises:
+        StatusError: 403 if a pod may not have the priority that it asks for.
+    """
+    if kind.kind != POD:
+        return document
+    try:
+        return priorities.prioritized(document, tables.index(PriorityIndex).classes)
+    except PriorityError as error:
+        raise forbidden(kind.group, kind.plural, _name(document), str(error)) from None
+
+
+def check_default_class(document: Document, kind: ServedKind, tables: Tables) -> None:
+    """Check that a priority class is not a second default. Objects of other kinds are not looked at.
+
+    Args:
+        document: the object as it is wanted.
+        kind: of the object.
+        tables: the latest records.
+
+    Raises:
+        StatusError: 403 if there is another default.
+    """
+    if kind.kind != PRIORITY_CLASS:
+        return
+    try:
+        priorities.check_only_default(document, tables.index(PriorityIndex).classes)
+    except PriorityError as error:
+        raise forbidden(kind.group, kind.plural, _name(document), str(error)) from None
+
+
+def _name(document: Document) -> str:
+    return str(document["metadata"].get("name", ""))

@@ -1,24 +1,33 @@
-"""Checks whether an object may be written: the types of its fields, and the rules of its kind."""
+"""Checks whether an object may be written: its fields, its kind, its namespace, and where it comes from.
+
+Objects that a bridge mirrors (docs/bridge.md) are read-only here. What somebody wants to change of them has to be
+changed in the cluster. Taints are what Moorage adds, so people may add theirs here and take those away again; the
+bridge writes them to the cluster.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from moorage.apiserver.admission.defaults import twice_named
 from moorage.apiserver.admission.deletion import finalizers_of
-from moorage.apiserver.admission.unknown_fields import unknown_fields
 from moorage.apiserver.kinds.kind import Kind, ServedKind, UnknownFields
+from moorage.apiserver.kinds.status.namespaces import NAMESPACE, exists
 from moorage.apiserver.machinery import api_errors
-from moorage.apiserver.machinery.api_errors import Cause
+from moorage.apiserver.machinery.api_errors import Cause, StatusError
 from moorage.apiserver.machinery.openapi.built_in import structural_errors
 from moorage.apiserver.machinery.openapi.registry import Origin, origin_of, schema_of
 from moorage.apiserver.rules.feature_gates import FeatureGates
 from moorage.apiserver.rules.field_defaults import with_field_defaults
-from moorage.apiserver.rules.validation.ties import validate_domains, validate_ties
-from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, invalid
+from moorage.apiserver.rules.validation.core import validate_domains, validate_ties, without_domain
+from moorage.apiserver.storage.tables import Tables
+from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, forbidden, invalid, quote
 from moorage.decide.kubernetes.quantities import QuantityError
+from moorage.runtime.settings.process_settings import Settings
+from moorage_schemas.resource import Mirrored, ResourceDeclared, TaintWish, resource_key
 from moorage_schemas.resources.meta import Resource
 
 _OF_THE_SERVER: Final = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -143,3 +152,199 @@ def refuse(kind: ServedKind, name: str, found: Sequence[FieldError]) -> None:
 def quantity_error(error: QuantityError, kind: ServedKind, name: str) -> api_errors.StatusError:
     """422 for an invalid quantity."""
     return api_errors.invalid(kind.group, kind.kind, name, [invalid(error.field, error.value, error.rule)])
+
+
+def unknown_fields(resource: Resource, kind: Kind[Any]) -> list[FieldError]:
+    """The unknown fields of an object and of its `spec`."""
+    elsewhere = kind.fields_elsewhere
+    known = ", ".join(_names(resource))
+    found = [_unknown(name, known) for name in resource.model_extra or {} if name not in elsewhere]
+    spec = getattr(resource, "spec", None)
+    return [*found, *_within(spec, "spec", elsewhere)] if isinstance(spec, BaseModel) else found
+
+
+def unknown_field_warnings(document: Mapping[str, Any], kind: Kind[Any]) -> Iterator[str]:
+    """Warnings about the unknown fields of an object, if its kind accepts them with a warning."""
+    if kind.unknown_fields is UnknownFields.WARNED:
+        for error in unknown_fields(kind.model.model_validate(document), kind):
+            yield f'unknown field "{error.path}"'
+
+
+def _within(model: BaseModel, path: str, elsewhere: frozenset[str]) -> Iterator[FieldError]:
+    known = ", ".join(_names(model))
+    for name in model.model_extra or {}:
+        if f"{path}.{name}" not in elsewhere:
+            yield _unknown(f"{path}.{name}", known)
+    for name, shown in zip(type(model).model_fields, _names(model), strict=True):
+        value, where = getattr(model, name), f"{path}.{shown}"
+        if isinstance(value, BaseModel):
+            yield from _within(value, where, elsewhere)
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            for i, one in enumerate(value):
+                if isinstance(one, BaseModel):
+                    yield from _within(one, f"{where}[{i}]", elsewhere)
+
+
+def _names(model: BaseModel) -> list[str]:
+    return [field.alias or name for name, field in type(model).model_fields.items()]
+
+
+def _unknown(path: str, known: str) -> FieldError:
+    return forbidden(path, f"unknown field; known fields: {known}")
+
+
+TERMINATING: Final = "NamespaceTerminating"
+"""The reason of the cause when a namespace is being deleted."""
+
+
+def check_namespace(kind: ServedKind, namespace: str, name: str, tables: Tables) -> None:
+    """Check that an object's namespace exists and is not being deleted.
+
+    Args:
+        kind: of the object.
+        namespace: of the object. Empty for a kind without namespaces.
+        name: of the object.
+        tables: the latest records.
+
+    Raises:
+        StatusError: 404 if there is no such namespace, 403 if it is being deleted.
+    """
+    if not kind.namespaced or not namespace:
+        return
+    declared = tables.resources.get(resource_key(NAMESPACE, "", namespace))
+    if declared is None:
+        if not exists(namespace, tables):
+            raise api_errors.not_found("", "namespaces", namespace)
+    elif declared.object["metadata"].get("deletionTimestamp"):
+        why = f"unable to create new content in namespace {namespace} because it is being terminated"
+        cause = Cause(TERMINATING, f"namespace {namespace} is being terminated", "metadata.namespace")
+        raise api_errors.forbidden(kind.group, kind.plural, name, why, [cause])
+
+
+_KEPT_BY_SERVER: Final = frozenset({"managedFields", "resourceVersion", "generation"})
+
+_REPORTED: Final = frozenset({"conditions", "heldTaints"})
+"""Parts of a status that are not written: services determine them, and conditions that are sent become reports."""
+
+_PARTS: Final = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
+
+Document = Mapping[str, Any]
+
+
+def read_only(kind: ServedKind, name: str, mirrored: Mirrored | None, cluster: str) -> StatusError:
+    """403: an object is what a cluster says.
+
+    Args:
+        kind: of the object.
+        name: of the object.
+        mirrored: who mirrors it. None if nobody does.
+        cluster: that it is in. Empty for the home fleet.
+    """
+    return api_errors.forbidden(kind.group, kind.plural, name, f"{_place(mirrored, cluster)}: change it there")
+
+
+def check_taints_alone(
+    kind: ServedKind, declared: ResourceDeclared, shown: Document, wanted: Document, *, cluster: str
+) -> None:
+    """Check that a write changes nothing of a mirrored object but its taints.
+
+    Args:
+        kind: of the object.
+        declared: its record.
+        shown: the object as it is shown.
+        wanted: the object as it is wanted.
+        cluster: that it is in. Empty for the home fleet.
+
+    Raises:
+        StatusError: 403 if it changes more.
+    """
+    if _without_taints(shown) != _without_taints(wanted):
+        raise read_only(kind, declared.name, declared.mirrored, cluster)
+
+
+def check_taint_edits(
+    kind: ServedKind, declared: ResourceDeclared, wishes: Iterable[TaintWish], *, cluster: str
+) -> None:
+    """Check that edits of taints do not concern those that others have set in the cluster.
+
+    Raises:
+        StatusError: 403 if one does.
+    """
+    there = {taint.identity for taint in declared.mirrored.taints} if declared.mirrored is not None else set()
+    for wish in wishes:
+        if (wish.key, wish.effect) in there:
+            why = f"the taint {wish.key}:{wish.effect} {_place(declared.mirrored, cluster)}: change it there"
+            raise api_errors.forbidden(kind.group, kind.plural, declared.name, why)
+
+
+def _place(mirrored: Mirrored | None, cluster: str) -> str:
+    where = f"cluster {cluster}" if cluster else "its cluster"
+    return f"is mirrored from {where} by {mirrored.source}" if mirrored is not None else f"is in {where}"
+
+
+def _without_taints(document: Document) -> dict[str, Any]:
+    metadata = {
+        name: value
+        for name, value in document["metadata"].items()
+        if name not in _KEPT_BY_SERVER and value not in ({}, [], None)
+    }
+    spec = {name: value for name, value in (document.get("spec") or {}).items() if name != "taints"}
+    status = {name: value for name, value in (document.get("status") or {}).items() if name not in _REPORTED}
+    rest = {name: value for name, value in document.items() if name not in _PARTS}
+    return {**rest, "metadata": metadata, "spec": spec, "status": status}
+
+
+def feature_gates(settings: Settings) -> FeatureGates:
+    """The features that the settings of a process turn on."""
+    return FeatureGates(
+        failover=settings.failover,
+        allow_no_execute_taint_policy=settings.allow_no_execute_taint_policy,
+        enable_no_execute_taint_eviction=settings.enable_no_execute_taint_eviction,
+        external_cloud=settings.cloud_provider == "external",
+    )
+
+
+def warnings(document: Mapping[str, Any], kind: Kind[Any], switches: FeatureGates) -> Iterator[str]:
+    """Warnings for the writer of an object: which parts of it have no effect at present."""
+    yield from unknown_field_warnings(document, kind)
+    yield from kind.warnings(document, switches)
+
+
+def finalizer_warnings(sent: Mapping[str, Any]) -> Iterator[str]:
+    """Warnings about finalizers without a domain, which only kinds that are built into an API server must have.
+
+    Args:
+        sent: the object or the patch.
+    """
+    metadata = sent.get("metadata")
+    finalizers = metadata.get("finalizers") if isinstance(metadata, Mapping) else None
+    if isinstance(finalizers, list):
+        for _, one in without_domain(finalizers):
+            yield (
+                f"metadata.finalizers: {quote(one)}: prefer a domain-qualified finalizer name to avoid accidental "
+                "conflicts with other finalizer writers"
+            )
+
+
+def owner_warnings(sent: Mapping[str, Any]) -> Iterator[str]:
+    """A warning about owners that an object names more than once.
+
+    Args:
+        sent: the object.
+    """
+    metadata = sent.get("metadata")
+    if isinstance(metadata, Mapping) and (uids := twice_named(metadata.get("ownerReferences"))):
+        yield (
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and "
+            "may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+            + ", ".join(uids)
+        )
+
+
+def warning_header(text: str) -> str:
+    """A warning in the form of the HTTP header `Warning` (RFC 7234), which kubectl shows.
+
+    Names of fields come from the sender. What is not printable would break the header, or begin another one.
+    """
+    plain = "".join(char if char.isascii() and char.isprintable() else "?" for char in text)
+    return '299 - "{}"'.format(plain.replace("\\", "\\\\").replace('"', '\\"'))

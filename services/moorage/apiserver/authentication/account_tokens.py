@@ -1,4 +1,4 @@
-"""Tokens of service accounts, in the form of Kubernetes: what is signed into them, and what they say."""
+"""Service accounts and their tokens, in the form of Kubernetes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from moorage.apiserver.authentication.jwts import decoded
-from moorage.apiserver.authentication.key_sets import VerifyingKey
-from moorage.apiserver.authentication.refusals import InvalidCredentialsError
-from moorage.decide.kubernetes.accounts import account_groups, account_user
+from moorage.apiserver.authentication.jwts import InvalidCredentialsError, UnknownYetError, VerifyingKey, decoded
+from moorage.apiserver.kinds.status.records import ObjectId
+from moorage.apiserver.storage.store import Store
 from moorage.decide.kubernetes.attributes import User
+from moorage.decide.kubernetes.names import account_groups, account_user
 
 CLAIM: Final = "kubernetes.io"
 """The claim with the account, and the object on which the token depends."""
@@ -232,3 +232,36 @@ def _shown(key: VerifyingKey) -> dict[str, Any]:
     algorithm = key.algorithms[0]
     shown = jwt.get_algorithm_by_name(algorithm).to_jwk(key.key, as_dict=True)
     return {"use": "sig", "kid": key.key_id, "alg": algorithm, **{k: v for k, v in shown.items() if k != "key_ops"}}
+
+
+class StoredAccounts:
+    """Looks tokens' objects up in the store. A token ends with its account, and with what it depends on.
+
+    Args:
+        store: the present objects.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def problem(self, claims: AccountClaims) -> str:
+        """See `AccountLookup`."""
+        if not self._store.ready:
+            raise UnknownYetError("the gateway is not ready: it is still reading its tables")
+        for one in (claims.account, *claims.bound):
+            if problem := self._problem_of(one, claims.namespace):
+                return problem
+        return ""
+
+    def _problem_of(self, one: ObjectOfToken, namespace: str) -> str:
+        uid = self.uid(one.kind, namespace, one.name)
+        if uid == one.uid:
+            return ""
+        what = f"the {one.kind} {one.name!r} on which the token depends"
+        return f"{what} is not there any more" if not uid else f"{what} is another one by now"
+
+    def uid(self, kind: str, namespace: str, name: str) -> str:
+        """Return the uid of an object. Empty if it is not there."""
+        place = "" if kind == "Node" else namespace
+        shown = self._store.get(ObjectId(kind, place, name))
+        return "" if shown is None else str(shown.document["metadata"].get("uid", ""))

@@ -1,27 +1,34 @@
-"""Who calls: tries a request's credentials in turn."""
+"""Authenticates a request by its credentials in turn, with static tokens and OIDC issuers as in a kube-apiserver."""
 
 from __future__ import annotations
 
+import csv
+import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from moorage.apiserver.authentication.account_tokens import AccountClaims, AccountKeys
 from moorage.apiserver.authentication.certificates import ClientCertificate
-from moorage.apiserver.authentication.jwts import claimed
-from moorage.apiserver.authentication.oidc import Oidc, oidc_of
+from moorage.apiserver.authentication.jwts import (
+    ChangingFile,
+    FetchedKeys,
+    FileKeys,
+    InvalidCredentialsError,
+    KeySet,
+    claimed,
+    decoded,
+)
 from moorage.apiserver.authentication.peers import KIND as PEER_KIND
 from moorage.apiserver.authentication.peers import Peers
-from moorage.apiserver.authentication.refusals import InvalidCredentialsError
-from moorage.apiserver.authentication.static_tokens import StaticTokens, digest
 from moorage.apiserver.metrics import Metrics
 from moorage.decide.kubernetes.attributes import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
 from moorage.runtime.identities import gateway_identities
 from moorage.runtime.settings.process_settings import Settings
-from moorage.runtime.settings.setting_types import names_in
+from moorage.runtime.settings.server_settings import names_in
 
 T = TypeVar("T")
 
@@ -232,3 +239,132 @@ def _of_setting(field: str, value: str, make: Callable[[], T]) -> T:
         raise OSError(f"MOORAGE_{field.upper()}: invalid value {value!r}: cannot be read: {why}") from None
     except ValueError as error:
         raise ValueError(f"MOORAGE_{field.upper()}: invalid value {value!r}: {error}") from None
+
+
+_LEAST: Final = 3  # token, user, uid
+
+
+def read_tokens(text: str) -> Mapping[bytes, User]:
+    """Return the users of a token file by the hashes of their tokens.
+
+    Each line is `token,user,uid`, optionally followed by a quoted list of groups.
+
+    Raises:
+        ValueError: a line is invalid. The message names it, and never shows a token.
+    """
+    found: dict[bytes, User] = {}
+    for number, row in enumerate(csv.reader(text.splitlines(), skipinitialspace=True), 1):
+        if not row or row[0].startswith("#"):
+            continue
+        if len(row) < _LEAST:
+            raise ValueError(f"line {number}: must have a token, a user and a uid, separated by commas")
+        token, name, uid, *more = (part.strip() for part in row)
+        if not token or not name:
+            raise ValueError(f"line {number}: {'the token' if not token else 'the user'} must not be empty")
+        if digest(token) in found:
+            raise ValueError(f"line {number}: an earlier line has the same token")
+        groups = tuple(part.strip() for part in more[0].split(",") if part.strip()) if more else ()
+        found[digest(token)] = User(name, groups, uid)
+    return found
+
+
+def digest(token: str) -> bytes:
+    """Return the hash by which a token is looked up, so that the time which that takes says nothing about tokens."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+class StaticTokens:
+    """The users of a token file.
+
+    Args:
+        file: its path.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it has an invalid line.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._file = ChangingFile(file, read_tokens)
+
+    def find(self, token: str) -> User | None:
+        """Return whose token it is. None if it is nobody's."""
+        return self._file.content.get(digest(token))
+
+
+_NO_PREFIX = "-"
+
+
+def oidc_of(settings: Settings, keys: KeySet | None = None) -> Oidc | None:
+    """Return what accepts the JWTs of the settings' issuer. None if they name none.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a file of keys is none.
+    """
+    if not settings.oidc_issuer_url:
+        return None
+    return Oidc(settings, keys or _keys(settings))
+
+
+def _keys(settings: Settings) -> KeySet:
+    where = settings.oidc_jwks
+    if where and not where.startswith(("http://", "https://")):
+        return FileKeys(where.removeprefix("file://"))
+    return FetchedKeys(where or settings.oidc_issuer_url, discovered=not where, ca_file=settings.oidc_ca_file)
+
+
+class Oidc:
+    """Accepts the JWTs of one issuer.
+
+    Args:
+        settings: the issuer, and what its claims mean.
+        keys: its keys.
+    """
+
+    def __init__(self, settings: Settings, keys: KeySet) -> None:
+        self._keys = keys
+        self.issuer = settings.oidc_issuer_url
+        """The claim `iss` of its tokens."""
+
+        self._audiences = names_in(settings.oidc_client_id)
+        self._algorithms = names_in(settings.oidc_signing_algs)
+        self._skew = timedelta(seconds=settings.authentication_clock_skew)
+        self._name, self._groups = settings.oidc_username_claim, settings.oidc_groups_claim
+        self._group_prefix = settings.oidc_groups_prefix
+        prefix = settings.oidc_username_prefix
+        if not prefix and self._name != "email":
+            prefix = f"{self.issuer}#"
+        self._prefix = "" if prefix == _NO_PREFIX else prefix
+
+    async def claims(self, token: str, key_id: str) -> Mapping[str, Any]:
+        """Return the claims of a token.
+
+        Raises:
+            InvalidCredentialsError: it is not the issuer's, not for this audience, too old or not valid yet.
+        """
+        keys = await self._keys.candidates(key_id)
+        return decoded(
+            token, keys, algorithms=self._algorithms, audiences=self._audiences, issuer=self.issuer, skew=self._skew
+        )
+
+    def user(self, claims: Mapping[str, Any]) -> User:
+        """Return the user whom claims are about.
+
+        Raises:
+            InvalidCredentialsError: they name none.
+        """
+        name = claims.get(self._name)
+        if not isinstance(name, str) or not name:
+            raise InvalidCredentialsError(f"its claim {self._name} must be a text that is not empty")
+        if self._name == "email" and claims.get("email_verified", True) is not True:
+            raise InvalidCredentialsError("its claim email_verified must be true")
+        given = claims.get(self._groups) if self._groups else None
+        groups = [given] if isinstance(given, str) else given or []
+        if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
+            raise InvalidCredentialsError(f"its claim {self._groups} must be a text or a list of texts")
+        return User(self._prefix + name, tuple(self._group_prefix + group for group in groups))
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._keys.close()

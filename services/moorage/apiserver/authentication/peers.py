@@ -11,9 +11,9 @@ from typing import Final
 
 import jwt
 
-from moorage.apiserver.authentication.refusals import InvalidCredentialsError
+from moorage.apiserver.authentication.jwts import InvalidCredentialsError
 from moorage.decide.kubernetes.attributes import User
-from moorage.runtime.identities.derived_keys import derived_key
+from moorage.runtime.identities.gateway_identities import derived_key
 
 KIND: Final = "moorage-peer+jwt"
 """The header `typ` of these tokens."""

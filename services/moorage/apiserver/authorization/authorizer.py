@@ -26,8 +26,7 @@ from moorage.apiserver.rbac.policy import RbacPolicy, UserRules
 from moorage.apiserver.rbac.rules import PolicyRule, rules_of
 from moorage.apiserver.storage.store import Store
 from moorage.decide.kubernetes.attributes import Attributes, Permission, User
-from moorage.decide.scheduling.ocm.cluster_sets import named_set
-from moorage.decide.scheduling.ocm.set_permissions import OCM_GROUP, of_cluster, set_attributes
+from moorage.decide.scheduling.ocm.cluster_sets import OCM_GROUP, named_set, of_cluster, set_attributes
 
 _CLUSTER: Final = "ManagedCluster"
 _ROLES: Final = frozenset({CLUSTER_ROLE, ROLE})

@@ -1,23 +1,26 @@
-"""Permissions that depend on what is written: nobody hands out what he does not have.
+"""Permissions that depend on the written object: roles, cluster sets, and the acceptance of clusters.
 
 Whether somebody may write roles at all is asked before, as for every object. These guards look at the roles.
 
-Source: `k8s.io/kubernetes/pkg/registry/rbac`.
+Sources: `k8s.io/kubernetes/pkg/registry/rbac`, `open-cluster-management.io/ocm/pkg/registration/webhook`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from moorage.apiserver.authorization.authorizer import Authorizer
-from moorage.apiserver.authorization.cluster_set_guards import check_cluster, check_set_binding
-from moorage.apiserver.authorization.guarded_write import GuardedWrite
+from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.rbac.bindings import CLUSTER_ROLE, GROUP, RoleRef, UnknownRoleError
-from moorage.apiserver.rbac.escalation import EVERYTHING, missing_rules, refusal
-from moorage.apiserver.rbac.rules import PolicyRule, rules_of
+from moorage.apiserver.rbac.cluster_sets import REGISTER_GROUP
+from moorage.apiserver.rbac.rules import EVERYTHING, PolicyRule, missing_rules, refusal, rules_of
 from moorage.decide.kubernetes.attributes import Attributes, User
+from moorage.decide.kubernetes.field_errors import quote
+from moorage.decide.kubernetes.unstructured import part
+from moorage.decide.scheduling.ocm.cluster_sets import CLUSTERS, OCM_GROUP, SETS, named_set
 
 _ROLES: Final = frozenset({"clusterroles", "roles"})
 _BINDINGS: Final = frozenset({"clusterrolebindings", "rolebindings"})
@@ -102,3 +105,72 @@ def _content(document: Mapping[str, Any]) -> dict[str, Any]:
     metadata = document["metadata"]
     kept = {name: value for name, value in metadata.items() if name not in _OF_GARBAGE_COLLECTION}
     return {**document, "metadata": kept}
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedWrite:
+    """A write that is checked against what its writer may do."""
+
+    kind: ServedKind
+    namespace: str
+    """Empty for what is in no namespace."""
+
+    before: Mapping[str, Any] | None
+    """The object as it is shown. None if it is created."""
+
+    after: Mapping[str, Any]
+    """The object as it is wanted."""
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return str(self.after["metadata"].get("name") or "")
+
+    @property
+    def named(self) -> str:
+        """The name that the request names: none if it creates the object."""
+        return self.name if self.before is not None else ""
+
+
+def check_cluster(authorizer: Authorizer, user: User, write: GuardedWrite) -> None:
+    """Check a write of a managed cluster.
+
+    Raises:
+        StatusError: 403 if it is accepted by, or changes its set because of, somebody who may not do that.
+    """
+    before = write.before or {}
+    if _accepted(write.after) and not _accepted(before):
+        asked = Attributes("update", REGISTER_GROUP, "", CLUSTERS, "accept", "", write.name)
+        if not authorizer.authorize(user, asked).allowed:
+            why = f"user {quote(user.name)} cannot update the HubAcceptsClient field"
+            raise api_errors.forbidden(OCM_GROUP, f"{CLUSTERS}/accept", write.name, why)
+    left = named_set(_labels(before)) if write.before is not None else ""
+    joined = named_set(_labels(write.after))
+    for name in dict.fromkeys((left, joined)) if left != joined else ():
+        if name and not authorizer.authorize(user, _asked("join", name)).allowed:
+            why = f"user {quote(user.name)} cannot add/remove a ManagedCluster to/from ManagedClusterSet {quote(name)}"
+            raise api_errors.forbidden(OCM_GROUP, f"{SETS}/join", name, why)
+
+
+def check_set_binding(authorizer: Authorizer, user: User, write: GuardedWrite) -> None:
+    """Check a write of a ManagedClusterSetBinding. Only its creation is checked, for it keeps its set.
+
+    Raises:
+        StatusError: 403 if the writer may not bind the set.
+    """
+    name = str(part(write.after, "spec").get("clusterSet") or "")
+    if write.before is None and not authorizer.authorize(user, _asked("bind", name)).allowed:
+        why = f"user {quote(user.name)} is not allowed to bind cluster set {quote(name)}"
+        raise api_errors.forbidden(OCM_GROUP, f"{SETS}/bind", name, why)
+
+
+def _asked(subresource: str, name: str) -> Attributes:
+    return Attributes("create", OCM_GROUP, "", SETS, subresource, "", name)
+
+
+def _accepted(cluster: Mapping[str, Any]) -> bool:
+    return part(cluster, "spec").get("hubAcceptsClient") is True
+
+
+def _labels(cluster: Mapping[str, Any]) -> dict[str, str]:
+    return {key: str(value) for key, value in part(part(cluster, "metadata"), "labels").items()}

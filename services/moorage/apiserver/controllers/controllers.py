@@ -7,17 +7,14 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from moorage.apiserver.controllers.events import EventRecorder
-from moorage.apiserver.controllers.garbage_collector import GarbageCollector
+from moorage.apiserver.controllers.garbage_collector import GarbageCollector, NamespaceKeeper, Sweeper
 from moorage.apiserver.controllers.machine_sets import MachineKeeper
-from moorage.apiserver.controllers.namespaces import NamespaceKeeper
-from moorage.apiserver.controllers.pod_gc import Sweeper
-from moorage.apiserver.controllers.role_aggregation import RoleAggregator
+from moorage.apiserver.controllers.roles import RoleAggregator, SetRoleKeeper
 from moorage.apiserver.controllers.rollouts import RolloutKeeper
-from moorage.apiserver.controllers.set_roles import SetRoleKeeper
 from moorage.apiserver.storage.store import Store
 from moorage.apiserver.writing.writer import Writer
 from moorage.runtime.process.clock import Clock
-from moorage.runtime.process.tasks import restarted
+from moorage.runtime.process.failures import restarted
 
 
 class Controllers:

@@ -20,15 +20,22 @@ from typing import Any, Final, cast
 import orjson
 import structlog
 
-from moorage.apiserver.controllers.decisions import DECLARED_PREFIX, TOPICS, Occurrence, occurrences
-from moorage.apiserver.controllers.pods_made import PodsMade, Similar, combined
+from moorage.apiserver.controllers.decisions import (
+    DECLARED_PREFIX,
+    TOPICS,
+    Occurrence,
+    PodsMade,
+    Similar,
+    combined,
+    occurrences,
+)
 from moorage.apiserver.kinds.event import KIND
 from moorage.apiserver.kinds.status.namespaces import NAMESPACE
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery.api_errors import StatusError
 from moorage.apiserver.storage.durable_log import Log, Write
-from moorage.apiserver.storage.logged_objects import logged_write
 from moorage.apiserver.storage.store import Store
+from moorage.apiserver.writing.object_records import logged_write
 from moorage.decide.kubernetes.unstructured import at
 from moorage.runtime.process.clock import Clock
 from moorage_schemas.base import Model

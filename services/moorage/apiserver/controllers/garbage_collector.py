@@ -1,4 +1,4 @@
-"""Deletes what has lost its owners, and lets owners go that wait for what they own (docs/domain.md, "Owners").
+"""Deletes orphaned objects, the content of namespaces that are being deleted, and evicted bare pods.
 
 An object goes when every owner that its `ownerReferences` name is gone: an owner counts by its uid, so one that was
 created again under the name is another one.
@@ -6,9 +6,12 @@ created again under the name is another one.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any, Final
+
+import structlog
 
 from moorage.apiserver.admission.deletion import (
     BACKGROUND_POLICY,
@@ -24,6 +27,7 @@ from moorage.apiserver.controllers.keeper import Keeper
 from moorage.apiserver.kinds.kind import ServedKind, named
 from moorage.apiserver.kinds.status.controllers import OwnerIndex
 from moorage.apiserver.kinds.status.dependents import DependentIndex
+from moorage.apiserver.kinds.status.namespaces import NAMESPACE, NamespaceIndex
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery.api_errors import StatusError
 from moorage.apiserver.storage.store import Store
@@ -169,3 +173,90 @@ def _without_finalizer(document: Document, finalizer: str) -> Document:
     if not kept:
         del metadata["finalizers"]
     return {**document, "metadata": metadata}
+
+
+_NAMESPACES: Final = Caller("moorage/namespaces")
+_OPTIONS: Final = DeleteOptions(BACKGROUND_POLICY)
+_AT_ONCE: Final = 64
+
+
+class NamespaceKeeper(Keeper):
+    """Empties namespaces in the background, one after the other.
+
+    Args:
+        store: the present objects.
+        writer: deletes objects in the same way as people's writes.
+    """
+
+    what = "namespaces"
+    passed_over = frozenset()
+
+    def __init__(self, store: Store, writer: Writer) -> None:
+        self._index = store.tables.index(NamespaceIndex)
+        super().__init__(store, writer, self._index.unsettled)
+
+    async def settle(self, name: str) -> str:
+        """Delete what is in a namespace, or let the namespace go. See `Keeper`."""
+        uid = self._index.ending.get(name)
+        if uid is None:
+            return ""
+        if name not in self._index.sizes:
+            done = await self._writer.finish(ObjectId(NAMESPACE, "", name), uid, _NAMESPACES)
+            return "" if done else "an object is being created"
+        resources = self._store.tables.resources
+        inside = [object_id for object_id in map(ObjectId.of, resources) if object_id.namespace == name]
+        for first in range(0, len(inside), _AT_ONCE):
+            some = inside[first : first + _AT_ONCE]
+            await asyncio.gather(*(self._delete(object_id) for object_id in some))
+        return ""
+
+    async def _delete(self, object_id: ObjectId) -> None:
+        declared = self._store.tables.resources.get(object_id.key)
+        if declared is not None and declared.mirrored is None and not is_marked(declared.object):
+            await self._writer.collect(object_id, declared.uid, _NAMESPACES, _OPTIONS)
+
+
+_log = structlog.get_logger(__name__)
+
+_PAUSE = 5.0  # seconds before a pod that could not be deleted is tried again
+
+
+class Sweeper:
+    """Deletes evicted pods in the background, and tries again until it succeeds."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._found: dict[ObjectId, str] = {}
+        self._wake = asyncio.Event()
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to do."""
+        return bool(self._found)
+
+    def found(self, object_id: ObjectId, uid: str) -> None:
+        """Note that the bare pod with this uid was evicted."""
+        self._found[object_id] = uid
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._found:
+                batch = list(self._found.items())[:_AT_ONCE]
+                outcomes = await asyncio.gather(*(self._sweep(object_id, uid) for object_id, uid in batch))
+                if failures := [why for why in outcomes if why]:
+                    _log.warning("gateway.evicted_pods_not_deleted", pods=len(failures), why=failures[0])
+                    await asyncio.sleep(_PAUSE)
+
+    async def _sweep(self, object_id: ObjectId, uid: str) -> str:
+        """Delete one pod. Returns why that failed, or an empty text."""
+        try:
+            await self._writer.sweep(object_id, uid)
+        except StatusError as error:
+            return error.message
+        if self._found.get(object_id) == uid:
+            del self._found[object_id]
+        return ""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from moorage.apiserver.admission.deletion import BACKGROUND_POLICY, DeleteOptions, is_marked
 from moorage.apiserver.controllers.keeper import Keeper
-from moorage.apiserver.kinds import controller_revision, replica_set
+from moorage.apiserver.kinds import replica_set, stored
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.kinds.status.controllers import OwnerIndex
 from moorage.apiserver.kinds.status.records import ObjectId
@@ -38,7 +38,7 @@ _NOT_CARRIED: Final = frozenset(
     {REVISION, DESIRED, MOST, "kubectl.kubernetes.io/last-applied-configuration", "deprecated.deployment.rollback.to"}
 )
 _SETS: Final = ServedKind(replica_set.KIND, replica_set.KIND.versions[0])
-_REVISIONS: Final = ServedKind(controller_revision.KIND, controller_revision.KIND.versions[0])
+_REVISIONS: Final = ServedKind(stored.CONTROLLER_REVISION, stored.CONTROLLER_REVISION.versions[0])
 
 Document = dict[str, Any]
 

@@ -16,19 +16,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from moorage.apiserver.admission.feature_gates import warning_header
-from moorage.apiserver.authentication.accounts import StoredAccounts
+from moorage.apiserver.admission.validation import warning_header
+from moorage.apiserver.authentication.account_tokens import StoredAccounts
 from moorage.apiserver.authentication.authenticator import Authenticator
 from moorage.apiserver.authorization.authorizer import Authorizer
 from moorage.apiserver.authorization.guards import WriteGuards
 from moorage.apiserver.authorization.report_guard import ReportGuard
 from moorage.apiserver.controllers.controllers import Controllers
 from moorage.apiserver.controllers.events import EventRecorder
-from moorage.apiserver.controllers.role_defaults import DefaultRoles
+from moorage.apiserver.controllers.roles import DefaultRoles
 from moorage.apiserver.http import health, paths
 from moorage.apiserver.http.backend import Backend
-from moorage.apiserver.http.cluster_paths import ClusterPaths, cluster_of
-from moorage.apiserver.http.discovery import cluster_views, definitions, groups, issuer, openapi, reviews
+from moorage.apiserver.http.discovery import cluster_views, definitions, groups, openapi, reviews
 from moorage.apiserver.http.filters.access import Access
 from moorage.apiserver.http.filters.hosts import check_host
 from moorage.apiserver.http.filters.limits import InFlightMiddleware, OpenWatches, RequestLimits
@@ -42,31 +41,28 @@ from moorage.apiserver.http.filters.request_attributes import (
     SIMULATE_PATH,
 )
 from moorage.apiserver.http.forwarding import Forwarding, ForwardingMiddleware
-from moorage.apiserver.http.intake.clusters import ClusterApis
 from moorage.apiserver.http.intake.dead_letters import DeadLettersApi
 from moorage.apiserver.http.intake.decisions import Decisions
 from moorage.apiserver.http.intake.explain import Explanations
 from moorage.apiserver.http.intake.letter_replay import LetterReplay
-from moorage.apiserver.http.intake.mirror import MirrorApi
-from moorage.apiserver.http.intake.mirrored_clusters import MirroredClusters
+from moorage.apiserver.http.intake.mirror import MirrorApi, MirroredClusters
 from moorage.apiserver.http.intake.reports import Intake
 from moorage.apiserver.http.messages import answers
+from moorage.apiserver.http.messages.answers import warn, warnings_of
 from moorage.apiserver.http.messages.negotiation import AnswerForm, form_of_errors
-from moorage.apiserver.http.messages.warnings import warn, warnings_of
-from moorage.apiserver.http.resources import ResourcesApi
+from moorage.apiserver.http.paths import ClusterPaths, cluster_of
+from moorage.apiserver.http.resources import ClusterApis, ResourcesApi
 from moorage.apiserver.http.subresources.pods import bindings_path, is_binding
 from moorage.apiserver.kinds.dead_letter import KIND as DEAD_LETTER
 from moorage.apiserver.machinery.api_errors import StatusError, no_such_path
 from moorage.apiserver.metrics import Metrics
 from moorage.apiserver.rbac.cluster_sets import VIEW_GROUP
-from moorage.apiserver.storage.cluster_names import ClusterNames
-from moorage.apiserver.storage.cluster_store import ClusterStore
+from moorage.apiserver.storage.cluster_store import ClusterNames, ClusterStore
 from moorage.apiserver.storage.dead_letters import DeadLetters
-from moorage.apiserver.storage.durable_log import Log
-from moorage.apiserver.storage.locks import ObjectLocks
-from moorage.apiserver.storage.report_outcomes import ReportOutcomes
+from moorage.apiserver.storage.durable_log import Log, ReportOutcomes
 from moorage.apiserver.storage.store import Store
 from moorage.apiserver.writing.configuration import Configured, FirstContent
+from moorage.apiserver.writing.object_records import ObjectLocks
 from moorage.apiserver.writing.writer import Writer
 from moorage.decide.conditions.report_limits import Rate
 from moorage.runtime.process.clock import Clock, WallClock
@@ -160,7 +156,7 @@ def create_app(gateway: Gateway, front: Front | None = None) -> Starlette:
     writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates, guards, locks=locks)
     controllers = _controllers(gateway, writer)
     watches = OpenWatches(settings.max_watches_per_user)
-    issued = issuer.Issuer(authenticator.accounts)
+    issued = groups.Issuer(authenticator.accounts)
     guard = ReportGuard(
         gateway.store,
         authorizer,
@@ -246,7 +242,7 @@ def _routes(
     endpoints: _Endpoints,
     intake: Intake,
     decisions: Decisions,
-    issued: issuer.Issuer,
+    issued: groups.Issuer,
 ) -> list[Route]:
     """Return what is served where."""
 
@@ -263,8 +259,8 @@ def _routes(
         route("/metrics", "metrics", endpoints.metrics, _READING),
         route("/version", "discovery", endpoints.version, _METHODS),
         route("/version/", "discovery", endpoints.version, _METHODS),
-        route(issuer.CONFIGURATION, "discovery", issued.configuration, _READING),
-        route(issuer.KEYS, "discovery", issued.keys, _READING),
+        route(groups.ISSUER_CONFIGURATION, "discovery", issued.configuration, _READING),
+        route(groups.ISSUER_KEYS, "discovery", issued.keys, _READING),
         route(CONDITIONS_PATH, "conditions", intake.handle, _METHODS),
         route(MIRROR_PATH, "mirror", endpoints.mirror, _METHODS),
         route(CLUSTERS_PATH, "clusters", endpoints.clusters, _METHODS),

@@ -31,7 +31,7 @@ class AddOnPlacementScoreKind(Kind["AddOnPlacementScore"]):
     versions = ("v1alpha1",)
     kind = "AddOnPlacementScore"
     plural = "addonplacementscores"
-    singular = "addonplacementscore"
+    model_module = "managed"
     mirrorable = True
     namespaced = True
     order = 240
@@ -39,13 +39,6 @@ class AddOnPlacementScoreKind(Kind["AddOnPlacementScore"]):
     status_declared = True
     columns = (TableColumn("SCORES", of(_scores)), TableColumn("VALID UNTIL", text("status", "validUntil")), AGE)
     api_columns = (CUSTOM_AGE,)
-
-    @property
-    @override
-    def model(self) -> type[AddOnPlacementScore]:
-        from moorage_schemas.resources.managed import AddOnPlacementScore
-
-        return AddOnPlacementScore
 
     @override
     def validate(self, resource: AddOnPlacementScore, gates: FeatureGates) -> list[FieldError]:

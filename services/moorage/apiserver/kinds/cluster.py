@@ -48,7 +48,7 @@ class ClusterKind(Target["Cluster"]):
     versions = ("v1alpha1",)
     kind = "Cluster"
     plural = "clusters"
-    singular = "cluster"
+    model_module = "cluster"
     namespaced = False
     order = 140
     container_subresources = ("proxy",)
@@ -75,13 +75,6 @@ class ClusterKind(Target["Cluster"]):
         TableColumn("API-Endpoint", text("spec", "apiEndpoint", default=""), wide=True),
         TableColumn("Proxy-URL", text("spec", "proxyURL"), wide=True),
     )
-
-    @property
-    @override
-    def model(self) -> type[Cluster]:
-        from moorage_schemas.resources.cluster import Cluster
-
-        return Cluster
 
     def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
         """See `Kind`. The rule for the name of a cluster is another, so `validate` checks it."""

@@ -25,7 +25,7 @@ class ClusterTaintPolicyKind(Kind["ClusterTaintPolicy"]):
     versions = ("v1alpha1",)
     kind = "ClusterTaintPolicy"
     plural = "clustertaintpolicies"
-    singular = "clustertaintpolicy"
+    model_module = "policies"
     mirrorable = True
     cli_names = ("ctp",)
     namespaced = False
@@ -37,13 +37,6 @@ class ClusterTaintPolicyKind(Kind["ClusterTaintPolicy"]):
         AGE,
     )
     api_columns = (CUSTOM_AGE,)
-
-    @property
-    @override
-    def model(self) -> type[ClusterTaintPolicy]:
-        from moorage_schemas.resources.policies import ClusterTaintPolicy
-
-        return ClusterTaintPolicy
 
     @override
     def validate(self, resource: ClusterTaintPolicy, gates: FeatureGates) -> list[FieldError]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from moorage.apiserver.rules.feature_gates import FeatureGates
     from moorage.decide.kubernetes.field_errors import FieldError
     from moorage_schemas.resource import ResourceDeclared
-    from moorage_schemas.resources.workloads import DaemonSet
 
 
 _TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
@@ -40,12 +39,12 @@ def _scheduled(found: Object) -> str:
     return str(at(found, "status", "currentNumberScheduled") or 0)
 
 
-class DaemonSetKind(ControllerKind["DaemonSet"]):
+class DaemonSetKind(ControllerKind[Any]):
     """A daemon set: one pod on every node that fits."""
 
     kind = "DaemonSet"
     plural = "daemonsets"
-    singular = "daemonset"
+    model_module = "workloads"
     short_names = ("ds",)
     order = 70
     shown_zeros = frozenset({"currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"})
@@ -64,13 +63,6 @@ class DaemonSetKind(ControllerKind["DaemonSet"]):
         IMAGES,
         SELECTOR,
     )
-
-    @property
-    @override
-    def model(self) -> type[DaemonSet]:
-        from moorage_schemas.resources.workloads import DaemonSet
-
-        return DaemonSet
 
     @override
     def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:

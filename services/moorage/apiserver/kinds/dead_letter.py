@@ -34,7 +34,6 @@ class DeadLetterKind(View):
 
     kind = "DeadLetter"
     plural = "deadletters"
-    singular = "deadletter"
     short_names = ("dl",)
     namespaced = False
     order = 2035

@@ -24,6 +24,7 @@ class DedicatedNodesKind(Kind["DedicatedNodes"]):
     versions = ("v1alpha1",)
     kind = "DedicatedNodes"
     plural = "dedicatednodes"
+    model_module = "dedicated"
     singular = "dedicatednode"
     namespaced = False
     order = 90
@@ -39,16 +40,9 @@ class DedicatedNodesKind(Kind["DedicatedNodes"]):
     @property
     @override
     def indexes(self) -> tuple[type[Index], ...]:
-        from moorage.apiserver.kinds.status.dedicated import DedicatedIndex
+        from moorage.apiserver.kinds.status.pods import DedicatedIndex
 
         return (DedicatedIndex,)
-
-    @property
-    @override
-    def model(self) -> type[DedicatedNodes]:
-        from moorage_schemas.resources.dedicated import DedicatedNodes
-
-        return DedicatedNodes
 
     def validate(self, resource: DedicatedNodes, gates: FeatureGates) -> list[FieldError]:
         """See `Kind`. The key, the value and the effect must be valid for a taint."""

@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     from moorage.apiserver.kinds.status.records import Document, ObjectId, Records
     from moorage.decide.kubernetes.field_errors import FieldError
     from moorage_schemas.resource import ResourceDeclared
-    from moorage_schemas.resources.workloads import Deployment
 
 
-class DeploymentKind(ControllerKind["Deployment"]):
+class DeploymentKind(ControllerKind[Any]):
     """A deployment: pods of one template, which may run anywhere."""
 
     kind = "Deployment"
     plural = "deployments"
-    singular = "deployment"
+    model_module = "workloads"
     short_names = ("deploy",)
     order = 40
     scaled = True
@@ -37,13 +36,6 @@ class DeploymentKind(ControllerKind["Deployment"]):
         IMAGES,
         SELECTOR,
     )
-
-    @property
-    @override
-    def model(self) -> type[Deployment]:
-        from moorage_schemas.resources.workloads import Deployment
-
-        return Deployment
 
     @override
     def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:

@@ -122,7 +122,6 @@ class EventKind(Untyped):
     other_groups = ((GROUP, "v1"),)
     logged = True
     plural = "events"
-    singular = "event"
     short_names = ("ev",)
     namespaced = True
     created_by_update = True

@@ -57,7 +57,6 @@ class EvictionKind(View):
 
     kind = "Eviction"
     plural = "evictions"
-    singular = "eviction"
     cli_names = ("evict",)
     namespaced = True
     order = 2040

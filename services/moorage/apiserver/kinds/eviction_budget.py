@@ -34,7 +34,7 @@ class EvictionBudgetKind(Kind["EvictionBudget"]):
     versions = ("v1alpha1",)
     kind = "EvictionBudget"
     plural = "evictionbudgets"
-    singular = "evictionbudget"
+    model_module = "budgets"
     short_names = ("eb",)
     namespaced = False
     order = 180
@@ -54,16 +54,9 @@ class EvictionBudgetKind(Kind["EvictionBudget"]):
     )
     indexes = (BudgetIndex,)
 
-    @property
-    @override
-    def model(self) -> type[EvictionBudget]:
-        from moorage_schemas.resources.budgets import EvictionBudget
-
-        return EvictionBudget
-
     @override
     def validate(self, resource: EvictionBudget, gates: FeatureGates) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.budgets import validate_eviction_budget
+        from moorage.apiserver.rules.validation.moorage import validate_eviction_budget
 
         return validate_eviction_budget(resource.spec)
 

@@ -60,7 +60,7 @@ class EvictionPauseKind(Kind["EvictionPause"]):
     versions = ("v1alpha1",)
     kind = "EvictionPause"
     plural = "evictionpauses"
-    singular = "evictionpause"
+    model_module = "budgets"
     cli_names = ("pause", "pauses")
     namespaced = False
     order = 190
@@ -76,16 +76,9 @@ class EvictionPauseKind(Kind["EvictionPause"]):
     counted_status = True
     indexes = (PauseIndex,)
 
-    @property
-    @override
-    def model(self) -> type[EvictionPause]:
-        from moorage_schemas.resources.budgets import EvictionPause
-
-        return EvictionPause
-
     @override
     def validate(self, resource: EvictionPause, gates: FeatureGates) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.budgets import validate_eviction_pause
+        from moorage.apiserver.rules.validation.moorage import validate_eviction_pause
 
         return validate_eviction_pause(resource.spec)
 

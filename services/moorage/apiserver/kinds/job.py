@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from moorage.apiserver.kinds.status.records import Document, Records
     from moorage.decide.kubernetes.field_errors import FieldError
     from moorage_schemas.resource import ResourceDeclared
-    from moorage_schemas.resources.workloads import Job
 
 
 _CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
@@ -40,13 +39,13 @@ def _scheduled(found: Object) -> str:
     return str(at(found, "status", "scheduledReplicas") or 0)
 
 
-class JobKind(ControllerKind["Job"]):
+class JobKind(ControllerKind[Any]):
     """A job: pods that run to their end."""
 
     group = "batch"
     kind = "Job"
     plural = "jobs"
-    singular = "job"
+    model_module = "workloads"
     order = 80
     shown_zeros = frozenset({"ready"})
     field_selectors: ClassVar[Mapping[str, str]] = {"status.successful": "0"}
@@ -61,22 +60,15 @@ class JobKind(ControllerKind["Job"]):
         SELECTOR,
     )
 
-    @property
-    @override
-    def model(self) -> type[Job]:
-        from moorage_schemas.resources.workloads import Job
-
-        return Job
-
     @override
     def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.jobs import validate_job
+        from moorage.apiserver.rules.validation.workloads import validate_job
 
         return validate_job(document)
 
     @override
     def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.jobs import validate_job_update
+        from moorage.apiserver.rules.validation.workloads import validate_job_update
 
         return validate_job_update(before, after)
 

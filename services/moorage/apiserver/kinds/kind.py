@@ -1,21 +1,21 @@
 """What every kind says of itself, and how the kinds are found.
 
-A kind is one module of this folder. The module ends with `KIND = TheClass()`. Nothing else names it: the gateway,
-discovery, the command line and the JSON Schemas ask its attributes and methods.
+A kind is one module of this folder, which ends with `KIND = TheClass()`. Kinds that are nearly data share a module,
+which ends with `KINDS`. Nothing else names them: the gateway, discovery, the command line and the JSON Schemas read
+their attributes and methods.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from typing_extensions import override
 
@@ -56,7 +56,7 @@ class UnknownFields(Enum):
     """They are refused: a misspelt scope would hold the whole fleet's evictions."""
 
 
-class Kind(ABC, Generic[ResourceT]):
+class Kind(Generic[ResourceT]):
     """One kind of object that the API serves, with `ResourceT` as its typed view.
 
     Documents are JSON objects. No method changes one that it gets.
@@ -79,6 +79,8 @@ class Kind(ABC, Generic[ResourceT]):
 
     plural: ClassVar[str]
     singular: ClassVar[str]
+    """The kind's name in lower case, unless the kind has another one."""
+
     short_names: ClassVar[tuple[str, ...]] = ()
     """As discovery lists them."""
 
@@ -90,6 +92,9 @@ class Kind(ABC, Generic[ResourceT]):
 
     when_none: ClassVar[str] = ""
     """What it means that there is no object of it, if that is not plain. The command line says it."""
+
+    model_module: ClassVar[str] = ""
+    """The module of `moorage_schemas.resources` that has its model. It is imported when it is used."""
 
     namespaced: ClassVar[bool]
     order: ClassVar[int] = AFTER_ALL
@@ -178,6 +183,11 @@ class Kind(ABC, Generic[ResourceT]):
     name_comes_last: ClassVar[bool] = False
     """Whether a table shows the name as its last column, and only if it is wide: people know such objects by others."""
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "kind" in vars(cls):
+            cls.singular = vars(cls).get("singular", cls.kind.lower())
+
     @property
     def api_versions(self) -> tuple[str, ...]:
         """`group/version` of each version that is served. The core group has no prefix."""
@@ -196,9 +206,10 @@ class Kind(ABC, Generic[ResourceT]):
         return (*(("scale",) if self.scaled else ()), *(("status",) if has_status else ()))
 
     @property
-    @abstractmethod
     def model(self) -> type[ResourceT]:
-        """The contract's typed view."""
+        """The contract's typed view: the class with the kind's name in `model_module`, or else `Resource`."""
+        module, name = (self.model_module, self.kind) if self.model_module else ("meta", "Resource")
+        return cast("type[ResourceT]", getattr(importlib.import_module(f"moorage_schemas.resources.{module}"), name))
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
@@ -315,7 +326,7 @@ class Kind(ABC, Generic[ResourceT]):
         """
         return document
 
-    def wanted_taints(self, resource: ResourceT) -> Sequence[Taint] | None:
+    def spec_taints(self, resource: ResourceT) -> Sequence[Taint] | None:
         """The taints that the writer of a target wants. None for a kind that has no taints."""
         return None
 
@@ -426,8 +437,10 @@ class Kind(ABC, Generic[ResourceT]):
 
     def flaws(self) -> Iterable[str]:
         """What is wrong with the kind's own attributes. A kind with a flaw is refused when it is found."""
-        missing = [name for name in ("kind", "plural", "singular", "namespaced") if not hasattr(self, name)]
+        missing = [name for name in ("kind", "plural", "namespaced") if not hasattr(self, name)]
         yield from (f"it says no {name}" for name in missing)
+        if type(self).model is Kind.model and not (self.model_module or isinstance(self, Untyped)):
+            yield "it says no model_module"
         if not self.versions:
             yield "it has no version"
         built_in = (*self.built_in, *self.in_each_namespace)
@@ -515,14 +528,7 @@ class ServedKind:
 
 
 class Untyped(Kind["Resource"]):
-    """A kind that is kept as it comes: the contract has no typed view of it."""
-
-    @property
-    @override
-    def model(self) -> type[Resource]:
-        from moorage_schemas.resources.meta import Resource
-
-        return Resource
+    """A kind that is kept as it comes, unless its `model_module` has a typed view of it."""
 
 
 class View(Untyped):
@@ -549,7 +555,7 @@ class View(Untyped):
 
     @override
     def shown(self, object_id: ObjectId, records: Records) -> Document | None:
-        from moorage.apiserver.kinds.status.views import ViewIndex
+        from moorage.apiserver.kinds.status.index import ViewIndex
 
         key = records.index(ViewIndex).origins.get(object_id)
         status = None if key is None else self.view_status(object_id, key, records)
@@ -616,10 +622,14 @@ def _in_own_file(folders: tuple[str, ...], word: str) -> Kind[Any] | None:
     stems = {word, word.removesuffix("s"), word.removesuffix("es"), f"{word.removesuffix('ies')}y"}
     for module in pkgutil.iter_modules(folders):
         if not module.ispkg and module.name.replace("_", "") in stems:
-            kind = getattr(importlib.import_module(f"{PACKAGE}.{module.name}"), "KIND", None)
-            if isinstance(kind, Kind) and word in kind.words:
-                return kind
+            found = _in_module(f"{PACKAGE}.{module.name}")
+            return next((kind for kind in found if isinstance(kind, Kind) and word in kind.words), None)
     return None
+
+
+def _in_module(path: str) -> tuple[Any, ...]:
+    module = importlib.import_module(path)
+    return tuple(getattr(module, "KINDS", ())) or (getattr(module, "KIND", None),)
 
 
 @cache
@@ -649,15 +659,15 @@ def _kinds_in(folders: tuple[str, ...]) -> tuple[Kind[Any], ...]:
         path = f"{PACKAGE}.{module.name}"
         if module.ispkg or path == __name__:
             continue
-        kind = getattr(importlib.import_module(path), "KIND", None)
-        if not isinstance(kind, Kind):
-            raise TypeError(f"{path} must have a KIND that is a Kind, not {kind!r}")
-        if flaw := next(iter(kind.flaws()), ""):
-            raise TypeError(f"{path}: {flaw}")
-        for other in found.values():
-            if kind.kind == other.kind or (kind.group, kind.plural) == (other.group, other.plural):
-                raise TypeError(f"{path}: another kind has the name {kind.kind} or {kind.plural}")
-            if shared := sorted(kind.words & other.words):
-                raise TypeError(f"{path}: {other.kind} has the same word for the command line: {shared[0]}")
-        found[kind.kind] = kind
+        for kind in _in_module(path):
+            if not isinstance(kind, Kind):
+                raise TypeError(f"{path} must have a KIND that is a Kind, not {kind!r}")
+            if flaw := next(iter(kind.flaws()), ""):
+                raise TypeError(f"{path}: {flaw}")
+            for other in found.values():
+                if kind.kind == other.kind or (kind.group, kind.plural) == (other.group, other.plural):
+                    raise TypeError(f"{path}: another kind has the name {kind.kind} or {kind.plural}")
+                if shared := sorted(kind.words & other.words):
+                    raise TypeError(f"{path}: {other.kind} has the same word for the command line: {shared[0]}")
+            found[kind.kind] = kind
     return tuple(sorted(found.values(), key=lambda kind: (kind.order, kind.kind)))

@@ -22,7 +22,7 @@ class LeaseKind(Kind["Lease"]):
     group = "coordination.k8s.io"
     kind = "Lease"
     plural = "leases"
-    singular = "lease"
+    model_module = "managed"
     mirrorable = True
     namespaced = True
     created_by_update = True
@@ -36,13 +36,6 @@ class LeaseKind(Kind["Lease"]):
         TableColumn("SECONDS", text("spec", "leaseDurationSeconds"), wide=True),
     )
     api_columns = (TableColumn("Holder", text("spec", "holderIdentity", default="")), AGE)
-
-    @property
-    @override
-    def model(self) -> type[Lease]:
-        from moorage_schemas.resources.managed import Lease
-
-        return Lease
 
     @override
     def validate(self, resource: Lease, gates: FeatureGates) -> list[FieldError]:

@@ -30,7 +30,7 @@ class MachineSetKind(Kind["MachineSet"]):
     versions = ("v1beta1",)
     kind = "MachineSet"
     plural = "machinesets"
-    singular = "machineset"
+    model_module = "machines"
     cli_names = ("ms",)
     namespaced = True
     order = 130
@@ -61,16 +61,9 @@ class MachineSetKind(Kind["MachineSet"]):
 
         return (MachineIndex,)
 
-    @property
-    @override
-    def model(self) -> type[MachineSet]:
-        from moorage_schemas.resources.machines import MachineSet
-
-        return MachineSet
-
     @override
     def validate(self, resource: MachineSet, gates: FeatureGates) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.budgets import validate_machine_set
+        from moorage.apiserver.rules.validation.moorage import validate_machine_set
 
         return validate_machine_set(resource)
 

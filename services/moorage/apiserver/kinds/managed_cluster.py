@@ -67,7 +67,7 @@ class ManagedClusterKind(Target["ManagedCluster"]):
     group = "cluster.open-cluster-management.io"
     kind = "ManagedCluster"
     plural = "managedclusters"
-    singular = "managedcluster"
+    model_module = "managed"
     short_names: ClassVar[tuple[str, ...]] = ("mcl", "mcls")
     namespaced = False
     order = 200
@@ -97,16 +97,9 @@ class ManagedClusterKind(Target["ManagedCluster"]):
     @property
     @override
     def indexes(self) -> tuple[type[Index], ...]:
-        from moorage.apiserver.kinds.status.managed_index import ManagedIndex
+        from moorage.apiserver.kinds.status.ocm import ManagedIndex
 
         return (*super().indexes, ManagedIndex)
-
-    @property
-    @override
-    def model(self) -> type[ManagedCluster]:
-        from moorage_schemas.resources.managed import ManagedCluster
-
-        return ManagedCluster
 
     @override
     def validate(self, resource: ManagedCluster, gates: FeatureGates) -> list[FieldError]:
@@ -158,13 +151,13 @@ class ManagedClusterKind(Target["ManagedCluster"]):
             return None
         return with_labels(found, resource, records.taints.get(f"{self.kind}/{object_id.name}"))
 
-    def wanted_taints(self, resource: ManagedCluster) -> Sequence[Taint]:
+    def spec_taints(self, resource: ManagedCluster) -> Sequence[Taint]:
         """See `Kind`. Only the system sets `timeAdded`, so it is removed from the taints."""
-        return [taint.model_copy(update={"time_added": None}) for taint in super().wanted_taints(resource)]
+        return [taint.model_copy(update={"time_added": None}) for taint in super().spec_taints(resource)]
 
     @override
     def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterator[str]:
-        from moorage.apiserver.kinds.status.managed_index import ManagedIndex
+        from moorage.apiserver.kinds.status.ocm import ManagedIndex
         from moorage.decide.taints.desired.addons import LABEL_PREFIX
 
         yield from super().notes(document, sent, records)

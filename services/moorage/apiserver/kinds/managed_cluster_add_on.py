@@ -30,7 +30,7 @@ class ManagedClusterAddOnKind(Kind["ManagedClusterAddOn"]):
     versions = ("v1alpha1",)
     kind = "ManagedClusterAddOn"
     plural = "managedclusteraddons"
-    singular = "managedclusteraddon"
+    model_module = "managed"
     mirrorable = True
     short_names = ("mca", "mcas")
     namespaced = True
@@ -49,16 +49,9 @@ class ManagedClusterAddOnKind(Kind["ManagedClusterAddOn"]):
     @property
     @override
     def indexes(self) -> tuple[type[Index], ...]:
-        from moorage.apiserver.kinds.status.managed_index import ManagedIndex
+        from moorage.apiserver.kinds.status.ocm import ManagedIndex
 
         return (ManagedIndex,)
-
-    @property
-    @override
-    def model(self) -> type[ManagedClusterAddOn]:
-        from moorage_schemas.resources.managed import ManagedClusterAddOn
-
-        return ManagedClusterAddOn
 
     @override
     def validate(self, resource: ManagedClusterAddOn, gates: FeatureGates) -> list[FieldError]:

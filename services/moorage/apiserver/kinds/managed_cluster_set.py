@@ -52,7 +52,7 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
     versions: ClassVar[tuple[str, ...]] = ("v1beta2", "v1beta1", "v1alpha1")
     kind = "ManagedClusterSet"
     plural = "managedclustersets"
-    singular = "managedclusterset"
+    model_module = "managed"
     mirrorable = True
     short_names: ClassVar[tuple[str, ...]] = ("mclset", "mclsets")
     namespaced = False
@@ -73,17 +73,10 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
     @property
     @override
     def indexes(self) -> tuple[type[Index], ...]:
-        from moorage.apiserver.kinds.status.managed_index import ManagedIndex
-        from moorage.apiserver.kinds.status.set_roles import SetRoleIndex
+        from moorage.apiserver.kinds.status.ocm import ManagedIndex
+        from moorage.apiserver.kinds.status.roles import SetRoleIndex
 
         return (ManagedIndex, SetRoleIndex)
-
-    @property
-    @override
-    def model(self) -> type[ManagedClusterSet]:
-        from moorage_schemas.resources.managed import ManagedClusterSet
-
-        return ManagedClusterSet
 
     @override
     def validate(self, resource: ManagedClusterSet, gates: FeatureGates) -> list[FieldError]:
@@ -123,15 +116,13 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
 
     @override
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
-        from moorage.apiserver.kinds.status.managed_index import ManagedIndex
-        from moorage.apiserver.kinds.status.ocm import set_status
+        from moorage.apiserver.kinds.status.ocm import ManagedIndex, set_status
 
         return set_status(resource.name, records.index(ManagedIndex))
 
     @override
     def built_in_object(self, object_id: ObjectId, records: Records) -> Document:
-        from moorage.apiserver.kinds.status.managed_index import ManagedIndex
-        from moorage.apiserver.kinds.status.ocm import built_in_set, set_status
+        from moorage.apiserver.kinds.status.ocm import ManagedIndex, built_in_set, set_status
 
         name = object_id.name
         return {**built_in_set(name), "status": set_status(name, records.index(ManagedIndex))}

@@ -37,7 +37,7 @@ class ManagedClusterSetBindingKind(Kind["ManagedClusterSetBinding"]):
     versions = ("v1beta2", "v1beta1", "v1alpha1")
     kind = "ManagedClusterSetBinding"
     plural = "managedclustersetbindings"
-    singular = "managedclustersetbinding"
+    model_module = "managed"
     mirrorable = True
     short_names = ("mclsetbinding", "mclsetbindings")
     namespaced = True
@@ -56,16 +56,9 @@ class ManagedClusterSetBindingKind(Kind["ManagedClusterSetBinding"]):
     @property
     @override
     def indexes(self) -> tuple[type[Index], ...]:
-        from moorage.apiserver.kinds.status.managed_index import ManagedIndex
+        from moorage.apiserver.kinds.status.ocm import ManagedIndex
 
         return (ManagedIndex,)
-
-    @property
-    @override
-    def model(self) -> type[ManagedClusterSetBinding]:
-        from moorage_schemas.resources.managed import ManagedClusterSetBinding
-
-        return ManagedClusterSetBinding
 
     @override
     def validate(self, resource: ManagedClusterSetBinding, gates: FeatureGates) -> list[FieldError]:
@@ -87,8 +80,7 @@ class ManagedClusterSetBindingKind(Kind["ManagedClusterSetBinding"]):
 
     @override
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
-        from moorage.apiserver.kinds.status.managed_index import ManagedIndex
-        from moorage.apiserver.kinds.status.ocm import binding_status
+        from moorage.apiserver.kinds.status.ocm import ManagedIndex, binding_status
 
         return binding_status(resource.name, records.index(ManagedIndex))
 

@@ -33,7 +33,7 @@ class MoorageConfigurationKind(Kind["MoorageConfiguration"]):
     versions = ("v1alpha1",)
     kind = "MoorageConfiguration"
     plural = "moorageconfigurations"
-    singular = "moorageconfiguration"
+    model_module = "configuration"
     short_names = ("mc",)
     namespaced = False
     order = 310
@@ -46,13 +46,6 @@ class MoorageConfigurationKind(Kind["MoorageConfiguration"]):
         TableColumn("RESOURCE-RATE", text("spec", "resourceEvictionRate")),
         AGE,
     )
-
-    @property
-    @override
-    def model(self) -> type[MoorageConfiguration]:
-        from moorage_schemas.resources.configuration import MoorageConfiguration
-
-        return MoorageConfiguration
 
     def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
         """See `Kind`. There is one configuration, so it has one name."""

@@ -32,7 +32,6 @@ class NamespaceKind(Untyped):
 
     kind = "Namespace"
     plural = "namespaces"
-    singular = "namespace"
     mirrorable = True
     short_names = ("ns",)
     namespaced = False

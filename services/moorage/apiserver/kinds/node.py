@@ -82,7 +82,7 @@ class NodeKind(Target["Node"]):
 
     kind = "Node"
     plural = "nodes"
-    singular = "node"
+    model_module = "node"
     short_names = ("no",)
     container_subresources = ("proxy",)
     field_selectors: ClassVar[Mapping[str, str]] = {"spec.unschedulable": "false"}
@@ -111,13 +111,6 @@ class NodeKind(Target["Node"]):
             "Container-Runtime", text("status", "nodeInfo", "containerRuntimeVersion", default=UNKNOWN), wide=True
         ),
     )
-
-    @property
-    @override
-    def model(self) -> type[Node]:
-        from moorage_schemas.resources.node import Node
-
-        return Node
 
     @override
     def validate(self, resource: Node, gates: FeatureGates) -> list[FieldError]:

@@ -83,7 +83,7 @@ class PlacementKind(Kind["Placement"]):
     versions = ("v1beta1", "v1alpha1")
     kind = "Placement"
     plural = "placements"
-    singular = "placement"
+    model_module = "managed"
     mirrorable = True
     namespaced = True
     order = 230
@@ -104,13 +104,6 @@ class PlacementKind(Kind["Placement"]):
         of_condition("Reason", _SATISFIED, "reason"),
         TableColumn("SelectedClusters", of(_selected), type="integer"),
     )
-
-    @property
-    @override
-    def model(self) -> type[Placement]:
-        from moorage_schemas.resources.managed import Placement
-
-        return Placement
 
     @override
     def validate(self, resource: Placement, gates: FeatureGates) -> list[FieldError]:

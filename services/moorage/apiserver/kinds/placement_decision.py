@@ -17,7 +17,6 @@ from moorage_schemas.resources.names import PLACEMENT_LABEL
 
 if TYPE_CHECKING:
     from moorage.apiserver.kinds.status.records import Document, ObjectId, Records
-    from moorage_schemas.resources.managed import PlacementDecision
 
 
 class PlacementDecisionKind(View):
@@ -30,7 +29,7 @@ class PlacementDecisionKind(View):
     versions = ("v1beta1", "v1alpha1")
     kind = "PlacementDecision"
     plural = "placementdecisions"
-    singular = "placementdecision"
+    model_module = "managed"
     cli_names = ("pd",)
     namespaced = True
     mirrorable = True
@@ -51,13 +50,6 @@ class PlacementDecisionKind(View):
         known = {str(at(one, "metadata", "name")): one for one in related.list("ManagedCluster")}
         rows = [[name, available(known.get(name, {}))] for name in decided(found)]
         yield Rows(f"Clusters ({len(rows)})", ["NAME", "AVAILABLE"], rows)
-
-    @property
-    @override
-    def model(self) -> type[PlacementDecision]:
-        from moorage_schemas.resources.managed import PlacementDecision
-
-        return PlacementDecision
 
     @override
     def shown(self, object_id: ObjectId, records: Records) -> Document | None:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from moorage.apiserver.kinds.status.records import Document, ObjectId, Records
     from moorage.decide.kubernetes.field_errors import FieldError
     from moorage_schemas.resources.dedicated import DedicatedNodes
-    from moorage_schemas.resources.pod import Pod
 
 
 SCHEDULED: Final = "Scheduled"
@@ -85,12 +84,12 @@ _OF_ITS_CLASS: Final = ("priority", "preemptionPolicy")
 """The fields of its spec that a pod gets from its priority class."""
 
 
-class PodKind(Kind["Pod"]):
+class PodKind(Kind[Any]):
     """A bare pod, which no controller has created."""
 
     kind = "Pod"
     plural = "pods"
-    singular = "pod"
+    model_module = "pod"
     mirrorable = True
     short_names = ("po",)
     namespaced = True
@@ -132,8 +131,8 @@ class PodKind(Kind["Pod"]):
     @override
     def indexes(self) -> tuple[type[Index], ...]:
         from moorage.apiserver.kinds.status.controllers import OwnerIndex
-        from moorage.apiserver.kinds.status.dedicated import DedicatedIndex
         from moorage.apiserver.kinds.status.disruption import DisruptionIndex
+        from moorage.apiserver.kinds.status.pods import DedicatedIndex
         from moorage.apiserver.kinds.status.reported import ReportIndex
 
         return (OwnerIndex, DedicatedIndex, ReportIndex, DisruptionIndex)
@@ -142,13 +141,6 @@ class PodKind(Kind["Pod"]):
     @override
     def subresources(self) -> tuple[str, ...]:
         return (*super().subresources, "binding", "eviction")
-
-    @property
-    @override
-    def model(self) -> type[Pod]:
-        from moorage_schemas.resources.pod import Pod
-
-        return Pod
 
     def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
         """See `Kind`. What a pod has got from its priority class stays if it is left out."""

@@ -29,7 +29,7 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
     group = "policy"
     kind = "PodDisruptionBudget"
     plural = "poddisruptionbudgets"
-    singular = "poddisruptionbudget"
+    model_module = "budgets"
     mirrorable = True
     short_names = ("pdb",)
     namespaced = True
@@ -53,16 +53,9 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
     )
     indexes = (BudgetIndex,)
 
-    @property
-    @override
-    def model(self) -> type[PodDisruptionBudget]:
-        from moorage_schemas.resources.budgets import PodDisruptionBudget
-
-        return PodDisruptionBudget
-
     @override
     def validate(self, resource: PodDisruptionBudget, gates: FeatureGates) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.budgets import validate_disruption_budget
+        from moorage.apiserver.rules.validation.moorage import validate_disruption_budget
 
         return validate_disruption_budget(resource.spec)
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
-from moorage.apiserver.kinds.families.stored import StoredKind
 from moorage.apiserver.kinds.printing.columns import AGE, TableColumn, of, text
 from moorage.apiserver.kinds.printing.kubernetes import number
 from moorage.apiserver.kinds.status import built_in
+from moorage.apiserver.kinds.stored import StoredKind
 
 if TYPE_CHECKING:
     from moorage.apiserver.kinds.status.index import Index
@@ -30,7 +30,6 @@ class PriorityClassKind(StoredKind):
     group = "scheduling.k8s.io"
     kind = built_in.PRIORITY_CLASS
     plural = "priorityclasses"
-    singular = "priorityclass"
     mirrorable = True
     short_names = ("pc",)
     namespaced = False
@@ -52,7 +51,7 @@ class PriorityClassKind(StoredKind):
     @property
     @override
     def indexes(self) -> tuple[type[Index], ...]:
-        from moorage.apiserver.kinds.status.priorities import PriorityIndex
+        from moorage.apiserver.kinds.status.pods import PriorityIndex
 
         return (PriorityIndex,)
 

@@ -46,7 +46,7 @@ class ProbeGrantKind(Kind["ProbeGrant"]):
     versions = ("v1alpha1",)
     kind = "ProbeGrant"
     plural = "probegrants"
-    singular = "probegrant"
+    model_module = "probe_grants"
     short_names = ("pg",)
     when_none = "While there is no ProbeGrant, every report counts, whoever has written it."
     namespaced = False
@@ -63,16 +63,9 @@ class ProbeGrantKind(Kind["ProbeGrant"]):
         TableColumn("KEYS", of(_keys), wide=True),
     )
 
-    @property
-    @override
-    def model(self) -> type[ProbeGrant]:
-        from moorage_schemas.resources.probe_grants import ProbeGrant
-
-        return ProbeGrant
-
     @override
     def validate(self, resource: ProbeGrant, gates: FeatureGates) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.probe_grants import validate_probe_grant
+        from moorage.apiserver.rules.validation.moorage import validate_probe_grant
 
         return validate_probe_grant(resource.spec)
 

@@ -1,35 +1,36 @@
-"""`PropagationPolicy` (policy.karmada.io/v1alpha1)."""
+"""`PropagationPolicy` and `ClusterPropagationPolicy` (policy.karmada.io/v1alpha1)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from typing_extensions import override
+from typing import Any
 
 from moorage.apiserver.kinds.families.propagation import Propagation
 
-if TYPE_CHECKING:
-    from moorage_schemas.resources.policies import PropagationPolicy
 
-
-class PropagationPolicyKind(Propagation["PropagationPolicy"]):
+class PropagationPolicyKind(Propagation[Any]):
     """A policy that places resources of its namespace on clusters."""
 
     kind = "PropagationPolicy"
     plural = "propagationpolicies"
-    singular = "propagationpolicy"
+    model_module = "policies"
     mirrorable = True
     short_names = ("pp",)
     namespaced = True
     order = 160
     apply_order = 100
 
-    @property
-    @override
-    def model(self) -> type[PropagationPolicy]:
-        from moorage_schemas.resources.policies import PropagationPolicy
 
-        return PropagationPolicy
+class ClusterPropagationPolicyKind(Propagation[Any]):
+    """A policy that places resources of any namespace on clusters."""
+
+    kind = "ClusterPropagationPolicy"
+    plural = "clusterpropagationpolicies"
+    model_module = "policies"
+    mirrorable = True
+    short_names = ("cpp",)
+    namespaced = False
+    order = 170
+    apply_order = 110
 
 
-KIND = PropagationPolicyKind()
+KINDS = (PropagationPolicyKind(), ClusterPropagationPolicyKind())

@@ -13,27 +13,19 @@ from moorage.apiserver.kinds.printing.kubernetes import REPLICA_COLUMNS
 if TYPE_CHECKING:
     from moorage.apiserver.kinds.status.records import Document, ObjectId, Records
     from moorage.decide.kubernetes.field_errors import FieldError
-    from moorage_schemas.resources.workloads import ReplicaSet
 
 
-class ReplicaSetKind(ControllerKind["ReplicaSet"]):
+class ReplicaSetKind(ControllerKind[Any]):
     """A replica set: a number of pods of one template."""
 
     kind = "ReplicaSet"
     plural = "replicasets"
-    singular = "replicaset"
+    model_module = "workloads"
     short_names = ("rs",)
     order = 50
     scaled = True
     shown_zeros = frozenset({"replicas"})
     api_columns = REPLICA_COLUMNS
-
-    @property
-    @override
-    def model(self) -> type[ReplicaSet]:
-        from moorage_schemas.resources.workloads import ReplicaSet
-
-        return ReplicaSet
 
     @override
     def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:

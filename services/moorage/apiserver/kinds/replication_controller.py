@@ -16,16 +16,15 @@ if TYPE_CHECKING:
     from moorage.apiserver.rules.feature_gates import FeatureGates
     from moorage.decide.kubernetes.field_errors import FieldError
     from moorage_schemas.resource import ResourceDeclared
-    from moorage_schemas.resources.workloads import ReplicationController
 
 
-class ReplicationControllerKind(ControllerKind["ReplicationController"]):
+class ReplicationControllerKind(ControllerKind[Any]):
     """A replication controller: the older form of a replica set, whose selector consists of labels alone."""
 
     group = ""
     kind = "ReplicationController"
     plural = "replicationcontrollers"
-    singular = "replicationcontroller"
+    model_module = "workloads"
     short_names = ("rc",)
     order = 35
     scaled = True
@@ -33,16 +32,9 @@ class ReplicationControllerKind(ControllerKind["ReplicationController"]):
     field_selectors: ClassVar[Mapping[str, str]] = {"status.replicas": "0"}
     api_columns = REPLICA_COLUMNS
 
-    @property
-    @override
-    def model(self) -> type[ReplicationController]:
-        from moorage_schemas.resources.workloads import ReplicationController
-
-        return ReplicationController
-
     def created(self, document: dict[str, Any], gates: FeatureGates) -> dict[str, Any]:
         """See `Kind`. What it selects stays, also if the labels of its template change later."""
-        from moorage.apiserver.rules.controller_field_defaults import selecting_by_template
+        from moorage.apiserver.rules.pod_field_defaults import selecting_by_template
 
         return selecting_by_template(super().created(document, gates))
 

@@ -1,4 +1,4 @@
-"""`ResourceBinding` (work.karmada.io/v1alpha2)."""
+"""`ResourceBinding` and `ClusterResourceBinding` (work.karmada.io/v1alpha2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from moorage.apiserver.kinds.families.bindings import PlacementOnClusters
 if TYPE_CHECKING:
     from moorage.apiserver.kinds.status.index import Index
     from moorage.apiserver.kinds.status.records import Document, ObjectId, Records
-    from moorage_schemas.resources.bindings import ResourceBinding
 
 
 class ResourceBindingKind(PlacementOnClusters):
@@ -19,7 +18,7 @@ class ResourceBindingKind(PlacementOnClusters):
 
     kind = "ResourceBinding"
     plural = "resourcebindings"
-    singular = "resourcebinding"
+    model_module = "bindings"
     short_names = ("rb",)
     namespaced = True
     order = 2090
@@ -33,13 +32,6 @@ class ResourceBindingKind(PlacementOnClusters):
 
         return (OwnerIndex, ReportIndex, PolicyIndex)
 
-    @property
-    @override
-    def model(self) -> type[ResourceBinding]:
-        from moorage_schemas.resources.bindings import ResourceBinding
-
-        return ResourceBinding
-
     @override
     def shown(self, object_id: ObjectId, records: Records) -> Document | None:
         from moorage.apiserver.kinds.status.resource_bindings import resource_binding
@@ -51,4 +43,20 @@ class ResourceBindingKind(PlacementOnClusters):
         return resource_binding(placed, records) if placed is not None else None
 
 
-KIND = ResourceBindingKind()
+class ClusterResourceBindingKind(PlacementOnClusters):
+    """The placement of a resource without a namespace. Moorage claims none that are declared here."""
+
+    kind = "ClusterResourceBinding"
+    plural = "clusterresourcebindings"
+    model_module = "bindings"
+    short_names = ("crb",)
+    namespaced = False
+    order = 2095
+
+    @override
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        mirrored = records.resources.get(object_id.key)
+        return mirrored.object if mirrored is not None else None
+
+
+KINDS = (ResourceBindingKind(), ClusterResourceBindingKind())

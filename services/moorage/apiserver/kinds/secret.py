@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from typing_extensions import override
 
-from moorage.apiserver.kinds.families.stored import StoredKind
 from moorage.apiserver.kinds.printing.columns import AGE, Object, TableColumn, count, text
 from moorage.apiserver.kinds.printing.sections import Pair, Related, Rows, Section
+from moorage.apiserver.kinds.stored import StoredKind
 from moorage.decide.kubernetes.unstructured import at
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ class SecretKind(StoredKind):
 
     kind = "Secret"
     plural = "secrets"
-    singular = "secret"
     order = 104
     has_generation = False
     field_selectors: ClassVar[Mapping[str, str]] = {"type": ""}

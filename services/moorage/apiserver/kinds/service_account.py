@@ -23,7 +23,6 @@ class ServiceAccountKind(Untyped):
 
     kind = built_in.SERVICE_ACCOUNT
     plural = "serviceaccounts"
-    singular = "serviceaccount"
     short_names = ("sa",)
     namespaced = True
     deleted_is_returned = True

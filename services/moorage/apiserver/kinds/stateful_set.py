@@ -16,32 +16,24 @@ if TYPE_CHECKING:
     from moorage.apiserver.kinds.status.records import Document, Records
     from moorage.decide.kubernetes.field_errors import FieldError
     from moorage_schemas.resource import ResourceDeclared
-    from moorage_schemas.resources.workloads import StatefulSet
 
 
 _FIXED: Final = ("volumeClaimTemplates", "serviceName", "podManagementPolicy")
 """Fields of `spec` that never change."""
 
 
-class StatefulSetKind(ControllerKind["StatefulSet"]):
+class StatefulSetKind(ControllerKind[Any]):
     """A stateful set: its pods keep their names."""
 
     kind = "StatefulSet"
     plural = "statefulsets"
-    singular = "statefulset"
+    model_module = "workloads"
     short_names = ("sts",)
     order = 60
     scaled = True
     shown_zeros = frozenset({"availableReplicas", "collisionCount", "replicas"})
     label_names = True
     api_columns = (TableColumn("Ready", ready_of("readyReplicas", "replicas")), AGE, CONTAINERS, IMAGES)
-
-    @property
-    @override
-    def model(self) -> type[StatefulSet]:
-        from moorage_schemas.resources.workloads import StatefulSet
-
-        return StatefulSet
 
     @override
     def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:

@@ -40,7 +40,6 @@ class TaintKind(View):
 
     kind = "Taint"
     plural = "taints"
-    singular = "taint"
     namespaced = False
     order = 2050
     columns = (

@@ -42,7 +42,7 @@ class WebhookKind(Kind["Webhook"]):
     versions = ("v1alpha1",)
     kind = "Webhook"
     plural = "webhooks"
-    singular = "webhook"
+    model_module = "webhook"
     namespaced = False
     order = 195
     apply_order = 30
@@ -58,16 +58,9 @@ class WebhookKind(Kind["Webhook"]):
         TableColumn("SECRET-FILE", text("spec", "secretFile"), wide=True),
     )
 
-    @property
-    @override
-    def model(self) -> type[Webhook]:
-        from moorage_schemas.resources.webhook import Webhook
-
-        return Webhook
-
     @override
     def validate(self, resource: Webhook, gates: FeatureGates) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.webhooks import validate_webhook
+        from moorage.apiserver.rules.validation.moorage import validate_webhook
 
         return validate_webhook(resource.spec)
 

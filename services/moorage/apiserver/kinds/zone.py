@@ -12,7 +12,7 @@ from moorage.apiserver.kinds.kind import View
 from moorage.apiserver.kinds.node import node_status, zone_name, zone_state
 from moorage.apiserver.kinds.printing.columns import NONE, Object, TableColumn, count, of, text
 from moorage.apiserver.kinds.printing.sections import Pair, Related, Rows, Section, taint_texts, time_and_age
-from moorage.decide.disruption import zone_names
+from moorage.decide.disruption import object_names
 from moorage.decide.kubernetes.durations import rate_text
 from moorage.decide.kubernetes.unstructured import at
 
@@ -41,7 +41,6 @@ class ZoneKind(View):
 
     kind = "Zone"
     plural = "zones"
-    singular = "zone"
     namespaced = False
     slash_in_names = True
     order = 2080
@@ -79,11 +78,11 @@ class ZoneKind(View):
 
     def api_name(self, typed: str) -> str:
         """`eu.eu-1` for `eu/eu-1`, because a name in the API must not contain a slash."""
-        return zone_names.object_name(zone_names.zone_of_object(typed))
+        return object_names.object_name(object_names.zone_of_object(typed))
 
     def shown_name(self, name: str) -> str:
         """`eu/eu-1` for `eu.eu-1`."""
-        zone = zone_names.zone_of_object(name)
+        zone = object_names.zone_of_object(name)
         return name if zone == "/" else zone
 
     def view_status(self, object_id: ObjectId, key: str, records: Records) -> Document | None:
@@ -102,7 +101,7 @@ class ZoneKind(View):
     def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
         from moorage.apiserver.kinds.status.records import ObjectId
 
-        yield ObjectId(self.kind, "", zone_names.object_name(key))
+        yield ObjectId(self.kind, "", object_names.object_name(key))
 
 
 KIND = ZoneKind()

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from moorage.decide.kubernetes.accounts import account_user
 from moorage.decide.kubernetes.attributes import User
 from moorage.decide.kubernetes.field_errors import quote
+from moorage.decide.kubernetes.names import account_user
 
 GROUP: Final = "rbac.authorization.k8s.io"
 CLUSTER_ROLE: Final = "ClusterRole"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from moorage.apiserver.rbac.bindings import CLUSTER_ROLE, GROUP
-from moorage.decide.scheduling.ocm.set_permissions import CLUSTERS, OCM_GROUP, SETS
+from moorage.decide.scheduling.ocm.cluster_sets import CLUSTERS, OCM_GROUP, SETS
 from moorage_schemas.resources.names import SET_LABEL
 
 Document = dict[str, Any]

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from moorage.apiserver.rbac.bindings import RoleBinding, RoleKey, RoleRef, SubjectKey, UnknownRoleError, subject_keys
-from moorage.apiserver.rbac.escalation import joined
-from moorage.apiserver.rbac.rules import PolicyRule, RoleRules
+from moorage.apiserver.rbac.rules import PolicyRule, RoleRules, joined
 from moorage.decide.kubernetes.attributes import Attributes, Permission, User
 
 _KEPT: Final = 4096  # users, each with a namespace, whose bindings are remembered

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from moorage.apiserver.rbac.bindings import RoleRef
-from moorage.apiserver.rbac.escalation import missing_rules
-from moorage.apiserver.rbac.rules import rules_of
+from moorage.apiserver.rbac.rules import missing_rules, rules_of
 from moorage.decide.kubernetes.unstructured import part
 
 AUTOUPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"

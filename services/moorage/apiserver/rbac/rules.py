@@ -1,16 +1,22 @@
-"""Rules of RBAC: what a rule allows, with Kubernetes' wildcards.
+"""Rules of RBAC: what a rule allows, aggregation, and who may grant a rule.
 
-Source: `k8s.io/kubernetes/pkg/apis/rbac/v1/evaluation_helpers.go`.
+Sources: `k8s.io/component-helpers/auth/rbac/validation`, `k8s.io/kubernetes/pkg/registry/rbac/validation`,
+`k8s.io/kubernetes/pkg/controller/clusterroleaggregation`, `k8s.io/kubernetes/pkg/apis/rbac/v1/evaluation_helpers.go`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from moorage.decide.kubernetes.attributes import Attributes
+from pydantic import ValidationError
+
+from moorage.decide.kubernetes.attributes import Attributes, User
 from moorage.decide.kubernetes.field_errors import quote
+from moorage.decide.kubernetes.selectors import check_requirement, matches_labels
+from moorage.decide.kubernetes.unstructured import part
+from moorage_schemas.resources.meta import LabelSelector
 
 ALL: Final = "*"
 """Every verb, group, resource or path."""
@@ -131,3 +137,125 @@ def _has(values: tuple[str, ...], value: str) -> bool:
 
 def _texts(found: Any) -> tuple[str, ...]:
     return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
+
+
+Document = Mapping[str, Any]
+
+
+def is_aggregated(role: Document) -> bool:
+    """Whether the rules of a ClusterRole are those of others."""
+    return isinstance(role.get("aggregationRule"), Mapping)
+
+
+def aggregated_rules(role: Document, others: Iterable[Document]) -> list[PolicyRule]:
+    """Return the rules that an aggregated ClusterRole should have.
+
+    Args:
+        role: the role.
+        others: all ClusterRoles. The role may be among them, and does not count.
+
+    Raises:
+        ValueError: a selector is none.
+    """
+    name = role["metadata"]["name"]
+    known = sorted((one for one in others if one["metadata"]["name"] != name), key=lambda one: one["metadata"]["name"])
+    found: dict[PolicyRule, None] = {}
+    for selector in map(_selector, part(role, "aggregationRule").get("clusterRoleSelectors") or ()):
+        for one in known:
+            if matches_labels(selector, one["metadata"].get("labels")):
+                found |= dict.fromkeys(rules_of(one.get("rules")))
+    return list(found)
+
+
+def _selector(found: Any) -> LabelSelector:
+    try:
+        selector = LabelSelector.model_validate(found)
+    except ValidationError as error:
+        raise ValueError(f"aggregationRule.clusterRoleSelectors: {error.errors()[0]['msg']}") from None
+    for requirement in selector.match_expressions or ():
+        if problem := check_requirement(requirement, node=False):
+            raise ValueError(f"aggregationRule.clusterRoleSelectors: {requirement.key}: {problem}")
+    return selector
+
+
+EVERYTHING: Final = (
+    PolicyRule(verbs=(ALL,), api_groups=(ALL,), resources=(ALL,)),
+    PolicyRule(verbs=(ALL,), non_resource_urls=(ALL,)),
+)
+"""The rules that allow everything."""
+
+
+def missing_rules(held: Sequence[PolicyRule], given: Iterable[PolicyRule]) -> list[PolicyRule]:
+    """Return what rules give that others do not cover, each with one verb, one resource and one name at most.
+
+    Like Kubernetes, it compares with one rule at a time: two rules that cover a wildcard only together do not cover it.
+    """
+    return [rule for rule in _broken_down(given) if not any(_covers(one, rule) for one in held)]
+
+
+def refusal(user: User, missing: Iterable[PolicyRule], errors: Sequence[str]) -> str:
+    """Return why somebody may not hand out rules, in Kubernetes' words.
+
+    Args:
+        user: who wants to.
+        missing: the rules that the user does not have (`missing_rules`).
+        errors: why some of the user's rules are not known.
+    """
+    shown = "\n".join(sorted({str(rule) for rule in _compact(missing)}))
+    text = (
+        f"user {quoted([user.name])[1:-1]} (groups={quoted(user.groups)}) is attempting to grant RBAC permissions "
+        f"not currently held:\n{shown}"
+    )
+    return f"{text}; resolution errors: [{joined(errors)}]" if errors else text
+
+
+def joined(errors: Sequence[str]) -> str:
+    """Return errors as one text, each once: in brackets if they are several."""
+    found = list(dict.fromkeys(errors))
+    return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+
+
+def _broken_down(rules: Iterable[PolicyRule]) -> Iterator[PolicyRule]:
+    for rule in rules:
+        for group in rule.api_groups:
+            for resource in rule.resources:
+                for verb in rule.verbs:
+                    for name in rule.resource_names or ("",):
+                        named = (name,) if rule.resource_names else ()
+                        yield PolicyRule((verb,), (group,), (resource,), named)
+        for path in rule.non_resource_urls:
+            for verb in rule.verbs:
+                yield PolicyRule((verb,), non_resource_urls=(path,))
+
+
+def _covers(held: PolicyRule, one: PolicyRule) -> bool:
+    """Whether a rule covers another one that is broken down."""
+    return (
+        (ALL in held.verbs or set(one.verbs) <= set(held.verbs))
+        and (ALL in held.api_groups or set(one.api_groups) <= set(held.api_groups))
+        and all(_covers_resource(held.resources, resource) for resource in one.resources)
+        and all(any(covers_path(own, path) for own in held.non_resource_urls) for path in one.non_resource_urls)
+        and (
+            not held.resource_names or (bool(one.resource_names) and set(one.resource_names) <= {*held.resource_names})
+        )
+    )
+
+
+def _covers_resource(held: tuple[str, ...], resource: str) -> bool:
+    if resource in held or ALL in held:
+        return True
+    _, slash, subresource = resource.partition("/")
+    return bool(slash) and f"{ALL_WITH}{subresource}" in held
+
+
+def _compact(rules: Iterable[PolicyRule]) -> Iterator[PolicyRule]:
+    """Rules of which those of the same resource and name are one, with the verbs of all."""
+    verbs: dict[PolicyRule, list[str]] = {}
+    for rule in rules:
+        if rule.non_resource_urls:
+            yield rule
+        else:
+            about = PolicyRule((), rule.api_groups, rule.resources, rule.resource_names)
+            verbs.setdefault(about, []).extend(rule.verbs)
+    for about, found in verbs.items():
+        yield PolicyRule(tuple(found), about.api_groups, about.resources, about.resource_names)

@@ -9,24 +9,95 @@ Kubernetes 1.37 (docs/decisions/0046-defaults-of-fields.md).
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
-from moorage.apiserver.rules.canonical_quantities import with_canonical_quantities
-from moorage.apiserver.rules.controller_field_defaults import (
+from moorage.apiserver.rules.pod_field_defaults import (
+    PRIORITY,
+    VOLUMES,
+    Object,
     autoscaler,
     cron_job,
     daemon_set,
     deployment,
+    each,
+    filled,
     job,
+    pod_defaults,
+    pod_spec_defaults,
     replica_set,
     selecting_by_template,
     stateful_set,
     with_labels_of_template,
+    with_spec,
+    within,
 )
-from moorage.apiserver.rules.field_filling import Object, each, filled, with_spec, within
-from moorage.apiserver.rules.pod_field_defaults import PRIORITY, VOLUMES, pod_defaults, pod_spec_defaults
-from moorage.apiserver.rules.services import with_service_defaults
+from moorage.decide.kubernetes.quantities import QuantityError, canonical_text
+from moorage.decide.kubernetes.unstructured import at
+
+_Object = dict[str, Any]
+
+_CLUSTER_IP: Final = "ClusterIP"
+_BALANCED: Final = "LoadBalancer"
+_ON_NODES: Final = frozenset({"NodePort", _BALANCED})
+_NONE: Final = "None"
+"""The address of a service that wants none, and the affinity of one that has none."""
+
+_SINGLE_STACK: Final = "SingleStack"
+_FAMILIES: Final = ("IPv4", "IPv6")
+_TIMEOUT: Final = 10_800
+_CLUSTER: Final = "Cluster"
+
+
+def with_service_defaults(spec: _Object) -> _Object:
+    """The spec of a service with the values of the fields that it leaves out. A second time changes nothing."""
+    kind, affinity = spec.get("type") or _CLUSTER_IP, spec.get("sessionAffinity") or _NONE
+    found = {**spec, "type": kind, "sessionAffinity": affinity}
+    if isinstance(ports := found.get("ports"), list):
+        found["ports"] = [_port(one) if isinstance(one, dict) else one for one in ports]
+    if affinity == _NONE:
+        found.pop("sessionAffinityConfig", None)
+    elif affinity == "ClientIP" and at(found, "sessionAffinityConfig", "clientIP", "timeoutSeconds") is None:
+        found["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _TIMEOUT}}
+    if kind in {_CLUSTER_IP, *_ON_NODES} and found.get("internalTrafficPolicy") is None:
+        found["internalTrafficPolicy"] = _CLUSTER
+    is_outside = kind in _ON_NODES or (kind == _CLUSTER_IP and bool(found.get("externalIPs")))
+    if is_outside and not found.get("externalTrafficPolicy"):
+        found["externalTrafficPolicy"] = _CLUSTER
+    if kind == _BALANCED and found.get("allocateLoadBalancerNodePorts") is None:
+        found["allocateLoadBalancerNodePorts"] = True
+    return _with_addresses(found)
+
+
+def _port(port: _Object) -> _Object:
+    found = {**port, "protocol": port.get("protocol") or "TCP"}
+    if not port.get("targetPort") and port.get("port"):
+        found["targetPort"] = port["port"]
+    return found
+
+
+def _with_addresses(spec: _Object) -> _Object:
+    """A service with the addresses that follow from those that it names, and with the families of one that has none."""
+    first = spec.get("clusterIP")
+    if not first:
+        return spec
+    found = {**spec, "clusterIPs": spec.get("clusterIPs") or [first]}
+    if found["clusterIPs"] != [_NONE] or found["type"] == "ExternalName":
+        return found
+    is_selecting = bool(spec.get("selector"))
+    if found.get("ipFamilyPolicy") is None:
+        found["ipFamilyPolicy"] = _SINGLE_STACK if is_selecting else "RequireDualStack"
+    families = found.get("ipFamilies") or [_FAMILIES[0]]
+    if (
+        not is_selecting
+        and found["ipFamilyPolicy"] != _SINGLE_STACK
+        and len(families) == 1
+        and families[0] in _FAMILIES
+    ):
+        families = [*families, *(one for one in _FAMILIES if one not in families)]
+    return {**found, "ipFamilies": families}
+
 
 _SOURCES: Final = ("azureDisk", "hostPath", "iscsi", "rbd", "scaleIO")
 """The sources of `VOLUMES` that a persistent volume may have."""
@@ -200,3 +271,95 @@ _KINDS: Final[Mapping[str, Callable[[Object], Object]]] = {
     "RoleBinding": _binding,
     "ClusterRoleBinding": _binding,
 }
+
+
+_Path = tuple[str, ...]
+
+_EACH: Final = "*"
+"""Stands for each item of a list, or each value of an object."""
+
+_RESOURCES: Final[tuple[_Path, ...]] = (("requests", _EACH), ("limits", _EACH))
+_POD: Final[tuple[_Path, ...]] = (
+    *(
+        (containers, _EACH, "resources", *path)
+        for containers in ("containers", "initContainers", "ephemeralContainers")
+        for path in _RESOURCES
+    ),
+    *(("resources", *path) for path in _RESOURCES),
+    ("overhead", _EACH),
+    ("volumes", _EACH, "emptyDir", "sizeLimit"),
+    *(("volumes", _EACH, "ephemeral", "volumeClaimTemplate", "spec", "resources", *path) for path in _RESOURCES),
+)
+_TEMPLATE: Final[tuple[_Path, ...]] = tuple(("spec", "template", "spec", *path) for path in _POD)
+_CLAIM: Final[tuple[_Path, ...]] = tuple(("spec", "resources", *path) for path in _RESOURCES)
+_PATHS: Final[Mapping[str, tuple[_Path, ...]]] = {
+    "Pod": tuple(("spec", *path) for path in _POD),
+    **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet", "Job", "ReplicationController"), _TEMPLATE),
+    "StatefulSet": (*_TEMPLATE, *(("spec", "volumeClaimTemplates", _EACH, *path) for path in _CLAIM)),
+    "CronJob": tuple(("spec", "jobTemplate", *path) for path in _TEMPLATE),
+    "PersistentVolumeClaim": (*_CLAIM, ("status", "capacity", _EACH)),
+    "PersistentVolume": (("spec", "capacity", _EACH),),
+    "ResourceQuota": (("spec", "hard", _EACH),),
+    "LimitRange": tuple(
+        ("spec", "limits", _EACH, field, _EACH)
+        for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+    ),
+    "Node": (("status", "capacity", _EACH), ("status", "allocatable", _EACH)),
+}
+"""Where objects of Kubernetes' kinds have quantities. Those of custom resources are shown as they were sent."""
+
+
+_Tree = dict[str, Any]
+"""Paths that begin in the same way stand together. The end of a path has no further steps."""
+
+
+def _tree(paths: Iterable[_Path]) -> _Tree:
+    tree: _Tree = {}
+    for path in paths:
+        branch = tree
+        for step in path:
+            branch = branch.setdefault(step, {})
+    return tree
+
+
+_TREES: Final[Mapping[str, _Tree]] = {kind: _tree(paths) for kind, paths in _PATHS.items()}
+
+
+def with_canonical_quantities(document: dict[str, Any]) -> dict[str, Any]:
+    """An object with its quantities in canonical form. What is none stays as it is."""
+    tree = _TREES.get(document.get("kind", ""))
+    found: dict[str, Any] = document if tree is None else _changed(document, tree)
+    return found
+
+
+def _changed(value: Any, tree: _Tree) -> Any:
+    """The value with what the paths of a tree lead to in canonical form. It is the same one if nothing changes."""
+    if not tree:
+        return _canonical(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else value
+    each = tree.get(_EACH)
+    if isinstance(value, list):
+        if each is None or not value:
+            return value
+        items = [_changed(one, each) for one in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+    if not isinstance(value, dict):
+        return value
+    found = value
+    for name, inner in ((name, each) for name in value) if each is not None else tree.items():
+        if name in value and (one := _changed(value[name], inner)) is not value[name]:
+            found = {**value} if found is value else found
+            found[name] = one
+    return found
+
+
+def _canonical(value: str | float) -> str | float:
+    found = _canonical_text(value)
+    return value if found == value else found
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _canonical_text(value: str | float) -> str | float:
+    try:
+        return canonical_text(value)
+    except QuantityError:
+        return value

@@ -1,15 +1,25 @@
-"""One cluster of a store, as the code of the API sees it: a fleet of its own, whose names have no cluster."""
+"""One cluster of a store as a fleet of its own, and the names under which real clusters are mirrored.
+
+One real cluster has one name for each kind of its objects: otherwise they would exist twice, and two bridges would act
+on one cluster. A hub of OCM, or a control plane of Karmada, may be bridged beside the Kubernetes cluster that it is,
+because their bridges mirror other kinds.
+
+Only what is mirrored counts. So the rule holds after a restart of the gateway, and a name is free again when all of its
+objects are forgotten.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
+from moorage.apiserver.kinds.status.index import MirroredIndex
 from moorage.apiserver.kinds.status.records import ObjectId, place_of
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.storage.history import ObjectChange
-from moorage.apiserver.storage.object_builder import ClusterTables, ObjectBuilder
 from moorage.apiserver.storage.shown_objects import ShownObject
-from moorage.apiserver.storage.store import FleetObjects, Store, Told
+from moorage.apiserver.storage.store import ClusterTables, FleetObjects, ObjectBuilder, Store, Told
 from moorage.apiserver.storage.tables import Tables
 from moorage.decide.kubernetes.attributes import CLUSTERS, OWN_GROUP
 
@@ -128,3 +138,46 @@ class ClusterHistory:
 
     def _place(self, place: str) -> str:
         return place_of(place, self._cluster) if place else ""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherName:
+    """Another name under which objects of a cluster are mirrored."""
+
+    name: str
+    source: str
+    """A bridge that mirrors them."""
+
+    kinds: tuple[str, ...]
+
+
+class ClusterNames:
+    """Knows the names of all clusters.
+
+    Args:
+        store: has the tables of all fleets while this gateway leads.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def all(self) -> Iterator[tuple[str, Tables]]:
+        """The fleets and their tables, by name. That of the home fleet is empty."""
+        yield "", self._store.tables
+        for name, found in self._store.clusters.items():
+            yield name, found.tables
+
+    def another(self, name: str, uid: str, kinds: AbstractSet[str]) -> OtherName | None:
+        """Return another name under which objects of some kinds are mirrored from a cluster. None if there is none.
+
+        Args:
+            name: the one that is known. Empty for the home fleet.
+            uid: of the cluster.
+            kinds: of the objects.
+        """
+        for found, tables in self.all():
+            if found != name and (same := tables.index(MirroredIndex).kinds_of(uid) & kinds):
+                index = tables.index(MirroredIndex)
+                source = next(one for one in index.sources if uid in index.cluster_uids(one))
+                return OtherName(found, source, tuple(sorted(same)))
+        return None

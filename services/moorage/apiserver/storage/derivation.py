@@ -16,12 +16,11 @@ import orjson
 
 from moorage.apiserver.kinds.kind import logged_kinds
 from moorage.apiserver.kinds.status.clusters import cluster_of, local_event, local_key
+from moorage.apiserver.kinds.status.index import ViewIndex
 from moorage.apiserver.kinds.status.pods import evicted_uid
 from moorage.apiserver.kinds.status.records import Document, ObjectId
-from moorage.apiserver.kinds.status.views import ViewIndex
-from moorage.apiserver.storage.object_builder import ClusterTables, ObjectBuilder
 from moorage.apiserver.storage.object_log import Emission, json_of
-from moorage.apiserver.storage.store import Store
+from moorage.apiserver.storage.store import ClusterTables, ObjectBuilder, Store
 from moorage.apiserver.storage.tables import Tables
 from moorage.runtime.service import Input
 from moorage_schemas.base import Model

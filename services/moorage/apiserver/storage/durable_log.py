@@ -1,15 +1,21 @@
-"""The gateway's interface to Kafka: durable writes, and the version that shows them."""
+"""The gateway's interface to Kafka: durable writes, the version that shows them, and the outcomes of reports.
+
+condition-ingest decides the outcomes, and its records show them. A caller who waits for the outcome has the gateway
+read them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from moorage.apiserver.machinery.api_errors import too_large
 from moorage.apiserver.storage.object_log import json_of, value_of
 from moorage_schemas.base import Model
+from moorage_schemas.dead_letter import DeadLettered
 from moorage_schemas.envelope import Meta
 from moorage_schemas.shown import ObjectShown
 from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, CONFIGURATION, OBJECTS, PROBE_GRANTS, RESOURCES, Topic
@@ -80,3 +86,45 @@ class Log(Protocol):
         Raises:
             StatusError: as `commit`. Some may have been written.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class ReportCounted:
+    """The report is the condition now, or was it for a moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedLater:
+    """condition-ingest has refused the report."""
+
+    letter: DeadLettered
+
+
+@dataclass(frozen=True, slots=True)
+class Unrecorded:
+    """condition-ingest has read the report and has written nothing about it."""
+
+    condition: Any | None
+    """The last record of the condition that was written meanwhile, as `ConditionChanged` or a row. None if none was."""
+
+
+Decided = ReportCounted | RefusedLater | Unrecorded
+
+
+class Following(Protocol):
+    """Follows what becomes of some reports."""
+
+    async def decided(self, offsets: Sequence[int], seconds: float) -> list[Decided | None]:
+        """What was decided about each report. None for those of which it is not known in time.
+
+        Args:
+            offsets: the offset of each report in its partition.
+            seconds: how long to wait.
+        """
+
+
+class ReportOutcomes(Protocol):
+    """Finds out what becomes of reports."""
+
+    def follow(self, writes: Sequence[Write]) -> AbstractAsyncContextManager[Following | None]:
+        """Follow reports that are about to be written. None if that is not possible now."""

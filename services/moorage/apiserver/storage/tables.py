@@ -7,10 +7,8 @@ from typing import Final
 
 from moorage.apiserver.kinds.kind import View, discovered
 from moorage.apiserver.kinds.status.dependents import DependentIndex
-from moorage.apiserver.kinds.status.index import Index, Unsettled
-from moorage.apiserver.kinds.status.mirrored import MirroredIndex
+from moorage.apiserver.kinds.status.index import Index, MirroredIndex, Unsettled, ViewIndex
 from moorage.apiserver.kinds.status.records import ObjectId, Records
-from moorage.apiserver.kinds.status.views import ViewIndex
 from moorage.runtime.wire.row_reader import RowReader
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, WorkloadConditionChanged

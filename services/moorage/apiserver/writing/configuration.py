@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from moorage.apiserver.admission.feature_gates import feature_gates
+from moorage.apiserver.admission.validation import feature_gates
 from moorage.apiserver.authorization.report_guard import GRANT
 from moorage.apiserver.kinds import moorage_configuration
 from moorage.apiserver.kinds.kind import ServedKind

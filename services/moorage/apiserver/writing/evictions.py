@@ -16,9 +16,8 @@ from moorage.apiserver.kinds.status.namespaces import NAMESPACE
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.machinery.api_errors import Cause, StatusError
-from moorage.apiserver.storage.locks import ObjectLocks
 from moorage.apiserver.storage.store import FleetObjects
-from moorage.apiserver.writing.object_records import Caller
+from moorage.apiserver.writing.object_records import Caller, ObjectLocks
 from moorage.apiserver.writing.writer import Preconditions, Writer
 from moorage.decide.disruption.budgets import Disruption
 from moorage.decide.kubernetes.unstructured import at

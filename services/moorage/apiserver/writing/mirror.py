@@ -17,10 +17,10 @@ from typing import Any, Final
 from moorage.apiserver.admission import made_pods, taint_edits, validation
 from moorage.apiserver.kinds.families.targets import Target
 from moorage.apiserver.kinds.kind import Kind, ServedKind, named
-from moorage.apiserver.kinds.status.mirrored import MirroredIndex
+from moorage.apiserver.kinds.status.index import MirroredIndex
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery.api_errors import StatusError, shorten
-from moorage.apiserver.storage.cluster_names import ClusterNames
+from moorage.apiserver.storage.cluster_store import ClusterNames
 from moorage.apiserver.storage.durable_log import Write, check_sizes
 from moorage.apiserver.storage.tables import Tables
 from moorage.apiserver.writing.object_records import Caller
@@ -239,7 +239,7 @@ class Mirror:
         declared = ResourceDeclared(
             object=seen.document,
             version=stored.version + 1 if stored is not None else 1,
-            wishes=self._wishes(seen, stored if is_same else None, source),
+            wishes=self._taint_edits(seen, stored if is_same else None, source),
             cluster=self._fleet.cluster,
             mirrored=Mirrored(
                 source=source,
@@ -268,7 +268,7 @@ class Mirror:
         writing.writes += self._writer.records.removal(seen.object_id, stored, caller)
         return MirrorResult(key, MirrorOutcome.WRITTEN)
 
-    def _wishes(self, seen: _Seen, stored: ResourceDeclared | None, source: str) -> tuple[TaintWish, ...]:
+    def _taint_edits(self, seen: _Seen, stored: ResourceDeclared | None, source: str) -> tuple[TaintWish, ...]:
         """The edits of the taints of a target: those that people have made here, and those of others in the cluster.
 
         Args:

@@ -1,17 +1,19 @@
-"""Records of objects: what is written when an object changes, durably, and read back before anybody is answered."""
+"""Records of objects: written durably when an object changes, under its lock, and read back before the answer."""
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from moorage.apiserver.admission import defaults
 from moorage.apiserver.kinds.kind import ServedKind, logged_kinds
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.storage.durable_log import Log, Write
-from moorage.apiserver.storage.logged_objects import logged_write
 from moorage.apiserver.storage.shown_objects import ShownObject
 from moorage.apiserver.storage.store import FleetObjects, within
 from moorage.decide.kubernetes.attributes import User
@@ -24,7 +26,17 @@ from moorage_schemas.probe_grant import ProbeGrantChanged
 from moorage_schemas.resource import ResourceDeclared, resource_partition_key
 from moorage_schemas.resources.configuration import CONFIGURATION_KIND, MoorageConfiguration
 from moorage_schemas.resources.probe_grants import ProbeGrant
-from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, CONFIGURATION, FLEET, PROBE_GRANTS, RESOURCES, Topic
+from moorage_schemas.shown import ObjectShown
+from moorage_schemas.topics import (
+    AUDIT,
+    CONDITION_REPORTS,
+    CONFIGURATION,
+    FLEET,
+    OBJECTS,
+    PROBE_GRANTS,
+    RESOURCES,
+    Topic,
+)
 
 SOURCE = "moorage/gateway"
 READ_BACK_WITHIN = 15.0
@@ -257,3 +269,35 @@ def _grant_for_services(name: str, declared: ResourceDeclared | None, cause: Met
         found = ProbeGrant.model_validate(declared.object)
         event = ProbeGrantChanged(uid=declared.uid, generation=found.metadata.generation, spec=found.spec)
     return Write(PROBE_GRANTS, name, FLEET, event, _beside(cause, PROBE_GRANTS, name))
+
+
+class ObjectLocks:
+    """One lock for each object that is being written. Others take no memory."""
+
+    def __init__(self) -> None:
+        self._locks: dict[ObjectId, tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def held(self, object_id: ObjectId) -> AsyncIterator[None]:
+        """Hold the lock of an object within the context."""
+        lock, users = self._locks.get(object_id, (asyncio.Lock(), 0))
+        self._locks[object_id] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks.pop(object_id)
+            if users > 1:
+                self._locks[object_id] = (lock, users - 1)
+
+
+def logged_write(object_id: ObjectId, document: dict[str, Any] | None, meta: Meta) -> Write:
+    """Return the record that shows an object, or that it is gone.
+
+    Args:
+        object_id: names it.
+        document: the object without a resource version. None if it is gone.
+        meta: the attributes of the record. The type is that of the object log.
+    """
+    event = ObjectShown(object=document) if document is not None else None
+    return Write(OBJECTS, object_id.key, FLEET, event, meta._replace(type=OBJECTS.event_type))

@@ -11,28 +11,25 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from moorage.apiserver.admission import defaults, deletion, made_pods, mirrored, taint_edits, validation
+from moorage.apiserver.admission import defaults, deletion, made_pods, taint_edits, validation
+from moorage.apiserver.admission.defaults import check_default_class, with_priority
 from moorage.apiserver.admission.deletion import Deleted, DeleteOptions
-from moorage.apiserver.admission.namespaces import check_namespace
-from moorage.apiserver.admission.priorities import check_default_class, with_priority
-from moorage.apiserver.authorization.guarded_write import GuardedWrite
-from moorage.apiserver.authorization.guards import WriteGuards
+from moorage.apiserver.admission.validation import check_namespace
+from moorage.apiserver.authorization.guards import GuardedWrite, WriteGuards
 from moorage.apiserver.kinds.kind import ServedKind, named
 from moorage.apiserver.kinds.namespace import KIND as NAMESPACE_KIND
 from moorage.apiserver.kinds.pod import KIND as POD_KIND
-from moorage.apiserver.kinds.status.dedicated import DedicatedIndex
 from moorage.apiserver.kinds.status.namespaces import NamespaceIndex
-from moorage.apiserver.kinds.status.pods import evicted_uid, is_stopping
+from moorage.apiserver.kinds.status.pods import DedicatedIndex, evicted_uid, is_stopping
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.rules.defaults import SYSTEM_ACTOR
 from moorage.apiserver.rules.feature_gates import FeatureGates
 from moorage.apiserver.rules.field_defaults import in_stored_form, with_field_defaults
 from moorage.apiserver.storage.durable_log import Log
-from moorage.apiserver.storage.locks import ObjectLocks
 from moorage.apiserver.storage.shown_objects import ShownObject, unkept
 from moorage.apiserver.storage.store import FleetObjects
-from moorage.apiserver.writing.object_records import Caller, ObjectRecords
+from moorage.apiserver.writing.object_records import Caller, ObjectLocks, ObjectRecords
 from moorage.decide.kubernetes.field_errors import FieldError
 from moorage.decide.kubernetes.quantities import QuantityError
 from moorage.decide.kubernetes.unstructured import at
@@ -153,7 +150,7 @@ class Writer:
         document = defaults.with_each_owner_once(document)
         resource = validation.typed(document, kind)
         if self._store.cluster:
-            raise mirrored.read_only(kind, resource.metadata.name, None, self._store.cluster)
+            raise validation.read_only(kind, resource.metadata.name, None, self._store.cluster)
         self.ensure_writable()
         self._guard(caller, GuardedWrite(kind, resource.metadata.namespace, None, document))
         with self._created_in(kind, resource.metadata.namespace, resource.metadata.name):
@@ -188,7 +185,7 @@ class Writer:
             uid = str(uuid.uuid4())
             prepared = self._prepared(document, kind, self._store.tables.index(DedicatedIndex).rules.values())
             new = kind.definition.identified(defaults.created(prepared, uid=uid, now=now))
-            wished = self._wishes(kind, None, resource, new, caller)
+            wished = self._taint_edits(kind, None, resource, new, caller)
             by_default = kind.definition.taints_of_new(resource)
             wished = taint_edits.with_defaults(wished, by_default, now=now, actor=SYSTEM_ACTOR)
             left = self._store.tables.resources.get(object_id.key)
@@ -263,15 +260,15 @@ class Writer:
         present, cluster = shown.document, self._store.cluster
         object_id = ObjectId(stored.kind, stored.namespace, stored.name)
         wanted = with_field_defaults(change(dict(present)))
-        mirrored.check_taints_alone(kind, stored, with_field_defaults(dict(present)), wanted, cluster=cluster)
+        validation.check_taints_alone(kind, stored, with_field_defaults(dict(present)), wanted, cluster=cluster)
         self._guard(caller, GuardedWrite(kind, object_id.namespace, present, wanted))
         resource = validation.typed(wanted, kind)
         meta = resource.metadata
         self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
-        if kind.definition.wanted_taints(resource) is not None:
+        if kind.definition.spec_taints(resource) is not None:
             validation.refuse(kind, object_id.name, kind.definition.validate(resource, self._switches()))
-        wished = self._wishes(kind, stored, resource, wanted, caller)
-        mirrored.check_wishes(kind, stored, wished, cluster=cluster)
+        wished = self._taint_edits(kind, stored, resource, wanted, caller)
+        validation.check_taint_edits(kind, stored, wished, cluster=cluster)
         if not wished:
             return shown
         wishes = taint_edits.merged(stored.wishes, wished, self.wishes_applied(stored))
@@ -292,7 +289,7 @@ class Writer:
             StatusError: 403 if it is.
         """
         if (found := self._mirrored(object_id)) is not None:
-            raise mirrored.read_only(kind, object_id.name, found.mirrored, self._store.cluster)
+            raise validation.read_only(kind, object_id.name, found.mirrored, self._store.cluster)
 
     def wishes_applied(self, stored: ResourceDeclared) -> int:
         """The highest generation of an edit of a target's taints that the taint-manager has applied."""
@@ -322,7 +319,7 @@ class Writer:
         tables, before = self._store.tables, stored.object
         wanted = in_stored_form(kind.definition.without_decided(prepared, before), before)
         wanted = kind.definition.same(wanted, before, tables)
-        wished = self._wishes(kind, stored, resource, wanted, caller)
+        wished = self._taint_edits(kind, stored, resource, wanted, caller)
         new = defaults.updated(wanted, before, wished=bool(wished))
         if new == before and not wished:
             return None
@@ -645,7 +642,7 @@ class Writer:
             validation.refuse(kind, str(document["metadata"].get("name", "")), broken)
             raise validation.quantity_error(error, kind, str(document["metadata"].get("name", ""))) from None
 
-    def _wishes(
+    def _taint_edits(
         self,
         kind: ServedKind,
         stored: ResourceDeclared | None,
@@ -654,7 +651,7 @@ class Writer:
         caller: Caller,
     ) -> list[TaintWish]:
         """Return the taint edits of a write. The `document` will be declared. Empty for kinds without taints."""
-        wanted = kind.definition.wanted_taints(resource)
+        wanted = kind.definition.spec_taints(resource)
         if wanted is None:
             return []
         shown = kind.definition.taints(stored, self._store.tables) if stored is not None else None

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from moorage.bridges.engine.metrics import WAITING
-from moorage.bridges.kube.errors import ApiError
+from moorage.bridges.kube.api_error import ApiError
 
 _log = structlog.get_logger(__name__)
 

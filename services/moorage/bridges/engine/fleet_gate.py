@@ -10,7 +10,7 @@ import structlog
 
 _log = structlog.get_logger(__name__)
 
-_LOOK: Final = 0.2  # seconds between two questions whether the fleet is known
+_CHECK_EVERY: Final = 0.2  # seconds between two questions whether the fleet is known
 PATIENCE: Final = 30.0  # seconds after which it is said that something is not as expected
 _NAMED: Final = 10  # how many are named then
 
@@ -70,5 +70,5 @@ class FleetGate:
                     if self._patience is not None:
                         self._closed.clear()
                         break
-                await asyncio.sleep(_LOOK)
+                await asyncio.sleep(_CHECK_EVERY)
             self._opened()

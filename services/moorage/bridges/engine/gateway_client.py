@@ -11,7 +11,7 @@ import httpx
 import orjson
 
 from moorage.bridges.engine.fleet_names import advice, advice_on_names
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.process.failures import RuntimeFailure
 
 MIRROR_PATH: Final = "/v1/mirror"
 CONDITIONS_PATH: Final = "/v1/conditions"

@@ -13,10 +13,10 @@ from typing import Final
 import structlog
 
 from moorage.bridges.engine.fleet_names import advice
-from moorage.bridges.engine.tables import TargetTables
+from moorage.bridges.engine.target_tables import TargetTables
+from moorage.bridges.kube.api_error import ApiError
 from moorage.bridges.kube.client import KubeClient
-from moorage.bridges.kube.errors import ApiError
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.process.failures import RuntimeFailure
 from moorage_schemas.refs import fleet_called
 
 _log = structlog.get_logger(__name__)

@@ -17,14 +17,14 @@ from moorage.bridges.engine.gateway_client import GatewayClient, GatewayError
 from moorage.bridges.engine.identity import check_uid, read_uid
 from moorage.bridges.engine.member import NAME
 from moorage.bridges.engine.plan import BridgePlan
-from moorage.bridges.engine.tables import TargetTables
 from moorage.bridges.engine.taint_lists import Target, taints_patch, write_taints
+from moorage.bridges.engine.target_tables import TargetTables
+from moorage.bridges.kube.api_error import ApiError
 from moorage.bridges.kube.client import KubeClient
 from moorage.bridges.kube.election import renewing_holder
-from moorage.bridges.kube.errors import ApiError
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage.runtime.kafka.tables.global_tables import GlobalReader
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.topics import RESOURCES

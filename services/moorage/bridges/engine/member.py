@@ -16,15 +16,15 @@ from moorage.bridges.engine.gateway_client import GatewayClient, GatewayError
 from moorage.bridges.engine.loop import BridgeLoop
 from moorage.bridges.engine.outlets import BridgeOutlets
 from moorage.bridges.engine.plan import Act, BridgePlan
+from moorage.bridges.engine.seen_state import LEASE, SeenState, StateSink
 from moorage.bridges.engine.silence import Leases, SilenceWatch
-from moorage.bridges.engine.state import LEASE, SeenState, StateSink
-from moorage.bridges.engine.tables import TargetTables
+from moorage.bridges.engine.target_tables import TargetTables
 from moorage.bridges.kube.client import KubeClient
 from moorage.bridges.kube.permissions import MissingPermissions
 from moorage.bridges.kube.reflector import Reflector
 from moorage.runtime.kafka.tables.global_tables import GlobalReader
 from moorage.runtime.kafka.tables.offsets import Offsets
-from moorage.runtime.process.errors import first_of
+from moorage.runtime.process.failures import first_of
 from moorage.runtime.process.member import Behind, TaskMember
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.keys import ResourceKey

@@ -12,7 +12,7 @@ from typing_extensions import override
 from moorage.bridges.engine.batches import BatchSender
 from moorage.bridges.engine.gateway_client import GatewayClient
 from moorage.bridges.engine.metrics import MIRRORED
-from moorage.bridges.engine.tables import TargetTables, digest_of
+from moorage.bridges.engine.target_tables import TargetTables, digest_of
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import Taint
@@ -142,7 +142,7 @@ class MirrorSender(BatchSender):
         self._cluster = cluster
         self._gateway = gateway
         self._objects = objects
-        self._told = sent
+        self._on_change = sent
 
     def forget(self) -> None:
         """Forget what was sent, and what is marked. Mark everything anew, in the order in which it is to be sent."""
@@ -195,7 +195,7 @@ class MirrorSender(BatchSender):
         if refused:
             self.mark_later(refused, _AGAIN)
         if there:
-            self._told(there)
+            self._on_change(there)
 
 
 def _state_of(found: Mapping[str, Any]) -> MirroredState:

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 from typing_extensions import override
 
 from moorage.bridges.engine.reports import Report
+from moorage.bridges.engine.seen_state import SeenState
+from moorage.bridges.engine.seen_target import SeenCondition, SeenTarget
 from moorage.bridges.engine.silence import Leases
-from moorage.bridges.engine.state import SeenState
-from moorage.bridges.engine.tables import TargetTables, WorkTables
-from moorage.bridges.engine.targets import SeenCondition, SeenTarget
+from moorage.bridges.engine.target_tables import TargetTables, WorkTables
 from moorage_schemas.condition import HEALTHY
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef

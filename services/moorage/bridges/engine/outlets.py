@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any, Generic
 
 from moorage.bridges.engine.act_queue import ActQueue
+from moorage.bridges.engine.cluster_events import EventSender, Regarding, contradicted
 from moorage.bridges.engine.contention import Contention
-from moorage.bridges.engine.events import EventSender, Regarding, contradicted
 from moorage.bridges.engine.gateway_client import GatewayClient
 from moorage.bridges.engine.mirror import MirroredObjects
 from moorage.bridges.engine.plan import Act, BridgePlan
+from moorage.bridges.engine.seen_state import SeenState
 from moorage.bridges.engine.silence import Leases
-from moorage.bridges.engine.state import SeenState
-from moorage.bridges.engine.tables import TargetTables
+from moorage.bridges.engine.target_tables import TargetTables
 from moorage.bridges.kube.client import KubeClient
 
 

@@ -19,8 +19,8 @@ import structlog
 
 from moorage.bridges.engine.metrics import LINKED
 from moorage.bridges.engine.plan import LeaseResource
+from moorage.bridges.kube.api_error import NOT_FOUND, ApiError
 from moorage.bridges.kube.client import KubeClient
-from moorage.bridges.kube.errors import NOT_FOUND, ApiError
 
 _log = structlog.get_logger(__name__)
 

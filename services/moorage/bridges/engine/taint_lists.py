@@ -9,9 +9,9 @@ import structlog
 
 from moorage.bridges.engine.contention import Contention
 from moorage.bridges.engine.metrics import ACTS
-from moorage.bridges.engine.targets import TAINTS_ANNOTATION, Identity, SeenTarget, identity_of, noted
+from moorage.bridges.engine.seen_target import TAINTS_ANNOTATION, Identity, SeenTarget, identity_of, noted
+from moorage.bridges.kube.api_error import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridges.kube.client import MERGE_PATCH, KubeClient
-from moorage.bridges.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from moorage_schemas.taint import TaintRecord
 
 _log = structlog.get_logger(__name__)

@@ -13,15 +13,15 @@ from typing import Any, Final
 import orjson
 import structlog
 
+from moorage.bridges.engine.cluster_events import NORMAL, WARNING, event
 from moorage.bridges.engine.contention import Contention
-from moorage.bridges.engine.events import NORMAL, WARNING, event
 from moorage.bridges.engine.metrics import ACTS
 from moorage.bridges.karmada.bindings import APPLIED_PLACEMENT, SeenBinding
 from moorage.bridges.karmada.plane import binding_path
-from moorage.bridges.karmada.tables import PlaneTables
+from moorage.bridges.karmada.plane_tables import PlaneTables
+from moorage.bridges.kube.api_error import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridges.kube.client import MERGE_PATCH, KubeClient
-from moorage.bridges.kube.errors import CONFLICT, NOT_FOUND, ApiError
-from moorage.decide.scheduling.karmada.mirrored import TAINT_MANAGER
+from moorage.decide.scheduling.karmada.mirrored_bindings import TAINT_MANAGER
 from moorage_schemas.placement import LeavingTarget, PlacementState, WorkloadPlaced
 
 _log = structlog.get_logger(__name__)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from moorage.bridges.engine.events import Regarding
-from moorage.decide.scheduling.karmada.mirrored import placed_elsewhere
+from moorage.bridges.engine.cluster_events import Regarding
+from moorage.decide.scheduling.karmada.mirrored_bindings import placed_elsewhere
 from moorage_schemas.resources.bindings import ObjectReference, ResourceBinding
 
 APPLIED_PLACEMENT: Final = "policy.karmada.io/applied-placement"

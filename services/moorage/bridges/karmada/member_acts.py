@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from moorage.apiserver.kinds.printing.columns import taint_text
+from moorage.bridges.engine.cluster_events import NORMAL, WARNING, event
 from moorage.bridges.engine.contention import Contention
-from moorage.bridges.engine.events import NORMAL, WARNING, event
+from moorage.bridges.engine.seen_target import identity_of, taints_of
 from moorage.bridges.engine.taint_lists import taints_patch, write_taints
-from moorage.bridges.engine.targets import identity_of, taints_of
 from moorage.bridges.karmada.plane import CLUSTER, CLUSTERS, SeenMember
-from moorage.bridges.karmada.tables import PlaneTables
+from moorage.bridges.karmada.plane_tables import PlaneTables
+from moorage.bridges.kube.api_error import ApiError
 from moorage.bridges.kube.client import KubeClient
-from moorage.bridges.kube.errors import ApiError
 
 _TAINTED: Final = "TaintClusterSucceed"
 _NOT_TAINTED: Final = "TaintClusterFailed"

@@ -10,12 +10,18 @@ from typing import Any, Final
 from pydantic import ValidationError
 from typing_extensions import override
 
-from moorage.bridges.engine.events import Regarding
+from moorage.bridges.engine.cluster_events import Regarding
 from moorage.bridges.engine.plan import FollowedKind
-from moorage.bridges.engine.state import LEASE, JsonObject, Seen, SeenState, fields_of, is_older, reduced_object
-from moorage.bridges.engine.targets import TAINTS_ANNOTATION, SeenTarget, conditions_of, foreign_taints, target_fields
+from moorage.bridges.engine.seen_state import LEASE, JsonObject, Seen, SeenState, fields_of, is_older, reduced_object
+from moorage.bridges.engine.seen_target import (
+    TAINTS_ANNOTATION,
+    SeenTarget,
+    conditions_of,
+    foreign_taints,
+    target_fields,
+)
 from moorage.bridges.karmada.bindings import APPLIED_PLACEMENT, SeenBinding
-from moorage.decide.scheduling.karmada.mirrored import KARMADA_SCHEDULER, SCHEDULER
+from moorage.decide.scheduling.karmada.mirrored_bindings import KARMADA_SCHEDULER, SCHEDULER
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.resources.workload_kinds import BINDING_KINDS, CLUSTER_RESOURCE_BINDING, RESOURCE_BINDING
 

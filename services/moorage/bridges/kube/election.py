@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 import structlog
 from prometheus_client import Gauge
 
+from moorage.bridges.kube.api_error import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridges.kube.client import KubeClient
-from moorage.bridges.kube.errors import CONFLICT, NOT_FOUND, ApiError
 
 _log = structlog.get_logger(__name__)
 
@@ -25,7 +25,7 @@ LEADING = Gauge("moorage_bridge_leading", "Whether this process may write to the
 _LASTS: Final = 15.0
 """Seconds that a Lease lasts which does not say how long, as client-go's does."""
 
-_LOOKS: Final = 8
+_CHECKS: Final = 8
 """How often somebody looks in the time that a Lease lasts. Who holds it renews it four times in that time."""
 
 
@@ -74,7 +74,7 @@ async def renewing_holder(client: KubeClient, *, namespace: str, name: str) -> s
             return held.holder
         if not held.holder or loop.time() >= began + lasts:
             return ""
-        await asyncio.sleep(lasts / _LOOKS)
+        await asyncio.sleep(lasts / _CHECKS)
 
 
 class Election:

@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 
 import structlog
 
+from moorage.bridges.kube.api_error import GONE, ApiError
 from moorage.bridges.kube.client import KubeClient
-from moorage.bridges.kube.errors import GONE, ApiError
 
 _log = structlog.get_logger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 from typing_extensions import override
 
 from moorage.bridges.engine.plan import FollowedKind
-from moorage.bridges.engine.state import LEASE, JsonObject, Seen, SeenState
-from moorage.bridges.engine.targets import (
+from moorage.bridges.engine.seen_state import LEASE, JsonObject, Seen, SeenState
+from moorage.bridges.engine.seen_target import (
     Identity,
     SeenTarget,
     conditions_of,
@@ -18,8 +18,8 @@ from moorage.bridges.engine.targets import (
     state_taints,
     target_fields,
 )
-from moorage.bridges.kubernetes.pods import SCHEDULER, SeenPod
 from moorage.bridges.kubernetes.reduced import reduced
+from moorage.bridges.kubernetes.seen_pod import SCHEDULER, SeenPod
 from moorage_schemas.keys import ResourceKey
 
 NODE: Final = "Node"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from moorage.bridges.engine.targets import follows_from_state, identity_of, own_taints, taints_of
-from moorage.bridges.kubernetes.pods import SeenPod
+from moorage.bridges.engine.seen_target import follows_from_state, identity_of, own_taints, taints_of
+from moorage.bridges.kubernetes.seen_pod import SeenPod
 
 JsonObject = Mapping[str, Any]
 

@@ -10,12 +10,12 @@ from typing import Any, Final
 import structlog
 
 from moorage.bridges.engine.metrics import ACTS
+from moorage.bridges.engine.seen_target import Identity
 from moorage.bridges.engine.taint_lists import taints_patch, write_taints
-from moorage.bridges.engine.targets import Identity
+from moorage.bridges.kube.api_error import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridges.kube.client import APPLY_PATCH, FIELD_MANAGER, KubeClient
-from moorage.bridges.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridges.kubernetes.cluster import SeenNode
-from moorage.bridges.kubernetes.tables import DecidedTables
+from moorage.bridges.kubernetes.cluster_tables import DecidedTables
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.taint import TaintRecord
 

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import structlog
 
-from moorage.bridges.engine.events import NORMAL, WARNING, Regarding, event
+from moorage.bridges.engine.cluster_events import NORMAL, WARNING, Regarding, event
 from moorage.bridges.engine.metrics import ACTS
+from moorage.bridges.kube.api_error import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridges.kube.client import STRATEGIC_MERGE_PATCH, KubeClient
-from moorage.bridges.kube.errors import CONFLICT, NOT_FOUND, ApiError
-from moorage.bridges.kubernetes.pods import SCHEDULER, SeenPod
-from moorage.bridges.kubernetes.tables import DecidedTables, RequestedEviction
+from moorage.bridges.kubernetes.cluster_tables import DecidedTables, RequestedEviction
+from moorage.bridges.kubernetes.seen_pod import SCHEDULER, SeenPod
 from moorage_schemas.placement import PlacementState
 
 _log = structlog.get_logger(__name__)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from moorage.bridges.engine.state import fields_of, reduced_object
-from moorage.bridges.engine.targets import foreign_taints
-from moorage.bridges.kubernetes.pods import SCHEDULER, scheduler_of
+from moorage.bridges.engine.seen_state import fields_of, reduced_object
+from moorage.bridges.engine.seen_target import foreign_taints
+from moorage.bridges.kubernetes.seen_pod import SCHEDULER, scheduler_of
 
 JsonObject = dict[str, Any]
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 from moorage.bridges.engine.contention import Contention
 from moorage.bridges.engine.metrics import ACTS
 from moorage.bridges.engine.taint_lists import stored_time, taints_patch, with_its_time, write_taints
+from moorage.bridges.kube.api_error import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridges.kube.client import FIELD_MANAGER, MERGE_PATCH, KubeClient
-from moorage.bridges.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridges.ocm.hub import CLUSTERS, SeenCluster
-from moorage.bridges.ocm.tables import HubTables
+from moorage.bridges.ocm.hub_tables import HubTables
 from moorage.decide.taints.desired.addons import LABEL_PREFIX
 from moorage_schemas.taint import TaintRecord
 

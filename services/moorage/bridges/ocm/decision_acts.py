@@ -12,13 +12,13 @@ from typing import Any, Final
 import structlog
 
 from moorage.apiserver.kinds.status.ocm import placement_decision, placement_status
+from moorage.bridges.engine.cluster_events import NORMAL, Regarding, event
 from moorage.bridges.engine.contention import Contention
-from moorage.bridges.engine.events import NORMAL, Regarding, event
 from moorage.bridges.engine.metrics import ACTS
+from moorage.bridges.kube.api_error import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridges.kube.client import MERGE_PATCH, KubeClient
-from moorage.bridges.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridges.ocm.hub import DECISION, PLACEMENT, HubState
-from moorage.bridges.ocm.tables import HubTables
+from moorage.bridges.ocm.hub_tables import HubTables
 from moorage.decide.scheduling.ocm.decisions.pages import GROUP_INDEX_LABEL, GROUP_NAME_LABEL
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import WorkloadPlaced

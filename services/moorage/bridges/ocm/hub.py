@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from moorage.bridges.engine.events import Regarding
+from moorage.bridges.engine.cluster_events import Regarding
 from moorage.bridges.engine.plan import FollowedKind
-from moorage.bridges.engine.state import LEASE, JsonObject, Seen, SeenState, fields_of, is_older, reduced_object
-from moorage.bridges.engine.targets import (
+from moorage.bridges.engine.seen_state import LEASE, JsonObject, Seen, SeenState, fields_of, is_older, reduced_object
+from moorage.bridges.engine.seen_target import (
     TAINTS_ANNOTATION,
     SeenTarget,
     foreign_taints,
@@ -20,8 +20,7 @@ from moorage.bridges.engine.targets import (
     state_taints,
     target_fields,
 )
-from moorage.decide.taints.desired.addons import LABEL_PREFIX
-from moorage.decide.taints.desired.leases import DEFAULT_GRACE, lease_grace
+from moorage.decide.taints.desired.addons import DEFAULT_GRACE, LABEL_PREFIX, lease_grace
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE as AVAILABLE
 from moorage_schemas.resources.names import PLACEMENT_LABEL

@@ -1,4 +1,4 @@
-"""How commands reach Moorage: the gateway over HTTP, the topics over Kafka, and how words and files are read.
+"""Access to Moorage: the gateway over HTTP, the topics over Kafka, and the parsing of words and files.
 
 Nothing here depends on how results are shown.
 """

@@ -220,7 +220,7 @@ class _Applier:
     def _is_owned(self, kind: ServedKind, namespace: str, found: JsonObject) -> bool:
         """Take over what a client has applied, and return whether the fields of others are theirs.
 
-        They are not if nobody's fields are recorded, as of objects that the gateway makes, and if what a client has
+        They are not if no owners of fields are recorded, as of objects that the gateway makes, and if what a client has
         applied cannot be taken over because the apply is only tried.
         """
         manager = self.options["fieldManager"]

@@ -28,7 +28,7 @@ _HEADERS = {"user-agent": "moorage-cli"}
 """The name of the client in the gateway's audit."""
 
 OWN_VERSION = "+moorage-"
-"""The part of a server's `gitVersion` that says that it is a gateway of Moorage."""
+"""The part of a server's `gitVersion` that identifies a gateway of Moorage."""
 
 SILENCE = 120.0
 """Seconds without a byte after which a watch counts as interrupted. The gateway sends a bookmark every 30 s."""
@@ -37,10 +37,10 @@ CHUNK = 500
 """How many objects of a list are requested at a time, as kubectl does."""
 
 TRIES = 10
-"""How often a write is sent that the server asks to be sent again (503 with `Retry-After`), as kubectl does."""
+"""The most attempts of a write that the server refuses with 503 and `Retry-After`, as in kubectl."""
 
 LONGEST_PAUSE = 10.0
-"""Seconds that are waited at most before a write is sent again, whatever the server says."""
+"""The longest wait in seconds before a write is sent again, regardless of `Retry-After`."""
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -56,11 +56,11 @@ class Client:
         server: the gateway's address, without a path.
         transport: carries the requests. The default is HTTP.
         patience: seconds to wait for an answer, instead of the default.
-        guessed: whether nothing names the server. Then the client says which it is, makes sure that it is a gateway of
+        guessed: whether nothing names the server. Then the client prints its address, checks that it is a gateway of
             Moorage, and writes nothing.
-        quietly: whether not to say which it is.
+        quietly: whether not to print the address.
         wait: waits for some seconds. The default sleeps.
-        credentials: what is shown to the gateway of who asks.
+        credentials: the credentials for the gateway.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Client:
 
         Args:
             events: the reports.
-            wait: for how many seconds the server may wait until it is known whether they count.
+            wait: seconds that the server may wait for their outcome.
         """
         params = {"waitSeconds": f"{wait:g}"} if wait else None
         if len(events) == 1:
@@ -350,7 +350,7 @@ class Client:
 
 
 def _pause(answer: Response) -> float | None:
-    """Return how long to wait before a request is sent again. None if the server does not ask for that."""
+    """Return how long to wait before a request is sent again. None if it is not to be sent again."""
     said = answer.all("retry-after")
     if answer.status != _UNAVAILABLE or not said or not said[0].isdecimal():
         return None

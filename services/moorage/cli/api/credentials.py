@@ -1,4 +1,4 @@
-"""What a command shows the gateway of who sends it: tokens, certificates, and on whose behalf."""
+"""Credentials of a command for the gateway: tokens, certificates, and the user to act for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEY_FILE: Final = "MOORAGE_CLIENT_KEY_FILE"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What is shown to one gateway."""
+    """The credentials for one gateway."""
 
     token: str = field(default="", repr=False)
     ca_data: str = ""
@@ -40,7 +40,7 @@ class Credentials:
     """Whether the gateway's certificate is not checked."""
 
     user: str = ""
-    """On whose behalf the requests are. Empty for oneself."""
+    """The user to act for. Empty for the sender itself."""
 
     groups: tuple[str, ...] = ()
 
@@ -107,7 +107,7 @@ def of_environment(options: Mapping[str, Any]) -> Credentials:
 
 
 def token_file() -> str:
-    """Return the file with the token that the environment names. Empty if the token itself is there, or nothing."""
+    """Return the file with the token that the environment names. Empty if it holds the token itself, or nothing."""
     return "" if os.environ.get(TOKEN, "") else os.environ.get(TOKEN_FILE, "")
 
 
@@ -159,7 +159,7 @@ def _data(entry: Mapping[str, Any], name: str) -> str:
 
 
 def _file(entry: Mapping[str, Any], name: str, folder: Path) -> str:
-    """The path of a PEM file. What is in the kubeconfig itself is written to the state folder: TLS reads files only."""
+    """Return the path of a PEM file. Data in the kubeconfig is written to the state folder, as TLS reads files only."""
     if content := _data(entry, name):
         import hashlib  # noqa: PLC0415 - few kubeconfigs need it
 
@@ -176,7 +176,7 @@ def _file(entry: Mapping[str, Any], name: str, folder: Path) -> str:
 
 
 def first_of(*found: Credentials) -> Credentials:
-    """Return what is named first: whoever names a token or a certificate names all of who one is."""
+    """Return the first credentials that have a token or a certificate. They are never mixed."""
     who = next((one for one in found if one.token or one.cert_file), NONE)
     authorities = next((one.ca_data for one in found if one.ca_data), "")
     acting: Sequence[Credentials] = [one for one in found if one.user or one.groups]

@@ -1,4 +1,4 @@
-"""Where the gateway and the broker are: an option, the environment, a running `moorage up`, a kubeconfig, or a guess.
+"""Addresses of gateway and broker: an option, the environment, a running `moorage up`, a kubeconfig, or a guess.
 
 Finding the gateway loads neither the settings nor Kafka's client, because most commands need only its address.
 """
@@ -32,8 +32,8 @@ def load_settings(
 ) -> Settings:
     """Return the settings from the environment.
 
-    If they are for the Kafka of a running `moorage up` that asks who somebody is, and the environment does not say it,
-    they are those of a user that `moorage up` has made.
+    If the Kafka of a running `moorage up` requires authentication, and the environment has no credentials, they are
+    those of a user that `moorage up` has made.
 
     Args:
         flags: the flags of the command line by the settings' names. They take precedence over the environment.
@@ -80,19 +80,19 @@ class Server:
     """Its API: that of the home fleet, or of the cluster that is chosen."""
 
     origin: str
-    """What names it, for messages."""
+    """Its origin, for messages."""
 
     cluster: str = ""
     """The real cluster that is chosen. Empty for the home fleet."""
 
     guessed: bool = False
-    """Whether nothing names it. It may belong to somebody else, so nothing is written to it."""
+    """Whether nothing names it. It may belong to another user, so nothing is written to it."""
 
     namespace: str = ""
     """The namespace of the context that names it. Empty if there is none."""
 
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The options of the root command, some of which say what is shown to the gateway."""
+    """The options of the root command, with credentials among them."""
 
     context: kubeconfig.Context | None = field(default=None, repr=False)
     """The context that names it."""
@@ -103,7 +103,7 @@ class Server:
         return self.address.removesuffix(_path_of(self.cluster))
 
     def credentials(self) -> Credentials:
-        """Return what is shown to the gateway of who asks.
+        """Return the credentials for the gateway.
 
         Options come first, then the environment, then the context that names the gateway. The gateway of the
         `moorage up` that runs here is shown its administrator's token.
@@ -132,7 +132,7 @@ def server(ctx: typer.Context) -> Server:
 
     Raises:
         UsageError: the port in the environment, or the name of the cluster, is invalid.
-        CliError: there is no such context.
+        CliError: the context does not exist.
     """
     found, options = _server(ctx), ctx.find_root().params
     address = found.address if "://" in found.address else f"http://{found.address}"
@@ -144,7 +144,7 @@ def server(ctx: typer.Context) -> Server:
 
 
 def _path_of(cluster: str) -> str:
-    """The path of the API of a cluster. Empty for the home fleet."""
+    """Return the path of the API of a cluster. Empty for the home fleet."""
     return f"/clusters/{cluster}" if cluster else ""
 
 
@@ -188,7 +188,7 @@ def connect(ctx: typer.Context, *, patience: float | None = None, quietly: bool 
     Args:
         ctx: the context of the command.
         patience: seconds to wait for an answer, instead of the default.
-        quietly: whether not to say that the server is a guess.
+        quietly: whether not to print that the server is a guess.
     """
     return _client(found := server(ctx), found.address, patience=patience, quietly=quietly)
 
@@ -218,7 +218,7 @@ def _client(found: Server, address: str, *, patience: float | None = None, quiet
 
 
 def _of_administrator(running: runfile.Running) -> Credentials:
-    """What the administrator of the gateway shows that runs here. Nothing if this user cannot read it."""
+    """Return the administrator's credentials for the gateway that runs here. Empty if this user cannot read them."""
     try:
         token = _text_in(running.gateway_token_file)
         trusted = _text_in(running.gateway_ca_file)

@@ -11,9 +11,9 @@ from moorage.cli.api.client import JsonObject
 from moorage.cli.api.topics import quiet, unreachable
 from moorage.cli.errors import CliError, ServerError, UsageError
 from moorage.insight.copy.snapshot import SnapshotError
+from moorage.insight.explain.answer import explain_from_topics
 from moorage.insight.explain.document import document_of
 from moorage.insight.explain.explanation import NotFoundError
-from moorage.insight.explain.from_topics import explain_from_topics
 from moorage.insight.explain.question import Question, QuestionError
 
 

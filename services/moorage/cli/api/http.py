@@ -70,7 +70,7 @@ class Response:
 
     @property
     def is_error(self) -> bool:
-        """Whether the status says that the request failed."""
+        """Whether the request failed."""
         return self.status >= _FIRST_ERROR
 
     @property

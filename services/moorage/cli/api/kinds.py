@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 from moorage.apiserver.kinds import kind as definitions
 from moorage.apiserver.kinds.kind import Kind, ServedKind
-from moorage.cli.errors import CliError
+from moorage.cli.errors import CliError, UsageError
 
 _SHORT: Final = 3
 """Words of up to this length, such as `po` and `svc`, are not suggested."""
@@ -65,7 +66,7 @@ def _nearest(word: str) -> str:
 
 
 def of_object(api_version: str, kind: str) -> ServedKind | None:
-    """Return the kind of a manifest. None if Moorage does not know it, or manifests must not contain it."""
+    """Return the kind of a manifest. None if Moorage does not support it, or manifests must not contain it."""
     known = definitions.named(kind)
     if known is None or (known.read_only and not known.repeatable):
         return None
@@ -75,7 +76,7 @@ def of_object(api_version: str, kind: str) -> ServedKind | None:
     return ServedKind(known, version) if api_version in known.api_versions else None
 
 
-def words() -> str:
+def every_word() -> str:
     """Return the plurals of all kinds, for messages."""
     return ", ".join(kind.plural for kind in all_kinds())
 
@@ -83,3 +84,54 @@ def words() -> str:
 def shown_name(kind: ServedKind, found: Mapping[str, Any]) -> str:
     """Return the name of an object as it is shown, and as users may type it. Of zones, it is not that in the API."""
     return kind.definition.shown_name(str((found.get("metadata") or {}).get("name")))
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The objects that a command is about: those with these names, or all of a kind if there are no names."""
+
+    kind: ServedKind
+    names: tuple[str, ...] = ()
+    namespace: str = ""
+    """The namespace of the objects, if a file names it. Otherwise that of the command."""
+
+
+def parse(words: Sequence[str]) -> list[Named]:
+    """Return the objects that the words of a command name.
+
+    Raises:
+        UsageError: the two forms are mixed, or a name is missing.
+        CliError: a kind is not known.
+    """
+    if not words:
+        raise UsageError(f"You must specify the type of resource. The kinds are {every_word()}")
+    if any("/" in word for word in words) and not _named_with_slashes(words[0]):
+        found = []
+        for word in words:
+            kind, slash, name = word.partition("/")
+            if not slash:
+                raise UsageError(
+                    "there is no need to specify a resource type as a separate argument when passing "
+                    "arguments in resource/name form (e.g. 'moorage get resource/<name>' instead of "
+                    "'moorage get resource resource/<name>'"
+                )
+            if not name:
+                raise UsageError(f"arguments in resource/name form must have a single resource and name: {word!r}")
+            named = find(kind)
+            found.append(Named(named, (named.definition.api_name(name),)))
+        return found
+    first, *names = words
+    if first == "all" and not names:
+        return [Named(kind) for kind in workloads()]
+    every = [find(word) for word in first.split(",") if word]
+    if not every:
+        raise UsageError(f"invalid resource type {first!r}")
+    return [Named(kind, tuple(dict.fromkeys(kind.definition.api_name(name) for name in names))) for kind in every]
+
+
+def _named_with_slashes(word: str) -> bool:
+    """Return whether a word names a kind whose objects have names with a slash: `zone eu/eu-1`."""
+    try:
+        return find(word).definition.slash_in_names
+    except CliError:
+        return False

@@ -91,10 +91,10 @@ def merged(there: Mapping[str, Any], new: Mapping[str, Any]) -> Config:
 
 
 def load(file: Path) -> Config:
-    """Return the content of a kubeconfig. Empty if there is none.
+    """Return the content of a kubeconfig. Empty if it does not exist.
 
     Raises:
-        CliError: it cannot be read, or is no kubeconfig.
+        CliError: it cannot be read, or is not a kubeconfig.
     """
     import yaml  # noqa: PLC0415 - few commands need it, and it loads slowly
 
@@ -109,9 +109,9 @@ def load(file: Path) -> Config:
     except (OSError, UnicodeDecodeError) as error:
         raise CliError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except yaml.YAMLError as error:
-        raise CliError(f"{file}: is no kubeconfig: {' '.join(str(error).split())}") from None
+        raise CliError(f"{file}: not a kubeconfig: {' '.join(str(error).split())}") from None
     if found is not None and not isinstance(found, dict):
-        raise CliError(f"{file}: is no kubeconfig: it must be an object")
+        raise CliError(f"{file}: not a kubeconfig: expected a mapping")
     return found or {}
 
 
@@ -190,7 +190,7 @@ def _mentions_us(file: Path) -> bool:
 
 
 def redacted(config: Config) -> Config:
-    """Return a kubeconfig to look at, without what nobody should read over somebody's shoulder."""
+    """Return a kubeconfig without its secrets, to show it."""
     users = [
         {**one, "user": {name: _SHOWN.get(name, value) for name, value in (one.get("user") or {}).items()}}
         for one in config.get("users") or []

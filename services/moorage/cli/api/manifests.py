@@ -38,7 +38,7 @@ def load_all(text: str) -> Iterator[Any]:
 
 
 def load(text: str) -> Any:
-    """Return the one document of a text. None if there is none.
+    """Return the one document of a text. None if it has none.
 
     Raises:
         YAMLError: as `load_all`; or there is more than one document.
@@ -65,7 +65,7 @@ class Manifest:
 
     document: dict[str, Any]
     kind: ServedKind | None
-    """None if Moorage does not know it."""
+    """None if Moorage does not support it."""
 
     @property
     def place(self) -> str:

@@ -42,7 +42,7 @@ class Running:
     """The settings that are not the defaults, by the flags' fields. A simulation runs with the same ones."""
 
     kafka_identities: str = ""
-    """The folder with the passwords of Kafka's users. Empty if Kafka does not ask who somebody is."""
+    """The folder with the passwords of Kafka's users. Empty if Kafka requires no authentication."""
 
     gateway_token_file: str = ""
     """The file with the token of the gateway's administrator. Empty if the gateway has other tokens."""
@@ -83,7 +83,7 @@ def write(running: Running, folder: Path | None = None) -> None:
 
 
 def read(folder: Path | None = None) -> Running | None:
-    """Return the running `moorage up`. None if there is none, or it is still starting, or the file is unreadable."""
+    """Return the running `moorage up`. None if none runs, or it is still starting, or the file is unreadable."""
     try:
         if not shared_files.is_locked(_lock_file(folder)):
             return None

@@ -90,7 +90,7 @@ def select(client: Client, kind: ServedKind, names: Sequence[str], selector: str
 
 
 class Changed(NamedTuple):
-    """What a command did to a target."""
+    """The outcome of a command for one target."""
 
     word: str
     """The word to print."""

@@ -18,7 +18,7 @@ from moorage.cli.errors import CliError
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.clients.refusals import REFUSALS, hidden_topic, refusal
 from moorage.runtime.kafka.clients.security import principal
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.service import Malformed
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire.codec import decode
@@ -215,7 +215,7 @@ def topics_named(words: Sequence[str]) -> list[Topic]:
     for word in (part for text in words for part in text.split(",") if part):
         topic = known.get(word.lower()) or known.get(f"{word.lower()}s")
         if topic is None:
-            raise CliError(f"there is no topic {word!r}; must be one of {', '.join(sorted(known))}", code=2)
+            raise CliError(f"topic {word!r} does not exist: expected one of {', '.join(sorted(known))}", code=2)
         if topic not in found:
             found.append(topic)
     return found

@@ -70,7 +70,7 @@ class Watching:
         self._selector = selector
         self._name = name
         self._fields = fields
-        self._tell = tell
+        self._report = tell
         self._wait = wait or time.sleep
         self._clock = clock
         self._version = ""
@@ -117,7 +117,7 @@ class Watching:
             fields=self._fields,
         )
         if self._broken is not None:
-            self._tell("The watch goes on.")
+            self._report("The watch continues.")
         self._broken, self._behind = None, 0
         for word, found in stream:
             self._pause = FIRST_PAUSE
@@ -157,7 +157,7 @@ class Watching:
         first = error.message.partition("\n")[0]
         if self._broken is None:
             self._broken = self._clock()
-            self._tell(f"The watch was interrupted, trying again: {first}")
+            self._report(f"The watch was interrupted, trying again: {first}")
         elif self._clock() - self._broken >= PATIENCE:
             raise CliError(f"the watch could not continue for {PATIENCE:.0f} s: {first}") from error
 

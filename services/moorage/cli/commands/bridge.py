@@ -1,4 +1,4 @@
-"""`moorage bridge`: makes Moorage the probe and the deployer of a real cluster."""
+"""`moorage bridge`: make Moorage the probe and the deployer of a real cluster."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 _Act = TypeVar("_Act", bound=StrEnum)
 _Access = tuple[str, str] | tuple[str, str, float, int]
-"""A kubeconfig, its context, and limits of requests, if they are not the usual ones."""
+"""A kubeconfig, its context, and the limits of requests."""
 
 _ALL: Final = "all"
 _ROLE: Final = "bridge"
 _TABLE: Final = "table"
 _FORMATS: Final = (_TABLE, "json", "yaml")
 
-app = typer.Typer(no_args_is_help=True, help="Mirror a real cluster, and act there on what is decided.")
+app = typer.Typer(no_args_is_help=True, help="Mirror a real cluster, and carry decisions out there.")
 
 Kubeconfig = Annotated[
     str,
@@ -51,9 +51,10 @@ ClusterName = Annotated[
 ]
 
 Burst = Annotated[int, typer.Option(min=1, help="Requests at once after a pause.")]
-LeaseNamespace = Annotated[str, typer.Option(help="Where the Lease is that elects one of several bridges.")]
+LeaseNamespace = Annotated[str, typer.Option(help="The namespace of the Lease that elects one of several bridges.")]
 LeaseDuration = Annotated[
-    float, typer.Option(metavar="SECONDS", min=1, help="Without a renewal for so long, another bridge takes over.")
+    float,
+    typer.Option(metavar="SECONDS", min=1, help="The time without a renewal after which another bridge takes over."),
 ]
 HttpPort = Annotated[
     int, typer.Option(min=0, max=65_535, help="The port of /healthz, /readyz and /metrics. 0 for any.")
@@ -62,7 +63,7 @@ HttpPort = Annotated[
 
 @app.callback()
 def _bridge() -> None:
-    """Mirror a real cluster, and act there on what is decided."""
+    """Mirror a real cluster, and carry decisions out there."""
 
 
 @app.command("kubernetes")
@@ -76,7 +77,7 @@ def kubernetes(
         list[str] | None,
         typer.Option(
             metavar="ACT,…",
-            help="What is written to the cluster: taints, evictions, placement, conditions, or all. "
+            help="The writes to the cluster: taints, evictions, placement, conditions, or all. "
             "Without it the bridge only reads.",
             show_default=False,
         ),
@@ -88,12 +89,14 @@ def kubernetes(
         str,
         typer.Option(
             metavar="NAME",
-            help="Place the pods of this scheduler, too, such as default-scheduler when kube-scheduler is off.",
+            help="Also place the pods of this scheduler, such as default-scheduler when kube-scheduler is off.",
         ),
     ] = "moorage",
     node_monitor_grace_period: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=1, help="Without a renewal of its Lease for so long, a node is Unknown."),
+        typer.Option(
+            metavar="SECONDS", min=1, help="The time without a renewal of its Lease after which a node is Unknown."
+        ),
     ] = 50.0,
     kube_api_qps: Annotated[float, typer.Option(min=0, help="Requests a second to the cluster. 0 for no limit.")] = 100,
     kube_api_burst: Burst = 200,
@@ -108,7 +111,7 @@ def kubernetes(
 
     The cluster is that of --kubeconfig. The gateway is found as by every command, and Kafka as by `moorage run`.
     """
-    from moorage.bridges.kubernetes.bridge import (  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.kubernetes.cluster_bridge import (  # noqa: PLC0415 - it loads slowly
         BridgeAct,
         BridgeOptions,
         KubernetesBridge,
@@ -130,7 +133,7 @@ def ocm(
         list[str] | None,
         typer.Option(
             metavar="ACT,…",
-            help="What is written to the hub: placements, taints, labels, or all. Without it the bridge only reads.",
+            help="The writes to the hub: placements, taints, labels, or all. Without it the bridge only reads.",
             show_default=False,
         ),
     ] = None,
@@ -148,7 +151,7 @@ def ocm(
 
     The hub is that of --kubeconfig. The gateway is found as by every command, and Kafka as by `moorage run`.
     """
-    from moorage.bridges.ocm.bridge import HubAct, HubBridge, HubOptions  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.ocm.hub_bridge import HubAct, HubBridge, HubOptions  # noqa: PLC0415 - it loads slowly
 
     acts = _acts(act, HubAct)
     access, lease = (kubeconfig, kube_context, kube_api_qps, kube_api_burst), (lease_namespace, lease_duration)
@@ -166,7 +169,7 @@ def karmada(
         list[str] | None,
         typer.Option(
             metavar="ACT,…",
-            help="What is written to the control plane: taints, bindings, or all. Without it the bridge only reads.",
+            help="The writes to the control plane: taints, bindings, or all. Without it the bridge only reads.",
             show_default=False,
         ),
     ] = None,
@@ -174,13 +177,15 @@ def karmada(
         str,
         typer.Option(
             metavar="NAME",
-            help="Place the bindings of this scheduler, too, such as default-scheduler when Karmada's own is off.",
+            help="Also place the bindings of this scheduler, such as default-scheduler when Karmada's own is off.",
         ),
     ] = "moorage",
     cluster_monitor_grace_period: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS", min=1, help="Without a renewal of its agent's Lease for so long, a cluster is Unknown."
+            metavar="SECONDS",
+            min=1,
+            help="The time without a renewal of its agent's Lease after which a cluster is Unknown.",
         ),
     ] = 40.0,
     kube_api_qps: Annotated[
@@ -199,7 +204,7 @@ def karmada(
 
     The control plane is that of --kubeconfig. The gateway is found as by every command, and Kafka as by `moorage run`.
     """
-    from moorage.bridges.karmada.bridge import PlaneAct, PlaneBridge, PlaneOptions  # noqa: PLC0415 - it loads slowly
+    from moorage.bridges.karmada.plane_bridge import PlaneAct, PlaneBridge, PlaneOptions  # noqa: PLC0415 - it loads slowly
 
     acts, scheduler = _acts(act, PlaneAct), _scheduler(scheduler_name)
     access, lease = (kubeconfig, kube_context, kube_api_qps, kube_api_burst), (lease_namespace, lease_duration)
@@ -208,7 +213,7 @@ def karmada(
 
 
 class _Kind(StrEnum):
-    """What a bridge is to."""
+    """The target of a bridge."""
 
     KUBERNETES = "kubernetes"
     OCM = "ocm"
@@ -218,7 +223,7 @@ class _Kind(StrEnum):
 @app.command("leave")
 def leave(
     ctx: typer.Context,
-    kind: Annotated[_Kind, typer.Argument(help="What is left.", show_default=True)] = _Kind.KUBERNETES,
+    kind: Annotated[_Kind, typer.Argument(help="The kind of bridge.", show_default=True)] = _Kind.KUBERNETES,
     *,
     kubeconfig: Kubeconfig = "",
     kube_context: KubeContext = "",
@@ -231,7 +236,7 @@ def leave(
         ),
     ] = "",
     gone: Annotated[
-        bool, typer.Option("--gone", help="The cluster does not exist any more: only forget what was mirrored of it.")
+        bool, typer.Option("--gone", help="The cluster no longer exists: only remove its mirrored objects.")
     ] = False,
 ) -> None:
     """Take back what bridges have written to a cluster, a hub or a control plane, and forget what was mirrored of it.
@@ -241,7 +246,7 @@ def leave(
     """
     from moorage.bridges.engine.leaving import leave as left_by  # noqa: PLC0415 - it loads slowly
     from moorage.runtime.app import run_async  # noqa: PLC0415 - as above
-    from moorage.runtime.process.errors import RuntimeFailure  # noqa: PLC0415 - as above
+    from moorage.runtime.process.failures import RuntimeFailure  # noqa: PLC0415 - as above
     from moorage.runtime.process.logs import configure_logs  # noqa: PLC0415 - as above
 
     if cluster and kind is not _Kind.KUBERNETES:
@@ -256,19 +261,19 @@ def leave(
     except RuntimeFailure as error:
         raise CliError(str(error)) from None
     what = "nodes" if kind is _Kind.KUBERNETES else "clusters"
-    output.line(f"cleaned {left.targets} {what}, and {left.objects} objects are not mirrored any more")
+    output.line(f"cleaned {left.targets} {what}, and {left.objects} objects are no longer mirrored")
 
 
 def _bridged(kind: _Kind, link: Link, cluster: str) -> Bridged:
     if kind is _Kind.OCM:
-        from moorage.bridges.ocm.bridge import bridged_hub  # noqa: PLC0415 - it loads slowly
+        from moorage.bridges.ocm.hub_bridge import bridged_hub  # noqa: PLC0415 - it loads slowly
 
         return bridged_hub(link)
     if kind is _Kind.KARMADA:
-        from moorage.bridges.karmada.bridge import bridged_plane  # noqa: PLC0415 - as above
+        from moorage.bridges.karmada.plane_bridge import bridged_plane  # noqa: PLC0415 - as above
 
         return bridged_plane(link)
-    from moorage.bridges.kubernetes.bridge import bridged_cluster  # noqa: PLC0415 - as above
+    from moorage.bridges.kubernetes.cluster_bridge import bridged_cluster  # noqa: PLC0415 - as above
 
     return bridged_cluster(link, cluster)
 
@@ -328,7 +333,7 @@ def _settings(http_port: int) -> Settings:
 
 def _run(settings: Settings, make: MemberMaker) -> None:
     from moorage.runtime.app import run_async, run_services  # noqa: PLC0415 - it loads slowly
-    from moorage.runtime.process.errors import RuntimeFailure  # noqa: PLC0415 - as above
+    from moorage.runtime.process.failures import RuntimeFailure  # noqa: PLC0415 - as above
     from moorage.runtime.process.logs import configure_logs  # noqa: PLC0415 - as above
 
     configure_logs(settings)
@@ -395,7 +400,7 @@ def _name(cluster: str) -> str:
 
 
 def _acts(given: Sequence[str] | None, acts: type[_Act]) -> frozenset[_Act]:
-    """What all options `--act` name together, each with words separated by commas."""
+    """Return the words of all options `--act`, each separated by commas."""
     words = {word.strip() for text in given or () for word in text.split(",")} - {""}
     unknown = sorted(words - {_ALL, *acts})
     if unknown:

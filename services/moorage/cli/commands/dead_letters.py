@@ -1,6 +1,6 @@
-"""`moorage deadletters`: what was refused, and sending it again.
+"""`moorage deadletters` and `moorage webhooks`: refused records and undelivered events, and sending them again.
 
-`get` and `describe` show dead letters, too. A list of this command ends after some of the newest, for there may be
+`get` and `describe` also show dead letters. A list of this command ends after some of the newest, for there may be
 millions.
 """
 
@@ -20,7 +20,7 @@ from moorage.cli.api.client import CHUNK, Client, JsonObject, list_path, object_
 from moorage.cli.api.endpoints import connect_home
 from moorage.cli.errors import FAILED, CliError, ServerError, UsageError, warn
 from moorage.cli.render import describe as describing
-from moorage.cli.render import output, tables
+from moorage.cli.render import output
 from moorage.cli.render.durations import parse_duration, parse_instant
 from moorage.decide.kubernetes.unstructured import at
 from moorage_schemas.times import format_time
@@ -32,12 +32,12 @@ _FORBIDDEN: Final = 403
 
 app = typer.Typer(no_args_is_help=True, help="Show records that were refused, and send reports among them again.")
 
-_Reason = Annotated[str, typer.Option(help="Why it was refused, such as UnknownTarget.")]
+_Reason = Annotated[str, typer.Option(help="The reason, such as UnknownTarget.")]
 _Service = Annotated[str, typer.Option(help="The service that refused it.")]
 _Topic = Annotated[str, typer.Option(help="The topic from which it came.")]
-_Source = Annotated[str, typer.Option(help="Who has sent it: the source of the CloudEvent.")]
+_Source = Annotated[str, typer.Option(help="The sender: the source of the CloudEvent.")]
 _Key = Annotated[str, typer.Option(help="The key of the record, such as Node/n1.")]
-_Since = Annotated[str, typer.Option(help="From when on: RFC 3339, or a duration ago such as 2h.")]
+_Since = Annotated[str, typer.Option(help="The earliest time: RFC 3339, or a duration ago such as 2h.")]
 
 
 @app.callback()
@@ -73,15 +73,15 @@ def list_letters(
     else:
         columns = [
             TableColumn("NAME", text("metadata", "name")),
-            *tables.columns(_LETTERS, wide=form is output.Format.WIDE),
+            *output.columns_of(_LETTERS, wide=form is output.Format.WIDE),
         ]
-        rows = [tables.row(item, columns) for item in items]
+        rows = [output.row(item, columns) for item in items]
         title = [column.title for column in columns]
         widths = output.widths([title, *rows])
         for row in (title, *rows):
             output.line(output.columns(row, widths))
     if found.more:
-        warn(f"There are more than these {limit}. --limit 0 lists all, and --since or --reason choose.")
+        warn(f"There are more than these {limit}. --limit 0 lists all; --since and --reason select.")
 
 
 @app.command("describe")
@@ -119,31 +119,29 @@ def replay(
     source: _Source = "",
     key: _Key = "",
     since: _Since = "",
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask before letters are sent that were chosen.")
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Send selected letters without confirmation.")] = False,
     dry_run: Annotated[
         str,
         typer.Option(
             "--dry-run",
-            help="client: only say which letters. server: check each, and send nothing.",
+            help="client: only list the letters. server: check each, and send nothing.",
             metavar="none|client|server",
         ),
     ] = "none",
     timeout: Annotated[
         str,
-        typer.Option(help="How long to wait until it is known whether a report counts, at most 30s. 0 to not wait."),
+        typer.Option(help="How long to wait for the outcome of a report, at most 30s. 0 to not wait."),
     ] = "10s",
 ) -> None:
-    """Send reports that were refused again: those that are named, or those that options choose.
+    """Send refused reports again: those that you name, or those that options select.
 
-    A report keeps its id, so it does not count twice. It is checked anew, and it has to show again who has written it.
-    What services have written, and what webhooks have not taken, is not sent again so.
+    A report keeps its id, so it does not count twice. It is checked again, with its seal or signature.
+    Records of services, and events of webhooks, are not sent again.
     """
     chosen = {"service": service, "reason": reason, "key": key, "source": source}
     has_options = any(chosen.values()) or bool(since)
     if bool(names) is has_options:
-        raise UsageError("name the letters, or choose them by --reason, --service, --source, --key or --since")
+        raise UsageError("name the letters, or select them by --reason, --service, --source, --key or --since")
     if dry_run not in {"none", "client", "server"}:
         raise UsageError(f"--dry-run: invalid value {dry_run!r}: must be none, client or server")
     wait = _seconds(timeout)
@@ -158,9 +156,7 @@ def replay(
             warn("No dead letters found.")
         elif has_options and not yes and dry_run == "none":
             if not sys.stdin.isatty():
-                raise CliError(
-                    f"{len(wanted)} reports were not sent again: nobody can be asked; give --yes to send them"
-                )
+                raise CliError(f"not a terminal: pass --yes to send {len(wanted)} reports again")
             typer.confirm(f"Send {len(wanted)} reports again?", abort=True, err=True)
         for name in wanted:
             failed |= not _sent_again(client, name, dry_run, wait)
@@ -256,3 +252,36 @@ def _seconds(text: str) -> float:
     if not timedelta() <= seconds <= timedelta(seconds=_LONGEST_WAIT):
         raise UsageError(f"--timeout: invalid value {text!r}: must be at most {_LONGEST_WAIT:g}s")
     return seconds.total_seconds()
+
+
+_WEBHOOKS = kinds.find("webhooks")
+
+webhooks = typer.Typer(no_args_is_help=True, help="Send events again that a webhook did not accept.")
+
+
+@webhooks.callback()
+def _webhooks() -> None:
+    """Send events again that a webhook did not accept."""
+
+
+@webhooks.command("replay")
+def replay_webhook(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="The Webhook.", show_default=False)],
+    *,
+    since: Annotated[
+        str, typer.Option(help="The earliest time: RFC 3339, or a duration ago. Dead letters are kept for 30 days.")
+    ] = "30d",
+) -> None:
+    """Send the undelivered events of a webhook again, which are in dead-letters.
+
+    Sets `spec.replay` of the Webhook; the webhook worker does the rest. Events keep their ids.
+    """
+    now = datetime.now(UTC)
+    begin = parse_instant(since, now)
+    if begin > now:
+        raise UsageError(f"--since: invalid time {since!r}: must not be in the future")
+    times = {"since": format_time(begin), "until": format_time(now)}
+    with connect_home(ctx) as client:
+        client.patch(_WEBHOOKS, "", name, {"spec": {"replay": times}})
+    output.line(f"{_WEBHOOKS.called(name)}: undelivered events since {times['since']} will be sent again")

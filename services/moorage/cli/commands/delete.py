@@ -51,18 +51,18 @@ def delete(
     cascade: Annotated[
         str,
         typer.Option(
-            help="What becomes of what an object owns: background and foreground delete it, orphan leaves it.",
+            help="Deletion of owned objects: background and foreground delete them, orphan keeps them.",
             metavar="background|foreground|orphan",
             show_default=False,
             autocompletion=completion.words("background", "foreground", "orphan"),
         ),
     ] = "",
     grace: Annotated[
-        int, typer.Option("--grace-period", help="Seconds until it is gone. Less than 0 for its own.")
+        int, typer.Option("--grace-period", help="Seconds until it is deleted. Less than 0 for its own.")
     ] = -1,
     now: Annotated[bool, typer.Option("--now", help="Like --grace-period=1.")] = False,
     force: Annotated[bool, typer.Option("--force", help="With --grace-period=0: remove it at once.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the objects are gone.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the objects are deleted.")] = False,
     timeout: Annotated[str, typer.Option(help="With --wait: how long, such as 90s. 0 for ever.")] = "0s",
     dry_run: options.DryRun = options.NONE,
     form: options.FormOption = printing.TABLE,
@@ -100,7 +100,7 @@ def delete(
 
 @dataclass(frozen=True, slots=True)
 class _Deletion:
-    """How objects are deleted, and how that is shown."""
+    """The way in which objects are deleted and shown."""
 
     body: Mapping[str, Any] | None
     """DeleteOptions. None for those of the server."""
@@ -122,7 +122,7 @@ def _body(cascade: str, grace: int, *, force: bool) -> dict[str, Any] | None:
 
 
 def _await(client: Client, targets: list[options.ObjectPlace], seconds: float) -> bool:
-    """Wait until the objects are gone, and return whether one stays."""
+    """Wait until the objects are deleted, and return whether one remains."""
     end, failed = time.monotonic() + seconds, False
     for place in targets:
         if until_met(client, place, condition("delete"), end, missing_is_fine=True) is None:

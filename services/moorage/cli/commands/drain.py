@@ -33,7 +33,7 @@ _OVER: Final = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """Which pods may be evicted, and how."""
+    """The rules for the pods to evict."""
 
     force: bool
     ignore_daemon_sets: bool
@@ -54,7 +54,7 @@ def drain(
     *,
     selector: Annotated[str, typer.Option("-l", "--selector", help="Nodes with these labels.")] = "",
     pod_selector: Annotated[str, typer.Option("--pod-selector", help="Evict only pods with these labels.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Also evict pods that nothing would create again.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also evict pods without a controller.")] = False,
     ignore_daemon_sets: Annotated[
         bool, typer.Option("--ignore-daemonsets", help="Leave pods of daemon sets where they are.")
     ] = False,
@@ -63,10 +63,10 @@ def drain(
         typer.Option("--delete-emptydir-data", help="Also evict pods with emptyDir volumes, whose data is lost."),
     ] = False,
     disable_eviction: Annotated[
-        bool, typer.Option("--disable-eviction", help="Delete the pods, whatever disruption budgets say.")
+        bool, typer.Option("--disable-eviction", help="Delete the pods, regardless of disruption budgets.")
     ] = False,
     grace: Annotated[
-        int, typer.Option("--grace-period", help="Seconds that each pod gets. Less than 0 for its own.")
+        int, typer.Option("--grace-period", help="The grace period of each pod in seconds. Less than 0 for its own.")
     ] = -1,
     timeout: Annotated[str, typer.Option(help="How long to try, such as 5m. 0 for ever.")] = "0s",
     dry_run: options.DryRun = options.NONE,
@@ -94,7 +94,7 @@ def drain(
 
 
 class _RefusedPodsError(CliError):
-    """Pods of a node may not be evicted, or were not in time."""
+    """Pods of a node could not be evicted, or not in time."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, prefix="")

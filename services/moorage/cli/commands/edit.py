@@ -1,4 +1,4 @@
-"""`moorage edit`: opens an object in the user's editor and sends the changes to the server, as kubectl does."""
+"""`moorage edit` and `scale`: change an object in your editor, or its number of replicas, as kubectl does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 import yaml
@@ -89,7 +89,7 @@ class _Edit:
                 return
 
     def _send(self, before: JsonObject, change: JsonObject) -> None:
-        """Write the change, and keep what others have changed elsewhere in the object meanwhile."""
+        """Write the change, and keep concurrent changes of other fields."""
         now = before
         for left in reversed(range(_TRIES)):
             version = at(now, "metadata", "resourceVersion")
@@ -107,7 +107,7 @@ class _Edit:
 
 
 def _untouched(change: Mapping[str, Any], before: Any, now: Any) -> bool:
-    """Return whether nobody else has changed what a patch changes."""
+    """Return whether the fields that a patch changes are unchanged on the server."""
     for name, value in change.items():
         was = before.get(name) if isinstance(before, Mapping) else None
         there = now.get(name) if isinstance(now, Mapping) else None
@@ -170,3 +170,20 @@ def _kept(text: str) -> str:
     ) as file:
         file.write(text)
     return file.name
+
+
+def scale(
+    ctx: typer.Context,
+    what: options.Words = None,
+    *,
+    replicas: Annotated[int, typer.Option(help="The new number of replicas.", min=0, show_default=False)],
+    namespace: options.Namespace = "default",
+) -> None:
+    """Set the number of replicas of an object."""
+
+    def one(place: options.ObjectPlace) -> None:
+        client.patch(*place, {"spec": {"replicas": replicas}}, subresource="scale")
+        output.line(f"{place.kind.called(place.name)} scaled")
+
+    with connect(ctx) as client:
+        options.each(options.Choice(what or [], namespace=namespace).places(client), one)

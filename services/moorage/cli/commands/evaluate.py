@@ -14,7 +14,7 @@ from moorage.conformance.operations import evaluate as answer_request
 
 
 class Reading(StrEnum):
-    """Which rules apply where Moorage departs from upstream."""
+    """The rules that apply where Moorage departs from upstream."""
 
     DOCUMENTED = "documented"
     UPSTREAM = "upstream"

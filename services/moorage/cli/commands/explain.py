@@ -1,4 +1,4 @@
-"""`moorage explain`: why a workload is where it is, or a target as it is, and which events led to it."""
+"""`moorage explain`: the placement of a workload or the state of a target, and the events that led to it."""
 
 from __future__ import annotations
 
@@ -67,19 +67,17 @@ def explain(
     every: Annotated[
         bool,
         typer.Option(
-            "--all", help="Show all nodes or clusters, not only the chosen and the best. Of a target: all evictions."
+            "--all", help="Show all nodes or clusters, not only the chosen and the best. For a target: all evictions."
         ),
     ] = False,
     form: Annotated[ExplainFormat, typer.Option("-o", "--output", help="table, json or yaml.")] = ExplainFormat.TABLE,
-    from_topics: Annotated[
-        bool, typer.Option("--from-topics", help="Read the topics instead of asking the gateway.")
-    ] = False,
-    recursive: Annotated[bool, typer.Option("--recursive", help="Of a kind: show the fields of its fields.")] = False,
+    from_topics: Annotated[bool, typer.Option("--from-topics", help="Read the topics instead of the gateway.")] = False,
+    recursive: Annotated[bool, typer.Option("--recursive", help="For a kind: show the fields of its fields.")] = False,
 ) -> None:
-    """Explain why a workload is where it is or is not placed, or why a target has its taints.
+    """Explain the placement of a workload, or the state of a target.
 
-    Of a node or cluster, the command shows its conditions and who reported them, its taints and where each comes from,
-    the taints that wait, and the evictions from it, with the events behind them.
+    For a node or cluster, the command shows its conditions with their sources, its taints with their origins, the held
+    taints, and the evictions from it, with the events behind them.
 
     With a kind alone or a field of it, such as `moorage explain pods.spec.tolerations`, the command shows their fields,
     as `kubectl explain` does.
@@ -116,9 +114,8 @@ def structure_of(word: str) -> tuple[ServedKind, list[str]] | None:
 
 def _structure(kind: ServedKind, path: list[str], *, recursive: bool) -> Iterator[str]:
     from moorage.apiserver.machinery.openapi.registry import schema_of  # noqa: PLC0415 - as above
-    from moorage.cli.render import structure  # noqa: PLC0415 - explanations of workloads need no structures
 
-    return structure.lines(kind, schema_of(kind.group, kind.version, kind.kind), path, recursive=recursive)
+    return explain_text.structure_lines(kind, schema_of(kind.group, kind.version, kind.kind), path, recursive=recursive)
 
 
 def parse(
@@ -155,11 +152,11 @@ def parse(
 
 
 def _told(ctx: typer.Context, asked: Question) -> JsonObject:
-    """Return the explanation of the query worker behind the gateway. If there is none, explain from the topics.
+    """Return the explanation of the query worker behind the gateway. Without one, explain from the topics.
 
     Raises:
         UsageError: nodes are asked for of what has clusters, or the other way round.
-        CliError: there is no such thing, the gateway refuses, or neither it nor Kafka answers.
+        CliError: the object does not exist, the gateway refuses, or neither it nor Kafka answers.
     """
     given = {"namespace": asked.namespace, "node": asked.node, "cluster": asked.cluster}
     fields = {"kind": asked.kind, "name": asked.name} | {name: value for name, value in given.items() if value}
@@ -186,7 +183,7 @@ def _answer(client: Client, asked: Question, fields: dict[str, str]) -> JsonObje
     """Return the gateway's explanation.
 
     Raises:
-        CliError: the gateway refuses. If a pod is missing because it was evicted, the message says so.
+        CliError: the gateway refuses. If a pod is missing because it was evicted, the message has this reason.
     """
     try:
         return client.explain(fields)
@@ -197,7 +194,7 @@ def _answer(client: Client, asked: Question, fields: dict[str, str]) -> JsonObje
 
 
 def _left(client: Client, asked: Question) -> str:
-    """Return how a pod that no longer exists left its node. Empty if it was not evicted, or nobody remembers it."""
+    """Return how a pod that no longer exists left its node. Empty if no eviction of it is known."""
     pod = {"kind": asked.kind, "namespace": asked.namespace, "name": asked.name}
     listed = client.list(kinds.find("evictions"), asked.namespace).get("items") or []
     decided = (one["status"] for one in listed)
@@ -217,7 +214,7 @@ def _from_topics(asked: Question) -> JsonObject:
 
     Raises:
         UsageError: nodes are asked for of what has clusters, or the other way round.
-        CliError: there is no such thing, or Kafka does not answer.
+        CliError: the object does not exist, or Kafka does not answer.
     """
     from moorage.cli.api import explain_from_topics  # noqa: PLC0415 - loads half of the services, which few calls need
 

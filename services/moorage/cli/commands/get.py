@@ -15,11 +15,11 @@ from moorage.cli import completion
 from moorage.cli.api import kinds
 from moorage.cli.api.client import CHUNK, Client, JsonObject
 from moorage.cli.api.endpoints import chosen_cluster, connect
-from moorage.cli.api.resource_arguments import Named
+from moorage.cli.api.kinds import Named
 from moorage.cli.api.watching import Watching
 from moorage.cli.commands import options
 from moorage.cli.errors import FAILED, ServerError, UsageError, warn
-from moorage.cli.render import output, printing, tables
+from moorage.cli.render import output, printing
 from moorage.cli.render.printing import OutputForm
 
 
@@ -118,7 +118,7 @@ def get(
 
 @dataclass(frozen=True, slots=True)
 class _Want:
-    """Which objects are shown, and in which order."""
+    """The objects to show, and their order."""
 
     namespace: str | None
     selector: str
@@ -160,7 +160,7 @@ class _Columns:
             name = TableColumn("NAME", of(lambda item: kind.called(kinds.shown_name(kind, item))))
         if self._everywhere and kind.namespaced:
             head.append(TableColumn("NAMESPACE", text("metadata", "namespace")))
-        own = [column for column in tables.columns(kind, wide=self.form.word == "wide") if column != LABELS]
+        own = [column for column in output.columns_of(kind, wide=self.form.word == "wide") if column != LABELS]
         return [*head, name, *own, *self._labels]
 
 
@@ -204,13 +204,13 @@ class _View:
         return bool(missing)
 
     def _warn_of_nothing(self, asked: list[ServedKind]) -> None:
-        warn(tables.nothing(self._want.namespace, asked))
+        warn(output.nothing(self._want.namespace, asked))
         if not (self._want.selector or self._want.fields):
             for text in filter(None, (kind.definition.when_none for kind in asked)):
                 warn(text)
         for kind in asked if self._want.cluster else ():
             if not (kind.definition.mirrorable or kind.read_only):
-                warn(f"A cluster has no {kind.plural}. Those of the home fleet are shown with --fleet-cluster ''.")
+                warn(f"A cluster has no {kind.plural}. --fleet-cluster '' shows those of the home fleet.")
 
     def _write_groups(self, groups: list[tuple[ServedKind, list[JsonObject]]], *, single: bool, quiet: bool) -> None:
         if self._want.sort_by:
@@ -255,7 +255,7 @@ class _View:
         if not one.names:
             listed = self._client.list(one.kind, want.namespace, want.selector, fields=want.fields, chunk=want.chunk)
             head = {"apiVersion": one.kind.api_version, "kind": one.kind.kind}
-            return [{**head, **item} for item in tables.listed(one.kind, listed)], []
+            return [{**head, **item} for item in output.listed(one.kind, listed)], []
         found: list[JsonObject] = []
         missing: list[str] = []
         for name in one.names:
@@ -271,7 +271,7 @@ class _View:
         items = watching.start()
         gone = one.names and not items and not self._want.ignore_not_found
         missing = [f'Error from server (NotFound): {one.kind.plural} "{one.names[0]}" not found'] if gone else []
-        return tables.listed(one.kind, {"items": items}), missing
+        return output.listed(one.kind, {"items": items}), missing
 
     def _write(self, kind: ServedKind, found: list[JsonObject], *, event: str = "ADDED", head: bool = True) -> None:
         if self._form.word == "name":
@@ -281,7 +281,7 @@ class _View:
         columns = self._columns.of(kind)
         if self._columns.events:
             found = [{**item, "event": event} for item in found]
-        rows = [tables.row(item, columns) for item in found]
+        rows = [output.row(item, columns) for item in found]
         title = [column.title for column in columns]
         if head:
             self._headed = True

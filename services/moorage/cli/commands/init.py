@@ -10,12 +10,12 @@ from typing import Annotated, Final
 import typer
 
 from moorage.cli.errors import USAGE, CliError
-from moorage.cli.local.examples import examples
+from moorage.cli.local.services import examples
 from moorage.cli.render import output
 
 
 class Project(StrEnum):
-    """What is written."""
+    """The kind of project."""
 
     PROBE = "probe"
     DEPLOYER = "deployer"
@@ -28,7 +28,7 @@ _PLACE: Final = "@NAME@"
 
 
 def init(
-    project: Annotated[Project, typer.Argument(help="What to write.", show_default=False)],
+    project: Annotated[Project, typer.Argument(help="The kind of project.", show_default=False)],
     folder: Annotated[
         Path | None,
         typer.Option("--dir", help="The folder. By default `my-probe` or `my-deployer`.", show_default=False),
@@ -55,7 +55,7 @@ def init(
         program = (examples() / "deployer.py").read_text("utf-8")
         files[place / "deployer.py"] = program.replace("examples/deployer", f"deployer/{name}")
     if existing := [str(path) for path in files if path.exists()]:
-        raise CliError(f"{existing[0]} exists already: choose another folder with --dir")
+        raise CliError(f"{existing[0]}: already exists: expected another folder in --dir")
     try:
         place.mkdir(parents=True, exist_ok=True)
         for path, content in sorted(files.items()):

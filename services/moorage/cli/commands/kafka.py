@@ -1,4 +1,4 @@
-"""`moorage kafka`: starts and stops the embedded broker."""
+"""`moorage kafka`: start and stop the embedded broker, and set its passwords."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from moorage.cli.api import runfile
-from moorage.cli.commands import kafka_users
+from moorage.cli.api import endpoints, runfile, topics
+from moorage.cli.contract import kafka_roles
 from moorage.cli.errors import CliError
+from moorage.cli.render import output
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, default_data_dir
 from moorage.runtime.embedded import control as embedded
+from moorage.runtime.identities import kafka_identities
+from moorage.runtime.kafka.admin.scram_users import set_passwords
+from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.clients.passwords import SecretFileError, read_secret
+from moorage.runtime.settings.process_settings import Settings
 
 app = typer.Typer(
     name="kafka",
     help="Start and stop the embedded Kafka.",
     no_args_is_help=True,
 )
-
-app.command("passwords")(kafka_users.passwords)
-app.command("users")(kafka_users.users)
 
 _out = Console(highlight=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -159,3 +162,59 @@ def _told() -> Iterator[None]:
     except EmbeddedKafkaError as error:
         _err.print(f"error: {error}", markup=False)
         raise typer.Exit(1) from error
+
+
+_FOR_CONTAINERS = 0o644
+
+
+@app.command("passwords")
+def passwords(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder for the passwords.", file_okay=False)],
+    *,
+    containers: Annotated[
+        bool,
+        typer.Option(
+            "--for-containers",
+            help="Let every user of a container read the files. Here the folder keeps other users out.",
+        ),
+    ] = False,
+) -> None:
+    """Make a password for each user of Kafka: services, probes, deployers, people, and brokers.
+
+    Existing passwords are kept. To change one, remove its file, run this again, and then `moorage kafka users`.
+    The file kafka.jaas is the login configuration for brokers.
+    """
+    roles = [*(role.name for role in kafka_roles.roles()), kafka_identities.ADMIN, kafka_identities.BROKER]
+    mode = _FOR_CONTAINERS if containers else 0o600
+    try:
+        made = kafka_identities.ensure(folder, roles, mode=mode)
+        kafka_identities.write_login(folder, made, mode=mode)
+    except OSError as error:
+        raise CliError(f"the passwords cannot be kept in {folder}: {error}") from None
+    output.line(f"{len(made)} passwords in {folder}")
+
+
+@app.command("users")
+def users(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder with the passwords.", exists=True)],
+) -> None:
+    """Give Kafka's users the passwords of a folder, by SCRAM-SHA-512. Needs the right to alter the cluster."""
+    found: dict[str, str] = {}
+    for role in kafka_roles.roles():
+        try:
+            found[kafka_identities.USERS + role.name] = read_secret(
+                str(kafka_identities.password_file(folder, role.name))
+            )
+        except SecretFileError as error:
+            raise CliError(f"{error}\nMake the passwords with `moorage kafka passwords`.") from None
+    bootstrap, prefix = endpoints.kafka()
+    settings = endpoints.load_settings(
+        kafka_role=kafka_identities.ADMIN, bootstrap_servers=bootstrap, topic_prefix=prefix
+    )
+    topics.run(settings, _set(settings, found))
+    output.line(f"{len(found)} users have their passwords")
+
+
+async def _set(settings: Settings, found: dict[str, str]) -> None:
+    async with clients.administration(settings) as admin:
+        await set_passwords(admin, found)

@@ -25,15 +25,15 @@ _What = Annotated[
         autocompletion=completion.objects,
     ),
 ]
-_Overwrite = Annotated[bool, typer.Option("--overwrite", help="Change values that are there.")]
-_List = Annotated[bool, typer.Option("--list", help="Show what is there.")]
+_Overwrite = Annotated[bool, typer.Option("--overwrite", help="Change existing values.")]
+_List = Annotated[bool, typer.Option("--list", help="Show the present ones.")]
 _Version = Annotated[
     str, typer.Option("--resource-version", help="Change the object only if this is its version.", show_default=False)
 ]
 
 
 def _command(field: str) -> Callable[..., None]:
-    """The command that changes one of the two maps of an object's metadata."""
+    """Return the command that changes one of the two maps of an object's metadata."""
 
     def command(
         ctx: typer.Context,

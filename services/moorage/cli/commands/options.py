@@ -10,9 +10,9 @@ import typer
 
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.cli import completion
-from moorage.cli.api import resource_arguments
+from moorage.cli.api import kinds
 from moorage.cli.api.client import Client
-from moorage.cli.api.resource_arguments import Named
+from moorage.cli.api.kinds import Named
 from moorage.cli.errors import FAILED, CliError, UnreachableError, UsageError, warn
 from moorage.cli.render import printing
 
@@ -39,7 +39,7 @@ Files = Annotated[
         autocompletion=completion.manifests,
     ),
 ]
-Recursive = Annotated[bool, typer.Option("-R", "--recursive", help="Read subfolders, too.")]
+Recursive = Annotated[bool, typer.Option("-R", "--recursive", help="Also read subfolders.")]
 Every = Annotated[bool, typer.Option("--all", help="All objects of the kind in the namespace.")]
 AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="Objects of all namespaces.")]
 Words = Annotated[
@@ -76,7 +76,7 @@ Validate = Annotated[
     str,
     typer.Option(
         "--validate",
-        help="What the server does with unknown and repeated fields: strict refuses them, warn tells of them, ignore "
+        help="Unknown and repeated fields: strict refuses them, warn warns about them, ignore "
         "drops them without a word.",
         metavar="strict|warn|ignore",
         autocompletion=completion.words("strict", "warn", "ignore"),
@@ -155,7 +155,7 @@ def named(words: Sequence[str] | None, files: Sequence[str] | None, *, recursive
         CliError: a file cannot be used.
     """
     if not files:
-        return resource_arguments.parse(words or [])
+        return kinds.parse(words or [])
     if words:
         raise UsageError(
             "when paths, URLs, or stdin is provided as resource input, you may not specify resource arguments as well"
@@ -169,7 +169,7 @@ def named(words: Sequence[str] | None, files: Sequence[str] | None, *, recursive
 
 
 class Writing:
-    """How a command writes objects, and shows what it has written.
+    """The way in which a command writes objects and shows them.
 
     Args:
         form: the form of what it shows.
@@ -198,7 +198,7 @@ class ObjectPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the words and options of a command say of the objects that it is about."""
+    """The objects that the words and options of a command select."""
 
     words: Sequence[str] = ()
     files: Sequence[str] | None = None
@@ -240,7 +240,7 @@ class Choice:
 
 
 def each(places: Sequence[ObjectPlace], act: Callable[[ObjectPlace], None]) -> None:
-    """Do something with each object. What goes wrong with one is told, and the others go on.
+    """Do something with each object. The error of one is printed, and the others continue.
 
     Raises:
         Exit: something went wrong, with code 1.

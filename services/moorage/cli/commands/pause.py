@@ -13,8 +13,7 @@ from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import chosen_cluster, connect_home
 from moorage.cli.errors import CliError, ServerError, UsageError
 from moorage.cli.render import output
-from moorage.decide.disruption.pause_names import normal_scope, pause_name
-from moorage.decide.disruption.zone_names import zone_of_object
+from moorage.decide.disruption.object_names import normal_scope, pause_name, zone_of_object
 from moorage.decide.kubernetes.unstructured import at
 
 _PAUSES = kinds.find("evictionpauses")
@@ -135,7 +134,7 @@ def parse_scope(texts: Iterable[str], cluster: str = "") -> JsonObject:
     for text in texts or ([_FLEET] if cluster else []):
         if cluster and not text.startswith(_OF_CLUSTERS):
             raise UsageError(
-                f"--scope: invalid value {text!r}: of the cluster {cluster} it must be a zone, a workload or a target. "
+                f"--scope: invalid value {text!r}: expected a zone, a workload or a target of the cluster {cluster}. "
                 "Pauses of the whole fleet, and of namespaces, hold evictions of all clusters"
             )
         if text == _FLEET:
@@ -193,7 +192,7 @@ def _scope_of(found: JsonObject) -> Any:
 
 
 def _is_in(cluster: str, found: JsonObject) -> bool:
-    """Whether a pause holds evictions of one cluster alone."""
+    """Return whether a pause holds evictions of one cluster alone."""
     scope = at(found, "spec", "scope") or {}
     values = [value for field in ("zones", "targets", "workloads") for value in scope.get(field) or ()]
     return bool(values) and all(value.startswith(f"{cluster}:") for value in values)

@@ -1,4 +1,4 @@
-"""`moorage replay`: decides again on recorded input and compares the results."""
+"""`moorage replay`: decide again on recorded input and compare the results."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""`moorage report`: reports conditions by hand, as a probe or a deployer does.
+"""`moorage report`: report conditions by hand, as a probe or a deployer does.
 
-The default source is the user (`cli/<user>`). Such sources have no heartbeats, so what they report stays until someone
-reports otherwise (`moorage.decide.conditions.heartbeats`).
+The default source is the user (`cli/<user>`). Such sources have no heartbeats, so their reports stay until the next
+ones (`moorage.decide.conditions.heartbeats`).
 
-Not each report that is accepted counts: one that is older than what is known is ignored. So the command waits for what
-becomes of its reports, and fails if one does not count.
+Not each accepted report counts: one that is older than the known state is ignored. So the command waits for the
+outcome of its reports, and fails if one does not count.
 """
 
 from __future__ import annotations
@@ -75,8 +75,7 @@ NamespaceOption = Annotated[
 SourceOption = Annotated[
     str,
     typer.Option(
-        help="Who reports it. The default is you, and what you report stays. What a probe reports becomes Unknown when "
-        "its heartbeats end."
+        help="The source. The default is you, and your reports stay. A probe's become Unknown when its heartbeats end."
     ),
 ]
 AtOption = Annotated[
@@ -223,7 +222,7 @@ def _every(ctx: typer.Context, word: str, on: str) -> list[_Subject]:
     """Return all targets of a kind.
 
     Raises:
-        UsageError: a single target or a workload is named, too.
+        UsageError: a single target or a workload is also named.
         CliError: the kind is not one of targets.
     """
     if "/" in word or on:

@@ -1,4 +1,4 @@
-"""`moorage run`: runs services in this process."""
+"""`moorage run`: run services in this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from moorage.cli.api import endpoints
 from moorage.cli.errors import FAILED, CliError
 from moorage.cli.local import services
 from moorage.runtime.app import run_async, run_services
-from moorage.runtime.process.errors import EXIT_FAILED, RuntimeFailure, first_of
+from moorage.runtime.process.failures import EXIT_FAILED, RuntimeFailure, first_of
 from moorage.runtime.process.logs import configure_logs
 from moorage.runtime.process.member import MemberMaker
 from moorage.runtime.settings.process_settings import Settings
@@ -114,7 +114,7 @@ def _run(chosen: list[str], settings: Settings) -> int:
 
 
 def _query(settings: Settings) -> tuple[list[MemberMaker], list[Route]]:
-    """What makes the query worker, and what it serves."""
+    """Return the factories of the query worker and of its HTTP application."""
     from moorage.insight.query.http import Endpoint  # noqa: PLC0415 - only loaded if it is run
 
     try:
@@ -125,7 +125,7 @@ def _query(settings: Settings) -> tuple[list[MemberMaker], list[Route]]:
 
 
 def _webhooks() -> MemberMaker:
-    """What makes the webhook worker."""
+    """Return the factory of the webhook worker."""
     from moorage.workers.webhooks.worker import WebhookWorker  # noqa: PLC0415 - only loaded if it is run
 
     return WebhookWorker

@@ -1,4 +1,4 @@
-"""`moorage schemas`: generates the contract as JSON Schema and AsyncAPI, and compares it with the released one."""
+"""`moorage schemas`: generate the contract as JSON Schema and AsyncAPI, and compare it with the released one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moorage.apiserver.kinds import kind as kinds
 from moorage.cli.contract.asyncapi import document
 from moorage.cli.contract.compat import Breaking, compare
 from moorage.cli.contract.jsonschemas import event_schema, resource_schema
-from moorage.cli.contract.participants import participants
+from moorage.cli.contract.kafka_roles import participants
 from moorage_schemas.topics import TOPICS
 
 CONTRACT_VERSION = "1.0.0"
@@ -58,7 +58,7 @@ def contract_folder() -> Path:
     """Return `schemas/` of the checkout that the contract is imported from.
 
     Raises:
-        typer.BadParameter: the contract is installed as a package, so there is no folder to write to.
+        typer.BadParameter: the contract is installed as a package, so it has no folder to write to.
     """
     folder = Path(moorage_schemas.__file__).resolve().parent.parent
     if not (folder / "pyproject.toml").is_file():

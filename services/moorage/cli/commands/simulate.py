@@ -1,4 +1,4 @@
-"""`moorage simulate`: shows what a change would do, on a copy of the live state."""
+"""`moorage simulate`: show the effect of a change on a copy of the live state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.console import Console
 
 from moorage.cli import completion
 from moorage.cli.api import endpoints, manifests, topics
-from moorage.cli.commands import simulate_by_gateway, simulate_request
+from moorage.cli.commands import simulate_request
 from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.flags import given
 from moorage.cli.render import output, simulation
@@ -80,9 +80,7 @@ OutageOption = Annotated[
 ]
 OutageStatusOption = Annotated[
     str,
-    typer.Option(
-        help="How targets fail: Unknown (no reports come any more) or False (they are reported as not ready)."
-    ),
+    typer.Option(help="How targets fail: Unknown (reports stop) or False (they are reported as not ready)."),
 ]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace taints of the same key and effect.")]
 NamespaceOption = Annotated[
@@ -91,12 +89,10 @@ NamespaceOption = Annotated[
         "-n", "--namespace", help="Namespace of objects that name none.", autocompletion=completion.namespaces
     ),
 ]
-RecursiveOption = Annotated[bool, typer.Option("-R", "--recursive", help="Read subfolders, too.")]
+RecursiveOption = Annotated[bool, typer.Option("-R", "--recursive", help="Also read subfolders.")]
 HorizonOption = Annotated[
     str,
-    typer.Option(
-        "--for", help="How much time passes in the copy, such as 10m. It ends sooner if nothing more will happen."
-    ),
+    typer.Option("--for", help="The simulated time, such as 10m. It ends sooner if nothing more will happen."),
 ]
 SimulateFormatOption = Annotated[
     SimulateFormat, typer.Option("-o", "--output", help="table, wide (all rows), json or yaml.")
@@ -123,7 +119,7 @@ def simulate(
 
     Reads a copy of the state from Kafka, runs the services on it without and with the change, and shows the
     differences. The copy's services decide by the fleet's MoorageConfiguration; flags change it for both runs. To see
-    what a changed configuration would do, give it as a file. Where no address of Kafka is known, the gateway is asked.
+    what a changed configuration would do, give it as a file. Without an address of Kafka, the gateway simulates.
 
     For example: `moorage simulate --taint node/n1=maintenance=yes:NoExecute`, or
     `moorage simulate --outage zone=eu/a --for 30m`.
@@ -152,7 +148,7 @@ def simulate(
         raise CliError("settings can be tried only with access to Kafka: set MOORAGE_BOOTSTRAP_SERVERS")
     else:
         timeout = endpoints.load_settings().simulation_timeout
-        whole = simulate_by_gateway.ask(gateway, request, span, timeout)
+        whole = simulate_request.ask(gateway, request, span, timeout)
     if form in {SimulateFormat.JSON, SimulateFormat.YAML}:
         output.write(output.document(whole, output.Format(form.value)))
     else:

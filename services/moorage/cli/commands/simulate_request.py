@@ -1,20 +1,24 @@
-"""The changes that `moorage simulate` is asked for. A copy is changed as the other commands change the live state."""
+"""The changes of `moorage simulate`. A copy is changed as the other commands change the live state."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
+import httpx
 from pydantic import ValidationError
 
+from moorage.apiserver.http.filters.request_attributes import SIMULATE_PATH
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.machinery.api_errors import field_errors
 from moorage.cli.api import kinds, targets
-from moorage.cli.api.applying import apply_all
-from moorage.cli.api.client import Client
-from moorage.cli.api.http_over_httpx import HttpxTransport
+from moorage.cli.api.applying import apply_all, is_same
+from moorage.cli.api.client import APPLY_PATCH, Client, JsonObject
+from moorage.cli.api.endpoints import Server
+from moorage.cli.api.http import Connections, HttpError, RefusedError, Request, Response, Transport
 from moorage.cli.api.manifests import Manifest
 from moorage.cli.commands.taint import decide
 from moorage.cli.errors import CliError, UsageError
@@ -26,6 +30,45 @@ from moorage.insight.diff import changes
 from moorage.insight.diff.changes import ChangeError, ZoneOutage
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.resource import ResourceDeclared
+
+
+class HttpxTransport:
+    """Carries requests over a transport of httpx.
+
+    Args:
+        transport: answers each request.
+        server: the address in the requests.
+    """
+
+    def __init__(self, transport: httpx.BaseTransport, server: str = "http://localhost") -> None:
+        self._transport = transport
+        self._server = server
+
+    def send(self, request: Request) -> Response:
+        """Send a request and return the whole answer."""
+        sent = httpx.Request(
+            request.method, self._server + request.path, headers=dict(request.headers), content=request.content
+        )
+        try:
+            given = self._transport.handle_request(sent)
+            content = given.read()
+        except httpx.TransportError as error:
+            raise HttpError(str(error) or type(error).__name__) from error
+        return Response(
+            given.status_code, tuple((name.lower(), text) for name, text in given.headers.multi_items()), content
+        )
+
+    def lines(self, request: Request, *, silence: float) -> Iterator[bytes]:  # noqa: ARG002 - the answer arrives as a whole
+        """Return the lines of an answer when it has arrived as a whole."""
+        answer = self.send(request)
+        if answer.is_error:
+            raise RefusedError(answer)
+        return iter(answer.content.splitlines())
+
+    def close(self) -> None:
+        """Leave the transport open, because others may use it."""
+
 
 _AT_ONCE = 1000
 """Reports in one request."""
@@ -65,7 +108,7 @@ class SimulationRequest:
         """Parse the words of the command line.
 
         Raises:
-            UsageError: one is invalid, or there is none.
+            UsageError: one is invalid, or none is given.
             CliError: a taint is invalid. The message is kubectl's.
         """
         if not (items or delete or taint or condition or outage):
@@ -92,7 +135,7 @@ class SimulationRequest:
         )
 
     def make(self, edge: Edge, stack: MemoryStack) -> list[str]:
-        """Make the changes in a copy, and return in words what was done.
+        """Make the changes in a copy, and return them in words.
 
         Raises:
             CliError: the copy's gateway refuses one.
@@ -103,7 +146,7 @@ class SimulationRequest:
         return said
 
     def change(self, client: Client) -> list[str]:
-        """Change what is declared, and return in words what was done.
+        """Change declared objects, and return the changes in words.
 
         Raises:
             CliError: the gateway refuses a change.
@@ -231,3 +274,116 @@ def _status(option: str, text: str) -> ConditionStatus:
 
 def _called(target: TargetRef) -> str:
     return f"{target.kind.value.lower()}/{target.name}"
+
+
+_PATIENCE: Final = 60.0
+"""Seconds for which the answer is awaited beside the time that two simulations may take."""
+
+_CREATED: Final = 201
+_OK: Final = 200
+_NOT_FOUND: Final = 404
+
+
+class Recorder:
+    """Sends what reads, and keeps what would change something.
+
+    Args:
+        sends: carries what reads.
+    """
+
+    def __init__(self, sends: Transport) -> None:
+        self._sends = sends
+        self._read: dict[str, Response] = {}
+        self.writes: list[JsonObject] = []
+        """The changes of the request to the query worker."""
+
+    def send(self, request: Request) -> Response:
+        """Send a request that reads. Keep any other, and return an answer as if it had been granted."""
+        path, _, _ = request.path.partition("?")
+        if request.method == "GET":
+            self._read[path] = answer = self._sends.send(request)
+            return answer
+        body = json.loads(request.content) if request.content else None
+        said = dict(request.headers).get("content-type", "application/json")
+        before = self._read.get(path)
+        if said == APPLY_PATCH and before is not None and self._is_same(request, body, before):
+            return before
+        if body is not None:
+            body = _unversioned(body)
+        write = {"method": request.method, "path": request.path}
+        self.writes.append(write if body is None else {**write, "body": body, "contentType": said})
+        is_new = request.method == "POST" or (before is not None and before.status == _NOT_FOUND)
+        answered = body if is_new and body else {"metadata": {"resourceVersion": "changed"}}
+        return Response(_CREATED if is_new else _OK, (), json.dumps(answered).encode())
+
+    def _is_same(self, request: Request, body: Any, before: Response) -> bool:
+        """Return whether an apply would change nothing, which the gateway says when it is only tried."""
+        tried = self._sends.send(replace(request, path=f"{request.path}&dryRun=All&force=true"))
+        if before.is_error or tried.is_error:
+            return False
+        return is_same(json.loads(before.content), json.loads(tried.content), body)
+
+    def lines(self, request: Request, *, silence: float) -> Iterator[bytes]:
+        """Follow what changes."""
+        return self._sends.lines(request, silence=silence)
+
+    def close(self) -> None:
+        """Close the transport of the requests."""
+        self._sends.close()
+
+
+def _unversioned(body: Any) -> Any:
+    """Return a change that does not say which version of the object it is about: a copy has versions of its own."""
+    if isinstance(body, list):
+        return [one for one in body if one.get("path") != "/metadata/resourceVersion"]
+    metadata = {name: value for name, value in (body.get("metadata") or {}).items() if name != "resourceVersion"}
+    rest = {name: value for name, value in body.items() if name != "metadata"}
+    return {**rest, "metadata": metadata} if metadata else rest
+
+
+def ask(server: Server, request: SimulationRequest, span: timedelta, simulation_timeout: float) -> dict[str, Any]:
+    """Simulate a change with the query worker behind a gateway, and return the result as a document.
+
+    Args:
+        server: the gateway.
+        request: the change.
+        span: the simulated time.
+        simulation_timeout: how long a simulation may take, in seconds.
+
+    Raises:
+        CliError: the change is not supported in this way, or the gateway refuses it.
+    """
+    if request.condition:
+        raise CliError("--condition needs access to Kafka: through a gateway, targets can only fail (--outage)")
+    patience = 2 * simulation_timeout + _PATIENCE
+    with Client(server.address, patience=patience, credentials=server.credentials()) as asking:
+        recorder = Recorder(Connections(server.address, credentials=server.credentials()))
+        with Client(server.address, transport=recorder) as client:
+            said = request.change(client)
+            failing = _failing(client, request, said)
+        if not recorder.writes and not failing:
+            raise CliError(f"nothing would be changed: {', '.join(said)}")
+        question = {
+            "writes": recorder.writes,
+            "failing": [str(target) for target in failing],
+            "status": request.status.value,
+            "seconds": span.total_seconds(),
+        }
+        found = asking.post(SIMULATE_PATH, question, reading=True)
+    if found.get("kind") != "Simulation":
+        raise CliError(f"{server.address} is not a gateway of Moorage: its answer is not a simulation")
+    return {**found, "changes": said}
+
+
+def _failing(client: Client, request: SimulationRequest, said: list[str]) -> list[TargetRef]:
+    """Return the targets that fail, and in `said` which these are."""
+    if not request.outage:
+        return []
+    declared = {
+        TargetRef(kind=TargetKind(kind.kind), name=found["metadata"]["name"]): ResourceDeclared(
+            object={**found, "apiVersion": kind.api_version, "kind": kind.kind}, version=1
+        )
+        for kind in targets.KINDS
+        for found in client.list(kind, None).get("items") or []
+    }
+    return request.failing(lambda outage: outage.among(declared), said)

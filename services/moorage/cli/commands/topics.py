@@ -1,25 +1,28 @@
-"""`moorage topics`: creates or lists Moorage's topics."""
+"""`moorage topics`: create or list Moorage's topics, and show or change their ACLs."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Collection, Iterable, Sequence
+from enum import StrEnum
+from itertools import groupby
+from typing import Annotated, Any, Final
 
 import typer
 
 from moorage.cli.api import endpoints, topics
-from moorage.cli.commands.topics_acls import acls
-from moorage.cli.errors import CliError
+from moorage.cli.contract import kafka_roles
+from moorage.cli.contract.kafka_roles import KafkaRole
+from moorage.cli.errors import FAILED, CliError, UsageError
 from moorage.cli.render import output
 from moorage.cli.render.output import Format
+from moorage.runtime.identities import kafka_identities
+from moorage.runtime.kafka.admin.acls import AclEntry, AclPattern, AclResource, created, deleted, listed, tool_commands
 from moorage.runtime.kafka.admin.topic_settings import SettingDifference, change, differences
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TOPICS
-
-T = TypeVar("T")
 
 app = typer.Typer(no_args_is_help=True, help="Create or list Moorage's topics.")
 
@@ -28,7 +31,7 @@ app = typer.Typer(no_args_is_help=True, help="Create or list Moorage's topics.")
 def make(
     form: output.FormatOption = Format.TABLE,
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Change settings without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Change settings without confirmation.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Also change settings that have another value on the topic.")
@@ -36,8 +39,8 @@ def make(
 ) -> None:
     """Create the topics that are missing, and give all topics the settings of Moorage's table.
 
-    What differs is shown first: topic, setting, present and wanted value. A value that is set on the topic itself is
-    kept, unless --overwrite is given. Settings that the table does not have are never changed.
+    Differing settings are shown first: topic, setting, present and wanted value. A value that is set on the topic
+    itself is kept, unless --overwrite is given. Settings that the table does not have are never changed.
     """
     settings = _settings()
     if dry_run:
@@ -55,19 +58,16 @@ def list_topics(form: output.FormatOption = Format.TABLE) -> None:
     _show(_rows(settings, topics.run(settings, _counts(settings))), form)
 
 
-app.command("acls")(acls)
-
-
 def _settings() -> Settings:
     bootstrap, prefix = endpoints.kafka()
     return endpoints.load_settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
 
 
 def _change(settings: Settings, found: Sequence[SettingDifference], *, yes: bool, overwrite: bool) -> None:
-    """Show what differs, and change it if that is wanted.
+    """Show differing settings, and change them on confirmation.
 
     Raises:
-        CliError: nobody can be asked.
+        CliError: standard input is not a terminal.
         Abort: the answer is no.
     """
     wanted = [one for one in found if overwrite or not one.chosen]
@@ -77,7 +77,7 @@ def _change(settings: Settings, found: Sequence[SettingDifference], *, yes: bool
         return
     if not yes:
         if not sys.stdin.isatty():
-            raise CliError(f"{len(wanted)} settings were not changed: nobody can be asked; give --yes to change them")
+            raise CliError(f"not a terminal: pass --yes to change {len(wanted)} settings")
         typer.confirm(f"Change {len(wanted)} settings?", abort=True, err=True)
     topics.run(settings, change(settings, wanted))
     typer.echo(f"{len(wanted)} settings changed", err=True)
@@ -161,3 +161,193 @@ def _show(rows: list[dict[str, Any]], form: Format) -> None:
             [head.get(name, name.upper()) for name in shown], [[str(row[name]) for name in shown] for row in rows]
         )
     )
+
+
+_KAFKA_USERS: Final = "kafka.strimzi.io/v1"
+_CLUSTER_LABEL: Final = "strimzi.io/cluster"
+
+_KINDS: Final = {
+    AclResource.TOPIC: "topic",
+    AclResource.GROUP: "group",
+    AclResource.CLUSTER: "cluster",
+    AclResource.TRANSACTIONAL_ID: "transactionalId",
+}
+_PATTERNS: Final = {AclPattern.LITERAL: "literal", AclPattern.PREFIXED: "prefix"}
+
+
+class AclFormat(StrEnum):
+    """How permissions are written."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+    COMMANDS = "commands"
+    STRIMZI = "strimzi"
+
+
+@app.command("acls")
+def acls(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ROLE]…",
+            help="Services, webhooks, query, gateway, probe, deployer, operator, viewer. [default: all]",
+        ),
+    ] = None,
+    form: Annotated[
+        AclFormat,
+        typer.Option(
+            "-o", "--output", help="json, yaml, commands: those of Kafka's own tool, or strimzi: its KafkaUsers."
+        ),
+    ] = AclFormat.TABLE,
+    principals: Annotated[
+        str, typer.Option("--principal-prefix", help="The prefix of the principals' names.")
+    ] = kafka_roles.PRINCIPALS,
+    *,
+    cluster: Annotated[
+        str, typer.Option("--strimzi-cluster", help="With -o strimzi: the name of the Kafka that the users belong to.")
+    ] = "moorage",
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare with Kafka. Exit with 1 if something differs.")
+    ] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Add the permissions that are missing in Kafka.")] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="With --apply: remove further permissions of these principals.")
+    ] = False,
+) -> None:
+    """Show the Kafka permissions of each part of a fleet, compare them with Kafka's ACLs, or add missing ones.
+
+    Each part is a principal of its own. Its permissions are derived from the services' classes and the table of topics.
+    Comparing needs the right to describe the cluster, and adding the right to alter it.
+    """
+    if form is AclFormat.STRIMZI and (check or apply):
+        raise UsageError("-o strimzi: not with --check or --apply, because Strimzi's operator makes the ACLs")
+    if not principals.partition(":")[2] or (apply and check) or (prune and not apply):
+        raise UsageError(
+            "--prune: only with --apply"
+            if prune and not apply
+            else "--apply: only one of it and --check"
+            if apply and check
+            else f"--principal-prefix: invalid value {principals!r}: must be like User:moorage-"
+        )
+    chosen = _roles(names or [])
+    if not apply and not check:
+        settings = endpoints.load_settings()
+        wanted = kafka_roles.entries(settings.topic_prefix, principals, chosen)
+        if form is AclFormat.STRIMZI:
+            output.write("---\n".join(output.to_yaml(user) for user in kafka_users(wanted, cluster)))
+            return
+        _show_acls(sorted(wanted), form, settings)
+        return
+    bootstrap, prefix = endpoints.kafka()
+    settings = endpoints.load_settings(
+        kafka_role=kafka_identities.ADMIN, bootstrap_servers=bootstrap, topic_prefix=prefix
+    )
+    wanted = kafka_roles.entries(prefix, principals, chosen)
+    present = topics.run(settings, listed(settings, {entry.principal for entry in wanted}))
+    missing, beyond = sorted(wanted - present), sorted(present - wanted)
+    if apply:
+        _apply(settings, missing, beyond, prune=prune)
+        return
+    _compare(missing, beyond, form)
+    if missing or beyond:
+        raise typer.Exit(FAILED)
+
+
+def _roles(names: Collection[str]) -> list[KafkaRole]:
+    known = {role.name: role for role in kafka_roles.roles()}
+    for name in names:
+        if name not in known:
+            raise UsageError(f"role {name!r} does not exist: expected one of {', '.join(known)}")
+    return [role for name, role in known.items() if not names or name in names]
+
+
+def _apply(settings: Settings, missing: Sequence[AclEntry], beyond: Sequence[AclEntry], *, prune: bool) -> None:
+    topics.run(settings, created(settings, missing))
+    for entry in missing:
+        output.line(f"{entry} added")
+    if prune:
+        topics.run(settings, deleted(settings, beyond))
+    for entry in beyond:
+        output.line(f"{entry} removed" if prune else f"{entry} is beyond what is needed; --prune removes it")
+    if not missing and not (prune and beyond):
+        output.line("nothing to change")
+
+
+def _compare(missing: Sequence[AclEntry], beyond: Sequence[AclEntry], form: AclFormat) -> None:
+    if form in {AclFormat.JSON, AclFormat.YAML}:
+        found = {"missing": _documents(missing), "beyond": _documents(beyond)}
+        output.write(output.to_yaml(found) if form is AclFormat.YAML else output.to_json(found))
+        return
+    for entry in missing:
+        output.line(f"missing: {entry}")
+    for entry in beyond:
+        output.line(f"beyond what is needed: {entry}")
+    if not missing and not beyond:
+        output.line("Kafka allows exactly the needed permissions")
+
+
+def _show_acls(entries: Sequence[AclEntry], form: AclFormat, settings: Settings) -> None:
+    match form:
+        case AclFormat.COMMANDS:
+            for command in tool_commands(entries, settings.bootstrap_servers):
+                output.line(command)
+        case AclFormat.JSON:
+            output.write(output.to_json({"items": _documents(entries)}))
+        case AclFormat.YAML:
+            output.write(output.to_yaml({"items": _documents(entries)}))
+        case AclFormat.TABLE:
+            rows = [[one["principal"], one["resource"], one["name"], one["operation"]] for one in _documents(entries)]
+            output.write(output.table(["PRINCIPAL", "RESOURCE", "NAME", "OPERATION"], rows))
+
+
+def _documents(entries: Sequence[AclEntry]) -> list[dict[str, Any]]:
+    """Return entries as documents. A name that ends with `*` stands for all that begin so."""
+    return [
+        {
+            "principal": entry.principal,
+            "resource": entry.resource.word,
+            "name": entry.shown_name,
+            "operation": entry.operation.word,
+        }
+        for entry in entries
+    ]
+
+
+def kafka_users(entries: Iterable[AclEntry], cluster: str) -> list[dict[str, Any]]:
+    """Return a KafkaUser for each principal, by name. Each shows a certificate, which Strimzi makes and renews.
+
+    Args:
+        entries: what the principals may do.
+        cluster: the name of the Kafka, as in Strimzi's label.
+    """
+    return [
+        {
+            "apiVersion": _KAFKA_USERS,
+            "kind": "KafkaUser",
+            "metadata": {"name": _user_name(principal), "labels": {_CLUSTER_LABEL: cluster}},
+            "spec": {
+                "authentication": {"type": "tls"},
+                "authorization": {"type": "simple", "acls": [_acl(*one) for one in _by_resource(own)]},
+            },
+        }
+        for principal, own in groupby(sorted(entries), key=lambda entry: entry.principal)
+    ]
+
+
+def _user_name(principal: str) -> str:
+    """Return the name of the KafkaUser of a principal, such as `moorage-timer` of `User:moorage-timer`."""
+    return principal.partition(":")[2].removeprefix("CN=")
+
+
+def _by_resource(entries: Iterable[AclEntry]) -> Iterable[tuple[AclEntry, list[str]]]:
+    for _, alike in groupby(entries, key=lambda entry: (entry.resource, entry.name, entry.pattern)):
+        first, *others = alike
+        yield first, [entry.operation.word for entry in (first, *others)]
+
+
+def _acl(entry: AclEntry, operations: list[str]) -> dict[str, Any]:
+    resource = {"type": _KINDS[entry.resource]}
+    if entry.resource is not AclResource.CLUSTER:  # there is only one
+        resource |= {"name": entry.name, "patternType": _PATTERNS[entry.pattern]}
+    return {"resource": resource, "operations": operations}

@@ -1,4 +1,4 @@
-"""`moorage up`: runs and supervises broker, services and gateway until it is stopped."""
+"""`moorage up`: run and supervise broker, services and gateway until it is stopped."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from moorage.cli.api.client import Client
 from moorage.cli.contract import kafka_roles
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.flags import given
-from moorage.cli.local.examples import examples
-from moorage.cli.local.secure_kafka import SecureKafka
-from moorage.cli.local.stack import Stack
+from moorage.cli.local.services import examples
+from moorage.cli.local.stack import SecureKafka, Stack
 from moorage.cli.render import colors
 from moorage.runtime.identities import kafka_identities
 from moorage.runtime.settings.configuration import overruled
@@ -33,7 +32,7 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def up(
     *,
     flags: Mapping[str, str],
-    logs: Annotated[bool, typer.Option("--logs", help="Show the services' logs in this terminal, too.")] = False,
+    logs: Annotated[bool, typer.Option("--logs", help="Also show the services' logs in this terminal.")] = False,
     gateways: Annotated[
         int,
         typer.Option(
@@ -42,10 +41,10 @@ def up(
     ] = 1,
     secure_kafka: Annotated[
         bool,
-        typer.Option("--secure-kafka", help="Let the embedded Kafka ask everybody who they are and what they may do."),
+        typer.Option("--secure-kafka", help="Require authentication and permissions in the embedded Kafka."),
     ] = False,
     secure_gateway: Annotated[
-        bool, typer.Option("--secure-gateway", help="Serve HTTPS, and ask also those on this machine who they are.")
+        bool, typer.Option("--secure-gateway", help="Serve HTTPS, and require authentication also on this machine.")
     ] = False,
 ) -> None:
     """Run broker, services and gateway until Ctrl-C.
@@ -53,15 +52,14 @@ def up(
     By default this starts an embedded Kafka, and keeps its data for the next run. MOORAGE_BOOTSTRAP_SERVERS names
     another Kafka cluster.
 
-    With --secure-kafka each service is a user of Kafka of its own, with a password that is made for it, and may do only
-    what `moorage topics acls` shows. Commands use the user `moorage-operator`.
+    With --secure-kafka each service is a separate user of Kafka with a generated password. Its permissions are those of
+    `moorage topics acls`. Commands use the user `moorage-operator`.
 
     The settings that change decisions become the fleet's MoorageConfiguration when it is first started. Later, change
     them with `moorage edit moorageconfiguration cluster`.
 
-    Whoever reaches the gateway from this machine is its administrator, unless a setting says how to authenticate. With
-    --secure-gateway it serves HTTPS with a certificate that is made for this machine, and commands show it the
-    administrator's token, which only you can read.
+    Without authentication settings, every local user is an administrator of the gateway. With --secure-gateway it
+    serves HTTPS with a certificate for this machine. Commands use the administrator's token, which only you can read.
 
     The gateway listens on 127.0.0.1, on the port given by --port. Each service serves its health and metrics on a free
     port of 127.0.0.1. The addresses are printed at the start.
@@ -179,10 +177,8 @@ def _greeting(stack: Stack) -> str:
 def _who(stack: Stack) -> str:
     """Return who may call the gateway."""
     if stack.is_open:
-        return (
-            "Whoever reaches it from this machine is its administrator; `moorage up --secure-gateway` asks who calls."
-        )
-    return "It asks who calls. Your commands here show the administrator's token, and `moorage kubeconfig` has it."
+        return "No authentication: every local user is an administrator. `moorage up --secure-gateway` requires it."
+    return "It requires authentication. Commands here use the administrator's token; `moorage kubeconfig` prints it."
 
 
 def _overruled(server: str, settings: Settings) -> str:
@@ -203,7 +199,7 @@ def _overruled(server: str, settings: Settings) -> str:
 
 
 def _fleet() -> str:
-    """Return the path of the example fleet as it would be typed here, or `FILE` if there are no examples."""
+    """Return the path of the example fleet as you would type it here, or `FILE` without examples."""
     here = Path("examples/fleet")
     if here.is_dir():
         return str(here)

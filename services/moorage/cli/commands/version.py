@@ -18,7 +18,7 @@ from moorage.runtime.settings.environment import KAFKA_VERSION
 def version(ctx: typer.Context, form: output.FormatOption = output.Format.TABLE) -> None:
     """Show the versions of Moorage and its dependencies.
 
-    The last line is the address of the gateway that commands use, and what names it.
+    The last line is the address of the gateway that commands use, with its origin.
     """
     found = {
         "moorage": _version("moorage"),

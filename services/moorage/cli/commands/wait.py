@@ -1,4 +1,4 @@
-"""`moorage wait`: until objects have a condition, a value, are there or are gone."""
+"""`moorage wait`: wait until objects have a condition or a value, exist or are deleted."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from moorage.cli.render import printing
 from moorage.cli.render.durations import parse_duration
 
 PAUSE: Final = 0.2
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 _WEEK: Final = 7 * 86_400.0
 _JSONPATH: Final = re.compile(r"(\{.*\}|[^=]*)(?:=(.*))?", re.DOTALL)
 
 Met = Callable[[JsonObject | None], bool]
-"""Whether an object, None if there is none, is as it is waited for."""
+"""Whether an object, None if it does not exist, fulfils the condition."""
 
 
 def wait(
@@ -42,7 +42,7 @@ def wait(
         ),
     ],
     timeout: Annotated[
-        str, typer.Option(help="How long to wait, such as 90s. 0 looks once, and less than 0 waits a week.")
+        str, typer.Option(help="How long to wait, such as 90s. 0 checks once, and less than 0 waits a week.")
     ] = "30s",
     files: options.Files = None,
     recursive: options.Recursive = False,
@@ -53,7 +53,7 @@ def wait(
     every: options.Every = False,
     form: options.FormOption = printing.TABLE,
 ) -> None:
-    """Wait until objects have a condition, a value, are there or are gone."""
+    """Wait until objects have a condition or a value, exist or are deleted."""
     met = condition(until)
     seconds = _WEEK if timeout.startswith("-") else parse_duration(timeout, "--timeout").total_seconds()
     results = printing.Results(form)
@@ -109,14 +109,14 @@ def condition(text: str) -> Met:
 def until_met(
     client: Client, place: ObjectPlace, met: Met, end: float, *, missing_is_fine: bool = False
 ) -> JsonObject | None:
-    """Return an object when it is as it is waited for, empty if it is gone. None if the time is over.
+    """Return an object when it fulfils the condition, empty if it is deleted. None after the timeout.
 
     Args:
         client: the gateway.
         place: the object.
         met: what is waited for.
-        end: when the time is over, by the monotonic clock in seconds.
-        missing_is_fine: whether an object that is not there is waited for.
+        end: the end of the timeout, by the monotonic clock in seconds.
+        missing_is_fine: whether a missing object may appear.
 
     Raises:
         ServerError: the object does not exist.

@@ -1,4 +1,4 @@
-"""`moorage watch`: shows events from the topics, one per line."""
+"""`moorage watch`: show events from the topics, one per line."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def _follow(
     limit: float | None,
     form: EventFormat,
 ) -> int:
-    """Write events until there are enough or the time is over, and return their number."""
+    """Write events until enough were written or the time has run out, and return their number."""
     written = 0
     write = _writer(form, topics)
     with contextlib.suppress(TimeoutError):

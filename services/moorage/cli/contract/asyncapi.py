@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic.json_schema import models_json_schema
 
 from moorage.cli.contract.jsonschemas import is_closed, opened
-from moorage.cli.contract.participants import Participant
+from moorage.cli.contract.kafka_roles import Participant
 from moorage_schemas.described import DescribedJsonSchema
 from moorage_schemas.topics import PARTITIONS, TOPICS, Topic
 
@@ -87,7 +87,7 @@ _WORDS: Final = frozenset({"compression.type", "message.timestamp.type"})
 
 
 def _number(text: str) -> int | float:
-    """The value of a topic's setting."""
+    """Return the value of a topic's setting."""
     return float(text) if "." in text else int(text)
 
 

@@ -32,7 +32,7 @@ class Breaking:
     """The place in the schema, such as `spec.taints[].key`. Empty for the whole."""
 
     change: str
-    """What changed, in words."""
+    """The change in words."""
 
     def __str__(self) -> str:
         return f"{self.schema}: {self.path or '(whole)'}: {self.change}"
@@ -45,7 +45,7 @@ def compare(old: Mapping[str, Schema], new: Mapping[str, Schema]) -> list[Breaki
         after = new.get(name)
         if after is None:
             if not _succeeded(before, new):
-                found.append(Breaking(name, "", "the schema is gone, and no event of a higher version took its place"))
+                found.append(Breaking(name, "", "the schema was removed, and no event of a higher version replaces it"))
             continue
         if before.get(TOPIC) != after.get(TOPIC):
             found.append(Breaking(name, "", f"the topic changed from {before.get(TOPIC)} to {after.get(TOPIC)}"))
@@ -58,7 +58,7 @@ def compare(old: Mapping[str, Schema], new: Mapping[str, Schema]) -> list[Breaki
 
 
 def _succeeded(gone: Schema, new: Mapping[str, Schema]) -> bool:
-    """Return whether an event of a higher version, on a topic of its own, has replaced one that is gone."""
+    """Return whether an event of a higher version, on a topic of its own, replaces one that was removed."""
     match = _VERSION.match(str(gone.get(EVENT_TYPE, "")))
     if match is None:
         return False
@@ -154,7 +154,7 @@ class _Comparison:
         for name, schema in old_properties.items():
             where = f"{path}.{name}" if path else name
             if name not in new_properties:
-                self.say(where, "the field is gone")
+                self.say(where, "the field was removed")
             else:
                 self.node(where, schema, new_properties[name])
         for name in new.get("required", []):
@@ -173,7 +173,7 @@ class _Comparison:
         if "default" not in old:
             return
         if "default" not in new:
-            self.say(path, f"the default {old['default']!r} is gone")
+            self.say(path, f"the default {old['default']!r} was removed")
         elif new["default"] != old["default"]:
             self.say(path, f"the default changed from {old['default']!r} to {new['default']!r}")
 

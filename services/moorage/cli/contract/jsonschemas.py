@@ -1,6 +1,6 @@
 """JSON Schema 2020-12 of every event and of every kind of resource.
 
-A schema describes what is accepted, so it serves both readers and writers: what Moorage writes complies with it, too.
+A schema describes the input that is accepted. It serves readers and writers: the output of Moorage complies with it.
 Unknown fields are forbidden only in events that third parties write, because the services refuse such reports. Readers
 of all other events must accept the fields that a newer Moorage adds, and so must readers generated from the schemas.
 """

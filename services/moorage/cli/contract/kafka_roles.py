@@ -1,4 +1,4 @@
-"""What each part of a fleet may do in Kafka, and no more, as the services' classes and the table of topics tell it.
+"""Kafka permissions of each part of a fleet, derived from the services' classes and the table of topics.
 
 A role is a service, the gateway, the query worker, the webhook worker, or one of those outside: probes, deployers, and
 people at a command line. Each role has a principal of its own. Kafka's own administrators are not among them: they are
@@ -11,8 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from moorage.cli.contract.participants import Participant, participants
+from moorage.apiserver.storage.durable_log import WRITTEN
+from moorage.apiserver.storage.kafka import dead_letters, report_outcomes
+from moorage.apiserver.storage.tables import READ
+from moorage.cli.local import services
+from moorage.insight.diff import question
+from moorage.insight.explain import grounds
+from moorage.insight.query import chain_index
 from moorage.runtime.kafka.admin.acls import AclEntry, AclOperation, AclPattern, AclResource
+from moorage.runtime.service import Service
+from moorage.runtime.settings.process_settings import Settings
+from moorage.workers.webhooks import deliveries
 from moorage_schemas.topics import (
     AUDIT,
     BINDINGS,
@@ -26,9 +35,107 @@ from moorage_schemas.topics import (
     RESOURCES,
     TAINTS,
     TOPICS,
+    WEBHOOK_STATUSES,
     WORKLOAD_CONDITIONS,
     Topic,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """One service of Moorage with the topics it reads and writes, in the order of the table."""
+
+    name: str
+    summary: str
+    """A summary of the service in one line."""
+
+    consumes: tuple[Topic, ...]
+    """The topics that it consumes with committed offsets, as a member of its consumer group."""
+
+    reads: tuple[Topic, ...]
+    """The topics that it reads as tables, without offsets."""
+
+    sends: tuple[Topic, ...]
+
+    looks_up: tuple[str, ...] = ()
+    """The services whose committed offsets it looks up."""
+
+    looks_into: tuple[Topic, ...] = ()
+    """The topics of which it reads some records when it needs them."""
+
+    writes_in_transactions: bool = True
+    """Whether it has transactional ids."""
+
+    groups: tuple[str, ...] = ()
+    """Its consumer groups, if they are others than the one of its name. A `*` at the end matches any ending."""
+
+
+def participants() -> tuple[Participant, ...]:
+    """Return every service by name, followed by the webhook worker, the query worker and the gateway."""
+    return (*(_participant(service) for service in service_classes()), _webhooks(), _query(), _gateway())
+
+
+def service_classes() -> Iterator[type[Service[object]]]:
+    """Yield the class of every service of `moorage run`."""
+    settings = Settings()
+    for name in services.names():
+        yield type(services.make(name, settings))
+
+
+def _participant(service: type[Service[object]]) -> Participant:
+    return Participant(
+        name=service.name,
+        summary=f"{service.name}: {service.summary[0].lower()}{service.summary[1:]}",
+        consumes=_in_order(set(service.sources)),
+        reads=_in_order({*service.follows, *service.globals, *service.changelogs} - set(service.sources)),
+        # Every service writes records that it cannot handle to dead-letters, and its steps to the journal.
+        sends=_in_order({*service.changelogs, *service.outputs, DEAD_LETTERS, JOURNAL}),
+        looks_up=tuple(one.service for one in service.upstream),
+        looks_into=_in_order({topic for one in service.upstream for topic in (*one.topics, one.via)}),
+    )
+
+
+def _webhooks() -> Participant:
+    return Participant(
+        name=services.WEBHOOKS,
+        summary="Sends events to receivers outside, over HTTP, and writes those that are not taken to dead-letters.",
+        consumes=_in_order({*deliveries.TOPICS.values(), DEAD_LETTERS}),
+        reads=(RESOURCES, WEBHOOK_STATUSES),
+        sends=(WEBHOOK_STATUSES, DEAD_LETTERS),
+        writes_in_transactions=False,
+        groups=(f"{services.WEBHOOKS}.*",),
+    )
+
+
+def _query() -> Participant:
+    return Participant(
+        name=services.QUERY,
+        summary="Keeps the tables that explanations are made from, simulates, and answers over HTTP; writes nothing.",
+        consumes=(),
+        reads=_in_order({*grounds.TOPICS, *chain_index.TOPICS, CONDITION_REPORTS}),
+        sends=(),
+        # A simulation begins where the services are.
+        looks_up=tuple(service.name for service in service_classes()),
+        looks_into=question.topics_read(Settings()),
+        writes_in_transactions=False,
+    )
+
+
+def _gateway() -> Participant:
+    return Participant(
+        name=services.GATEWAY,
+        summary="The edge for people and programs: Kubernetes-style API and CloudEvents intake; decides nothing.",
+        consumes=(),
+        reads=_in_order({*READ, OBJECTS}),
+        sends=_in_order(set(WRITTEN)),
+        looks_up=(report_outcomes.INGEST,),
+        looks_into=_in_order({*report_outcomes.FOLLOWED, *dead_letters.READ}),
+    )
+
+
+def _in_order(topics: set[Topic]) -> tuple[Topic, ...]:
+    return tuple(topic for topic in TOPICS if topic in topics)
+
 
 PROBE: Final = "probe"
 DEPLOYER: Final = "deployer"
@@ -37,18 +144,18 @@ OPERATOR: Final = "operator"
 VIEWER: Final = "viewer"
 
 PRINCIPALS: Final = "User:moorage-"
-"""What the names of principals begin with, unless another beginning is given."""
+"""The default prefix of the names of principals."""
 
 _CLUSTER: Final = "kafka-cluster"
 """Kafka's name of the cluster as a resource."""
 
 _NOT_FOR_VIEWERS: Final = frozenset({RESOURCES, OBJECTS, CONDITION_REPORTS, DEAD_LETTERS, JOURNAL, AUDIT})
-"""What people have declared, Secrets among it, and what they have done; and what others have sent."""
+"""The topics of declared objects, Secrets among them, of the audit, and of received reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaRole:
-    """What one principal may do."""
+    """The permissions of one principal."""
 
     name: str
     """The name of the service, or of whom it is for."""
@@ -66,7 +173,7 @@ class KafkaRole:
     """The transactional ids that it writes with, in the same form."""
 
     runs: bool = False
-    """Whether it is a process that has to know the settings of topics and brokers."""
+    """Whether its process reads the settings of topics and brokers."""
 
     makes_topics: bool = False
     """Whether it may create the topics, and change their settings."""

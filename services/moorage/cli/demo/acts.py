@@ -36,7 +36,7 @@ class Outage:
     """The nodes whose NoExecute taint has ever been held."""
 
     struck: list[str] = field(default_factory=list)
-    """What should not happen: nodes that got a grant or the taint, workloads that had to leave."""
+    """Unexpected events: nodes that got a grant or the taint, workloads that had to leave."""
 
     @property
     def stopped(self) -> bool:
@@ -45,7 +45,7 @@ class Outage:
 
     @property
     def over(self) -> bool:
-        """Whether nothing is held any more."""
+        """Whether nothing is held."""
         return bool(self.waited) and not self.held and self.states[-1:] == [(ZoneState.NORMAL, 0)]
 
     def take(self, seen: Seen) -> bool:
@@ -110,7 +110,7 @@ class Hold:
 
     resumed: datetime | None = None
     held: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What holds each of them."""
+    """The holder of each of them."""
 
     went: dict[str, datetime] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""`moorage demo`: demonstrates Moorage on an embedded Kafka, and checks what it shows."""
+"""`moorage demo`: demonstrate Moorage on an embedded Kafka, and check the results."""
 
 from __future__ import annotations
 
@@ -27,15 +27,13 @@ from moorage.cli.commands.pause import parse_scope
 from moorage.cli.commands.up import secured
 from moorage.cli.contract import kafka_roles
 from moorage.cli.demo.acts import Hold, Outage
-from moorage.cli.demo.claims import SOON, Consequences, spread, whole_story
-from moorage.cli.demo.show import Show
+from moorage.cli.demo.claims import SOON, Consequences, Show, spread, whole_story
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.local import services
-from moorage.cli.local.examples import examples
-from moorage.cli.local.secure_kafka import SecureKafka
-from moorage.cli.local.stack import Stack
+from moorage.cli.local.services import examples
+from moorage.cli.local.stack import SecureKafka, Stack
 from moorage.decide.conditions.heartbeats import BY_HAND
-from moorage.decide.disruption.pause_names import pause_name
+from moorage.decide.disruption.object_names import pause_name
 from moorage.decide.kubernetes.taint_keys import NOT_READY
 from moorage.decide.kubernetes.unstructured import at
 from moorage.decide.taints.eviction_verdict import EvictAt, verdict
@@ -76,7 +74,7 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data and logs.")] = False,
     secure_kafka: Annotated[
         bool,
-        typer.Option("--secure-kafka", help="Let the embedded Kafka ask everybody who they are and what they may do."),
+        typer.Option("--secure-kafka", help="Require authentication and permissions in the embedded Kafka."),
     ] = False,
 ) -> None:
     """Demonstrate Moorage on an embedded Kafka, in about half a minute.
@@ -187,7 +185,7 @@ class _Demo:
         await asyncio.to_thread(self._report_ready, client, self._nodes, "True")
         wanted = _expected_pods(good, len(self._nodes))
         self._namespaces = {item.namespace("default") for item in good if item.kind and item.kind.namespaced}
-        # There are more on a fleet that existed before, because its other nodes get pods of the DaemonSet, too.
+        # There are more on a fleet that existed before, because its other nodes also get pods of the DaemonSet.
         settled = await self._until(lambda: self._running() >= wanted, _SETTLE_SECONDS)
         if not settled:
             waiting = [f"{one.workload.name}: {one.message}" for one in self._placed.values() if not _on(one)]
@@ -433,7 +431,7 @@ def _with_taints(specs: tuple[str, ...]) -> Callable[[JsonObject], tuple[JsonObj
 
 
 def _expected_pods(good: Iterable[Manifest], nodes: int) -> int:
-    """Return the number of pods that the fleet's manifests ask for."""
+    """Return the number of pods in the fleet's manifests."""
     total = 0
     for item in good:
         kind = item.kind.kind if item.kind else ""

@@ -18,8 +18,7 @@ from moorage.apiserver.kinds.printing.sections import Section
 from moorage.apiserver.machinery import api_errors
 from moorage.console import host
 from moorage.console.application import Console
-from moorage.console.errors import PageError
-from moorage.console.host import Host, PageCaller
+from moorage.console.host import Host, PageCaller, PageError
 from moorage.decide.kubernetes.attributes import CONSOLE, MASTERS
 
 _IDENTITY: Final = ClientCertificate(CONSOLE, (MASTERS,), "")
@@ -84,7 +83,7 @@ class _AsConsole:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Pass a request on with the console's identity."""
         if scope["method"] != "GET" and scope["path"] != _REVIEWS:
             raise ValueError(f"{scope['method']} {scope['path']}: the console itself only reads")
         await self._app({**scope, "extensions": {EXTENSION: _IDENTITY}}, receive, send)

@@ -1,17 +1,18 @@
-"""The services: every package in `moorage.workers` that exports `service(settings)`: all but the webhooks.
+"""The services and the examples.
 
-Beside them run the gateway, which writes what people say, the query worker, which only reads, and the webhook worker,
-which sends events to receivers outside.
+A service is a package in `moorage.workers` that exports `service(settings)`. Gateway, query worker and webhook worker
+are separate, and decide nothing. The wheel carries the folder `examples` as `moorage/_examples`.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from pathlib import Path
 from typing import Any
 
 from moorage import workers
-from moorage.cli.errors import UsageError
+from moorage.cli.errors import CliError, UsageError
 
 GATEWAY = "gateway"
 QUERY = "query"
@@ -38,7 +39,7 @@ def check(words: list[str]) -> list[str]:
         elif word.replace("_", "-") in known:
             chosen.append(word.replace("_", "-"))
         else:
-            raise UsageError(f"there is no service {word!r}; must be one of {', '.join(known)}")
+            raise UsageError(f"service {word!r} does not exist: expected one of {', '.join(known)}")
     return list(dict.fromkeys(chosen))
 
 
@@ -46,3 +47,25 @@ def make(name: str, settings: Any) -> Any:
     """Return a service by its name."""
     package = importlib.import_module(f"moorage.workers.{name.replace('-', '_')}")
     return package.service(settings)
+
+
+_HERE = Path(__file__).resolve().parent
+_PLACES = (_HERE.parents[3] / "examples", _HERE.parents[1] / "_examples", Path.cwd() / "examples")
+
+
+def examples(named: Path | None = None) -> Path:
+    """Return the folder `examples`.
+
+    Args:
+        named: the folder that the user gives. The default is the checkout or the installed package.
+
+    Raises:
+        CliError: it does not exist.
+    """
+    for place in (named,) if named else _PLACES:
+        if (place / "fleet").is_dir() and (place / "probe.py").is_file():
+            return place
+    raise CliError(
+        f"{named or _PLACES[0]}: no examples: expected the folder of a checkout or of Moorage's wheel.\n"
+        "Name their folder with --examples."
+    )

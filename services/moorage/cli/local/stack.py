@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -17,15 +17,64 @@ from moorage.cli import flags
 from moorage.cli.api import topics
 from moorage.cli.errors import CliError
 from moorage.cli.local import services
-from moorage.cli.local.secure_kafka import SecureKafka
 from moorage.cli.local.supervisor import ChildSpec, Launch, Supervisor, launch
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers
+from moorage.runtime.embedded.broker_users import BrokerUsers
+from moorage.runtime.identities import kafka_identities
 from moorage.runtime.identities.gateway_identities import GatewayIdentities
+from moorage.runtime.kafka.admin import acls
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage.runtime.kafka.clients.refusals import REFUSALS
 from moorage.runtime.kafka.clients.security import security
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.process.failures import RuntimeFailure
+from moorage.runtime.settings.environment import variable
 from moorage.runtime.settings.process_settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class SecureKafka:
+    """The roles of a fleet, and the folder of their passwords."""
+
+    folder: Path
+    """The folder of the passwords. It is made at the start."""
+
+    roles: tuple[str, ...]
+    allowed: Callable[[str], Collection[acls.AclEntry]]
+    """Returns what all roles may do, for a prefix of the topics."""
+
+    def broker_users(self) -> BrokerUsers:
+        """Return the users for the broker, whose missing passwords are made.
+
+        Raises:
+            CliError: the folder cannot be used.
+        """
+        try:
+            passwords = kafka_identities.ensure(self.folder, (*self.roles, kafka_identities.ADMIN))
+        except OSError as error:
+            raise CliError(f"the passwords for Kafka cannot be kept in {self.folder}: {error}") from None
+        users = {kafka_identities.USERS + role: password for role, password in passwords.items()}
+        return BrokerUsers(users, superusers=(kafka_identities.USERS + kafka_identities.ADMIN,))
+
+    def as_admin(self, settings: Settings) -> Settings:
+        """Return settings for the superuser of the brokers."""
+        return settings.model_copy(update=kafka_identities.settings_of(self.folder, kafka_identities.ADMIN))
+
+    def environment(self, role: str) -> dict[str, str]:
+        """Return the environment variables that make a process this role."""
+        found = kafka_identities.settings_of(self.folder, role)
+        return {variable(field): value for field, value in found.items()}
+
+    async def allow(self, settings: Settings) -> int:
+        """Give the roles exactly the permissions that they need. Return the number of added permissions.
+
+        Raises:
+            KafkaError: Kafka does not answer, or refuses.
+        """
+        wanted = set(self.allowed(settings.topic_prefix))
+        present = await acls.listed(settings, {entry.principal for entry in wanted})
+        await acls.created(settings, wanted - present)
+        return len(wanted - present)
+
 
 _READY = "/readyz"
 _READY_SECONDS = 120.0
@@ -94,7 +143,7 @@ class Stack:
 
     @property
     def is_open(self) -> bool:
-        """Whether everybody on this machine is the gateway's administrator."""
+        """Whether the gateway requires no authentication."""
         settings = self._settings
         if settings.loopback_admin is not None:
             return settings.loopback_admin and not self._secure_gateway
@@ -102,7 +151,7 @@ class Stack:
 
     @property
     def token_file(self) -> str:
-        """The file with the administrator's token. Empty if the gateway has tokens of somebody else."""
+        """The file with the administrator's token. Empty if the gateway has configured tokens."""
         return "" if self._settings.token_auth_file else str(self._identities.admin_token)
 
     @property
@@ -172,7 +221,7 @@ class Stack:
             counts = await ensure_topics(settings)
             if secure is not None:
                 added = await secure.allow(settings)
-                self._say(f"Kafka asks everybody who they are; {added} permissions added, passwords in {secure.folder}")
+                self._say(f"Kafka requires authentication; {added} permissions added, passwords in {secure.folder}")
         except RuntimeFailure as error:
             raise CliError(str(error)) from None
         except (KafkaError, OSError) as error:

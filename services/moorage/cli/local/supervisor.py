@@ -142,7 +142,7 @@ class Supervisor:
     Args:
         specs: the processes. They are stopped in the opposite order.
         say: prints what happens.
-        follow: whether the children's logs are printed, too, each line with the name of the child.
+        follow: whether the children's logs are also printed, each line with the name of the child.
         launch: starts a child's process.
     """
 

@@ -1,5 +1,4 @@
-"""How answers look: tables, `describe`, `explain`, events, simulations.
+"""Output of commands: tables, `describe`, `explain`, events, simulations.
 
-It asks `api` for what belongs to a described object, and knows no command. The columns of a kind are in the file of its
-family; `tables` and `describe_kinds` join the families.
+It reads related objects through `api`, and depends on no command. The columns of a kind are in the file of the kind.
 """

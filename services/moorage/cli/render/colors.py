@@ -1,7 +1,7 @@
-"""Colours: green for what is as it should be, yellow for what waits, red for what is wrong.
+"""Colours: green for healthy, yellow for waiting, red for failed states.
 
-They are for a terminal. What is piped has none, whatever a cell says, unless `--color always` asks for them. `NO_COLOR`
-(no-color.org) turns them off, and `--color` goes before it.
+They are for a terminal. Piped output has none, unless `--color always` is given. `NO_COLOR` (no-color.org) turns them
+off, and `--color` takes precedence.
 """
 
 from __future__ import annotations
@@ -69,23 +69,23 @@ _REVERSED: Final = {"True": _BAD, "False": _GOOD}
 
 
 def choose(color: Color) -> Callable[[], None]:
-    """Use colours as the command line says, until what is returned is called."""
+    """Use colours as given on the command line, until the returned function is called."""
     token = _chosen.set(color)
     return lambda: _chosen.reset(token)
 
 
 def wanted() -> bool:
-    """Whether standard output is coloured."""
+    """Return whether standard output is coloured."""
     if (color := _chosen.get()) is not Color.AUTO:
         return color is Color.ALWAYS
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def paint(column: str, cell: str) -> str:
-    """A cell of a table in its colours; the text itself stays as it is.
+    """Return a cell of a table in its colours; the text itself stays as it is.
 
     Args:
-        column: the title of its column, which says what the cell tells.
+        column: the title of its column, which determines the meaning of the cell.
         cell: the text, without the blanks that fill the column.
     """
     if column == "READY":
@@ -100,7 +100,7 @@ def paint(column: str, cell: str) -> str:
 
 
 def console() -> Console:
-    """A console for lines on standard output, with colours where they are wanted."""
+    """Return a console for lines on standard output, with colours where they are wanted."""
     from rich.console import Console  # noqa: PLC0415 - tables do without it
 
     match _chosen.get():
@@ -113,7 +113,7 @@ def console() -> Console:
 
 
 def _ready(cell: str) -> str:
-    """`2/3`: ready of wanted; or the status of a condition."""
+    """Return the colour of `2/3` (ready of wanted), or of the status of a condition."""
     ready, slash, total = cell.partition("/")
     if not slash:
         return _colored(cell, _STATES.get(cell, _PLAIN))

@@ -31,7 +31,7 @@ class RelatedObjects:
         return items
 
     def get(self, kind: str, namespace: str, name: str) -> JsonObject | None:
-        """Return one object. None if there is none."""
+        """Return one object. None if it does not exist."""
         try:
             return self._client.get(kinds.find(kind), namespace, name)
         except ServerError as error:
@@ -41,7 +41,7 @@ class RelatedObjects:
 
 
 def lines(client: Client, kind: ServedKind, found: JsonObject) -> Iterator[str]:
-    """Return all that is told of an object, with times to the second."""
+    """Return the description of an object, with times to the second."""
     now = datetime.now(UTC)
     for section in _head(kind, found, now):
         yield from written(section)
@@ -52,7 +52,7 @@ def lines(client: Client, kind: ServedKind, found: JsonObject) -> Iterator[str]:
 
 
 def _events(client: Client, kind: ServedKind, found: JsonObject, uid: str, now: datetime) -> Section:
-    """The Events of an object, the newest last. Those of an earlier object of its name are left out."""
+    """Return the Events of an object, the newest last. Those of an earlier object of its name are left out."""
     metadata = found["metadata"]
     fields = f"involvedObject.kind={kind.kind},involvedObject.name={metadata['name']}"
     try:

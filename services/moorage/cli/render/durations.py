@@ -1,4 +1,4 @@
-"""Durations and points in time as people write and read them."""
+"""Durations and points in time: reading and writing them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST = 1000 * 365 * _DAY
 
 
 def parse_duration(text: str, option: str = "") -> timedelta:
-    """`90s`, `5m`, `1h30m`, `250ms`, `2d`, or plain seconds.
+    """Return the duration of `90s`, `5m`, `1h30m`, `250ms`, `2d`, or plain seconds.
 
     Args:
         text: what is to be read.
@@ -34,7 +34,7 @@ def parse_duration(text: str, option: str = "") -> timedelta:
 
 
 def parse_instant(text: str, now: datetime) -> datetime:
-    """An RFC 3339 time, or a duration before `now`.
+    """Return an RFC 3339 time, or a duration before `now`.
 
     Raises:
         UsageError: it is neither.
@@ -55,5 +55,5 @@ def parse_instant(text: str, now: datetime) -> datetime:
 
 
 def to_the_second(text: str) -> str:
-    """A text whose RFC 3339 times have no fractions of a second, as kubectl shows them; JSON and YAML keep them."""
+    """Return a text with its RFC 3339 times cut to the second, as kubectl shows them."""
     return _FRACTION.sub("", text) if "T" in text else text

@@ -1,4 +1,4 @@
-"""Events as lines for people: what happened, to what, and when."""
+"""Events as lines of text: time, topic, and event."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STYLES = {
 
 
 def line(seen: Seen, width: int) -> Text:
-    """One event as a line: time, topic (padded to `width`), the cluster if it is of one, what happened."""
+    """Return one event as a line: time, topic (padded to `width`), the cluster if it is of one, what happened."""
     style = STYLES.get(seen.topic.short, "white")
     when = seen.meta.time if seen.meta is not None and seen.meta.time is not None else seen.timestamp
     text = Text(no_wrap=True, overflow="ignore")

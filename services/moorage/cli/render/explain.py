@@ -1,14 +1,16 @@
-"""An explanation as lines for people, from its JSON document: the same whoever has made it."""
+"""An explanation as lines of text, from its JSON document."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.kinds.printing.columns import NONE
-from moorage.cli.render import explain_target
+from moorage.apiserver.machinery.schema import Field, Form, Schema
+from moorage.cli.errors import CliError
 from moorage.cli.render.describe import pair, table
 from moorage.cli.render.durations import to_the_second
 from moorage.decide.kubernetes.durations import human
@@ -16,22 +18,103 @@ from moorage_schemas.times import parse_time
 
 Document = Mapping[str, Any]
 
+_HELD: Final = "Held"
+
+
+def _target(told: Document) -> Iterator[str]:
+    """Yield the explanation of a target without its chains."""
+    kind, _, name = told["target"].partition("/")
+    at = _time(told["at"])
+    yield pair("Target", f"{kind} {name}")
+    yield pair("State", f"{told['status']}, SchedulingDisabled" if told["cordoned"] else told["status"])
+    if (zone := told["zone"]) is not None:
+        yield pair("Zone", zone["what"].removeprefix("zone ") or zone["name"])
+    if told["notReadySince"] is not None:
+        yield pair("Not ready", f"since {_since(told['notReadySince'], at)}")
+    yield pair("As of", told["at"])
+    yield ""
+    yield from _conditions(told, at)
+    yield from _taints(told, at)
+    if told["held"]:
+        yield from _held(told, at)
+    yield from _evictions(told, at)
+
+
+def _conditions(told: Document, at: datetime) -> Iterator[str]:
+    rows = []
+    for one in told["conditions"]:
+        why = ": ".join(part for part in (one["reason"], one["message"]) if part)
+        heard = f"{one['source'] or 'an unnamed source'}, {_ago(one['lastHeartbeatTime'], at)}"
+        rows.append([one["type"], one["status"], _since(one["lastTransitionTime"], at), heard, why])
+    yield from table("Conditions", ["TYPE", "STATUS", "SINCE", "LAST REPORTED BY", "WHY"], rows)
+
+
+def _taints(told: Document, at: datetime) -> Iterator[str]:
+    rows = [
+        [
+            one["taint"],
+            ", ".join(origin["origin"] for origin in one["origins"]),
+            _since(one["timeAdded"], at),
+            str(one["evictions"]),
+            one["reason"],
+        ]
+        for one in told["taints"]
+    ]
+    yield from table("Taints", ["TAINT", "FROM", "SINCE", "EVICTIONS", "WHY"], rows)
+
+
+def _held(told: Document, at: datetime) -> Iterator[str]:
+    rows = []
+    for one in told["held"]:
+        place = f" (number {one['place']} in its queue)" if one["place"] is not None else ""
+        rows.append([one["taint"], _since(one["since"], at), f"{one['reason']}{place}"])
+    yield from table("Held taints", ["TAINT", "WANTED SINCE", "WAITS FOR"], rows)
+
+
+def _evictions(told: Document, at: datetime) -> Iterator[str]:
+    rows = []
+    for one in told["evictions"]:
+        ref = one["workload"]
+        name = f"{ref['namespace']}/{ref['name']}" if ref["namespace"] else ref["name"]
+        held = ", ".join(one["heldBy"]) if one["state"] == _HELD else ""
+        due = _due(one["deadline"], at) if one["deadline"] is not None else NONE
+        why = held or ", ".join(one["taints"]) or one["message"] or one["reason"]
+        rows.append([f"{ref['kind'].lower()} {name}", one["state"], due, why])
+    states = ", ".join(f"{count} {state}" for state, count in told["evictionStates"].items())
+    less = f"; {told['leftOut']} more with --all" if told["leftOut"] else ""
+    title = f"Evictions ({states}{less})" if states else "Evictions"
+    yield from table(title, ["WORKLOAD", "STATE", "DUE", "HELD BY, OR WHY"], rows)
+
+
+def _since(text: str, at: datetime) -> str:
+    return f"{text} ({_ago(text, at)})"
+
+
+def _ago(text: str, at: datetime) -> str:
+    return f"{human(max(0.0, (at - _time(text)).total_seconds()))} ago"
+
+
+def _due(text: str, at: datetime) -> str:
+    away = (_time(text) - at).total_seconds()
+    return f"in {human(away)}" if away > 0 else f"{human(-away)} ago"
+
+
 _EVICTED: Final = "Evicted"
 
 _NAMED: Final = 10
 """Targets that are named in one line, at most."""
 
 _ROWS: Final = 25
-"""Pods that are shown, unless all are asked for."""
+"""The most pods that are shown without --all."""
 
 
 def lines(told: Document, *, every: bool = False, closely: bool = False) -> Iterator[str]:
-    """All of an explanation.
+    """Yield all of an explanation.
 
     Args:
         told: the document.
         every: show all pods of a controller.
-        closely: tell each filter's and prioritizer's verdict on the targets that are shown, not one line for each.
+        closely: show the verdict of each filter and prioritizer for the targets, not one line for each.
     """
     yield from map(to_the_second, _lines(told, every=every, closely=closely))
 
@@ -40,7 +123,7 @@ def _lines(told: Document, *, every: bool, closely: bool) -> Iterator[str]:
     if "pods" in told:
         yield from _summary(told, every=every)
     elif "target" in told:
-        yield from explain_target.lines(told)
+        yield from _target(told)
         yield from _chains(told)
     else:
         yield from _explanation(told, closely=closely)
@@ -64,7 +147,7 @@ def _explanation(told: Document, *, closely: bool) -> Iterator[str]:
 
 
 def _summary(told: Document, *, every: bool) -> Iterator[str]:
-    """The pods of a controller, one a line: those that wait or are to leave first, and not too many."""
+    """Yield the pods of a controller, one a line: those that wait or are to leave first, and not too many."""
     yield pair("Owner", told["owner"])
     counts = Counter(row["decision"]["state"] for row in told["pods"])
     yield pair("Pods", ", ".join(f"{count} {state}" for state, count in sorted(counts.items())))
@@ -84,7 +167,7 @@ def _summary(told: Document, *, every: bool) -> Iterator[str]:
 
 
 def _where(decision: Document) -> str:
-    """The targets of a decision, by name."""
+    """Return the targets of a decision, by name."""
     if decision["target"] is not None:
         return str(decision["target"]["name"])
     parts = [
@@ -95,7 +178,7 @@ def _where(decision: Document) -> str:
 
 
 def _here(told: Document, decision: Document) -> str:
-    """Where the workload is by a decision."""
+    """Return where the workload is by a decision."""
     if decision["target"] is not None or decision["targets"] or not told["here"]:
         return _where(decision)
     more = len(told["here"]) - _NAMED
@@ -125,9 +208,7 @@ def _decision(told: Document) -> Iterator[str]:
             yield pair("Condition", said)
     for note in told["notes"]:
         yield pair("Note", note)
-    yield pair(
-        "Decided now", "the same" if told["agrees"] else "otherwise: it was decided then, and this is different now"
-    )
+    yield pair("Decided now", "the same" if told["agrees"] else "different. Changed since then:")
     for difference in told["differences"]:
         yield f"  - {difference}"
 
@@ -151,7 +232,7 @@ def _targets(told: Document) -> Iterator[str]:
 
 
 def _kind(told: Document) -> str:
-    """What targets are called in short: `Node`, `Cluster`."""
+    """Return the short name of targets: `Node`, `Cluster`."""
     return str(told["targetKind"]).removeprefix("Managed")
 
 
@@ -232,3 +313,67 @@ def _chain(chain: Document) -> Iterator[str]:
 def _time(text: str) -> datetime:
     found: datetime = parse_time(text)
     return found
+
+
+_DEEPEST = 12
+"""How many levels of fields are shown. Some structures contain themselves."""
+
+_TYPE_NAMES: Final = {
+    Form.INT_OR_STRING: "IntOrString",
+    Form.QUANTITY: "Quantity",
+    Form.ANY: "Object",
+    Form.TIME: "string",
+}
+
+
+def structure_lines(kind: ServedKind, schema: Schema, path: Sequence[str], *, recursive: bool) -> Iterator[str]:
+    """Yield the description of a kind, or of the field at a path.
+
+    Raises:
+        CliError: the field does not exist.
+    """
+    if kind.group:
+        yield f"GROUP:      {kind.group}"
+    yield f"KIND:       {kind.kind}"
+    yield f"VERSION:    {kind.version}"
+    yield ""
+    at = schema
+    for name in path:
+        inner = _elements(at)
+        found = inner.at(name)
+        if found is None:
+            raise CliError(f'field "{name}" does not exist')
+        at = found
+    if path:
+        yield f"FIELD: {path[-1]} <{type_name(at)}>"
+        yield ""
+    fields = _elements(at).fields
+    if fields:
+        yield "FIELDS:"
+        yield from _structure_fields(fields.values(), recursive=recursive, depth=1)
+
+
+def _structure_fields(fields: Iterable[Field], *, recursive: bool, depth: int) -> Iterator[str]:
+    for field in sorted(fields, key=lambda one: one.name):
+        required = " -required-" if field.required else ""
+        yield f"{'  ' * depth}{field.name}\t<{type_name(field.schema)}>{required}"
+        if recursive and depth < _DEEPEST:
+            yield from _structure_fields(_elements(field.schema).fields.values(), recursive=True, depth=depth + 1)
+
+
+def type_name(schema: Schema) -> str:
+    """Return the type of a value: `string`, `[]Toleration`, `map[string]string`."""
+    if schema.form is Form.LIST:
+        return f"[]{type_name(schema.items)}" if schema.items else "[]Object"
+    if schema.form is Form.MAP:
+        return f"map[string]{type_name(schema.items)}" if schema.items else "Object"
+    if schema.form is Form.STRUCT:
+        return schema.name.rpartition(".")[2] or "Object"
+    return _TYPE_NAMES.get(schema.form, str(schema.form.value))
+
+
+def _elements(schema: Schema) -> Schema:
+    """Return the structure of the elements of lists and maps."""
+    while schema.form in {Form.LIST, Form.MAP} and schema.items is not None:
+        schema = schema.items
+    return schema

@@ -104,7 +104,7 @@ class _Block:
     """Texts, actions and loops, in their order."""
 
     values: Steps = ()
-    """What a loop goes over. Empty for the whole template."""
+    """The expression that a loop iterates over. Empty for the whole template."""
 
     parts: list[str | Steps | _Block] = field(default_factory=list)
 
@@ -185,7 +185,7 @@ def _plain(value: Any) -> Any:
 
 
 class _FlawError(Exception):
-    """What is wrong with a template, or with the object for it."""
+    """A template is invalid, or does not fit the object."""
 
 
 # reading

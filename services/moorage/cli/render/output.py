@@ -1,4 +1,4 @@
-"""Writing what is listed: kubectl's tables, JSON, YAML, names."""
+"""Output of lists: kubectl's tables, JSON, YAML, names."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
 import typer
 
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.kinds.printing.columns import Object, TableColumn
 from moorage.cli.render import colors
 from moorage.cli.render.durations import to_the_second
 
@@ -41,14 +44,14 @@ class EventFormat(StrEnum):
 
 
 def to_yaml(document: Any) -> str:
-    """A document as YAML."""
+    """Return a document as YAML."""
     from moorage.cli.render.yaml_text import dump  # noqa: PLC0415 - a table does without PyYAML, which loads slowly
 
     return dump(document)
 
 
 def to_json(document: Any) -> str:
-    """A document as indented JSON."""
+    """Return a document as indented JSON."""
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -64,13 +67,13 @@ def line(text: str) -> None:
 
 
 def document(value: Mapping[str, Any], form: Format | EventFormat) -> str:
-    """A document as JSON or YAML, without the owners of its fields."""
+    """Return a document as JSON or YAML, without the owners of its fields."""
     shown = without_owners(value)
     return to_yaml(shown) if form == "yaml" else to_json(shown)
 
 
 def without_owners(value: Mapping[str, Any]) -> dict[str, Any]:
-    """An object or a list without `managedFields`, which kubectl does not show either."""
+    """Return an object or a list without `managedFields`, which kubectl does not show either."""
     shown = dict(value)
     metadata = shown.get("metadata")
     if isinstance(metadata, dict) and "managedFields" in metadata:
@@ -81,14 +84,14 @@ def without_owners(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def escaped(text: str) -> str:
-    """A text that others have written, without what a terminal takes for commands. As in kubectl, ESC becomes `^[`."""
+    """Return a text without control sequences of a terminal. As in kubectl, ESC becomes `^[`."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one in "\n\t" else _escape(one) for one in text)
 
 
 def cell(text: str) -> str:
-    """A text for a cell of a table: escaped, and only its first line, as in kubectl."""
+    """Return a text for a cell of a table: escaped, and only its first line, as in kubectl."""
     if text.isprintable():
         return text
     first, *rest = _LINES.split(text, maxsplit=1)
@@ -100,12 +103,12 @@ def _escape(one: str) -> str:
 
 
 def widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    """The width of each column."""
+    """Return the width of each column."""
     return [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
 
 
 def columns(row: Sequence[str], wide: Sequence[int], head: Sequence[str] = ()) -> str:
-    """One row of a table: three blanks between the columns, none at the end.
+    """Return one row of a table: three blanks between the columns, none at the end.
 
     Args:
         row: its cells.
@@ -119,7 +122,30 @@ def columns(row: Sequence[str], wide: Sequence[int], head: Sequence[str] = ()) -
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table as kubectl writes it, with times to the second."""
+    """Return a table as kubectl writes it, with times to the second."""
     every = [[cell(to_the_second(one)) for one in row] for row in rows]
     wide = widths([head, *every])
     return "".join(f"{line}\n" for line in (columns(head, wide), *(columns(row, wide, head) for row in every)))
+
+
+def columns_of(kind: ServedKind, *, wide: bool) -> tuple[TableColumn, ...]:
+    """Return the columns of a kind after the name."""
+    return tuple(column for column in kind.definition.columns if wide or not column.wide)
+
+
+def listed(kind: ServedKind, answer: Object) -> list[dict[str, Any]]:
+    """Return the items of a list that a table shows, in their order."""
+    return kind.definition.listed(answer.get("items") or [])
+
+
+def nothing(namespace: str | None, kinds: Sequence[ServedKind]) -> str:
+    """Return the message that no object was found. A namespace of None stands for all namespaces."""
+    if namespace is not None and any(kind.namespaced for kind in kinds):
+        return f"No resources found in {namespace} namespace."
+    return "No resources found"  # without a full stop, as kubectl has it
+
+
+def row(found: Object, shown: Sequence[TableColumn]) -> list[str]:
+    """Return the cells of one object, with times to the second."""
+    now = datetime.now(UTC)
+    return [cell(to_the_second(column.cell(found, now))) for column in shown]

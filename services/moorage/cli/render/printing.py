@@ -61,7 +61,7 @@ def parse(text: str | OutputForm) -> OutputForm:
     """Return the form that a value of `-o` names.
 
     Raises:
-        UsageError: there is no such form.
+        UsageError: the form does not exist.
         CliError: its file cannot be read.
     """
     if isinstance(text, OutputForm):
@@ -139,7 +139,7 @@ def _base64decode(text: str) -> str:
 
 
 class Results:
-    """Writes what a command has done to each object: kubectl's line, or the object in another form.
+    """The output of a command for each object: kubectl's line, or the object in another form.
 
     Args:
         form: how.

@@ -1,4 +1,4 @@
-"""What a simulation found, as tables for people; the numbers are those of the JSON document."""
+"""The result of a simulation as tables. The numbers are those of the JSON document."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MESSAGE = 100
 
 
 def text(found: Document, *, every: bool) -> str:
-    """The whole answer.
+    """Return the whole answer.
 
     Args:
         found: the JSON document.
@@ -201,7 +201,7 @@ def _where(one: Document | None) -> str:
 
 
 def _called(key: str) -> str:
-    """`Pod/shop/web-0` as `pod/shop/web-0`, `Node/n1` as `node/n1`."""
+    """Return `pod/shop/web-0` for `Pod/shop/web-0`, and `node/n1` for `Node/n1`."""
     kind, slash, rest = key.partition("/")
     return f"{kind.lower()}{slash}{rest}"
 

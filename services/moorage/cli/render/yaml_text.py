@@ -23,5 +23,5 @@ _Dumper.add_representer(str, _text)
 
 
 def dump(document: Any) -> str:
-    """A document as YAML."""
+    """Return a document as YAML."""
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)

@@ -1,4 +1,4 @@
-"""The fleet at a glance: what there is by zone and state, its taints, what is evicting, and what waits and why."""
+"""The fleet at a glance: targets by zone and state, taints, evictions, and unscheduled workloads with reasons."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from moorage.console import api
 from moorage.console.fleet_index import (
     OPEN_STATES,
     READY,
@@ -17,10 +18,12 @@ from moorage.console.fleet_index import (
     WaitingRow,
     ZoneRows,
 )
-from moorage.console.names import EVICTION, MANAGED_CLUSTER, NODE, PLACED, TARGETS, ZONE
+from moorage.console.host import path_of
+from moorage.console.kinds import EVICTION, MANAGED_CLUSTER, NODE, PLACED, TARGETS, ZONE
 from moorage.console.texts import zone_state
 from moorage.console.views import ConsolePage, Content, PageView
 from moorage.decide.kubernetes.unstructured import at
+from moorage_schemas.refs import HOME
 
 SHOWN: Final = 12
 """Rows of each list on this page. The lists' own pages have the others."""
@@ -89,7 +92,7 @@ async def overview(view: PageView) -> Content:
 
 
 async def visible_zones(view: PageView) -> tuple[list[ZoneRows], list[str]]:
-    """The zones of the targets that the user may list, and the plurals of the kinds that they may not."""
+    """Return the zones of the targets that the user may list, and the plurals of the kinds that they may not."""
     found, denied = [], []
     for kind in TARGETS:
         zones = [zone for key, zone in sorted(view.fleet.zones.items()) if key[0] == kind]
@@ -104,13 +107,13 @@ async def visible_zones(view: PageView) -> tuple[list[ZoneRows], list[str]]:
 
 
 async def _seen(view: PageView, zone: ZoneRows) -> ZoneRows:
-    """The managed clusters of a set that the user may get."""
+    """Return the managed clusters of a set that the user may get."""
     rows = {name: row for name, row in list(zone.rows.items()) if await view.rights.sees_managed(row.metadata)}
     return ZoneRows(zone.kind, zone.zone, rows, zone.revision)
 
 
 def summary(view: PageView, zone: ZoneRows, states: Mapping[str, str]) -> ZoneSummary:
-    """A zone as this page shows it.
+    """Return a zone as this page shows it.
 
     Args:
         view: has the targets.
@@ -135,14 +138,14 @@ def _cell(rows: list[TargetRow]) -> Cell:
 
 
 async def _zone_states(view: PageView) -> dict[str, str]:
-    """The states of the zones of nodes that the user may list."""
+    """Return the states of the zones of nodes that the user may list."""
     if not await view.rights.may("list", ZONE):
         return {}
     return {str(at(one, "status", "zone")): zone_state(one) for one in await view.reader.all(ZONE)}
 
 
 def totals(zones: Iterable[ZoneRows]) -> dict[str, dict[str, int]]:
-    """How many targets of each kind are in each state."""
+    """Return how many targets of each kind are in each state."""
     found: dict[str, Counter[str]] = {}
     for zone in zones:
         found.setdefault(zone.kind, Counter()).update(row.state for row in zone.rows.values())
@@ -153,7 +156,7 @@ def totals(zones: Iterable[ZoneRows]) -> dict[str, dict[str, int]]:
 
 
 def taints(zones: Iterable[ZoneRows]) -> list[tuple[str, int, int]]:
-    """Each taint with the number of targets that have it, and of those on which it is held back, the most first."""
+    """Return each taint with the number of targets that have it, and on which it is held, the most first."""
     there, held = Counter[str](), Counter[str]()
     for zone in zones:
         for row in zone.rows.values():
@@ -164,7 +167,7 @@ def taints(zones: Iterable[ZoneRows]) -> list[tuple[str, int, int]]:
 
 
 async def evicting(view: PageView) -> dict[str, Any]:
-    """The open evictions that the user may see: how many are in each state, and those that come first."""
+    """Return the open evictions that the user may see: how many are in each state, and those that come first."""
     rows = await visible_evictions(view)
     if rows is None:
         return {"denied": True}
@@ -174,7 +177,7 @@ async def evicting(view: PageView) -> dict[str, Any]:
 
 
 async def waiting(view: PageView) -> dict[str, Any]:
-    """The workloads that wait and that the user may see: how many for which reason, and those that wait longest."""
+    """Return the unscheduled workloads that the user may see: their number by reason, and the longest waits."""
     rows = await visible_waiting(view)
     if rows is None:
         return {"denied": True}
@@ -184,12 +187,12 @@ async def waiting(view: PageView) -> dict[str, Any]:
 
 
 async def visible_evictions(view: PageView) -> list[EvictionRow] | None:
-    """The open evictions that the user may list. None if that is none anywhere."""
+    """Return the open evictions that the user may list. None if that is none anywhere."""
     return await _visible(view, EVICTION, view.fleet.evictions.values())
 
 
 async def visible_waiting(view: PageView) -> list[WaitingRow] | None:
-    """The workloads that wait and that the user may list. None if that is none anywhere."""
+    """Return the workloads that wait and that the user may list. None if that is none anywhere."""
     return await _visible(view, PLACED, view.fleet.waiting.values())
 
 
@@ -201,13 +204,48 @@ async def _visible(view: PageView, kind: str, rows: Iterable[Any]) -> list[Any] 
 
 
 def urgency(row: EvictionRow) -> tuple[int, str, tuple[str, str, str]]:
-    """What orders evictions: those that leave now, then those that are held, then the others by their deadlines."""
+    """Return the sort key of an eviction: leaving now first, then held, then by deadline."""
     return OPEN_STATES.index(row.state), row.deadline, row.workload
 
 
 def is_healthy(row: TargetRow) -> bool:
-    """Whether there is nothing to look at."""
+    """Return whether there is nothing to look at."""
     return row.state == READY
 
 
-PAGES: Final = (ConsolePage("/", overview), ConsolePage("/console", overview))
+_FORBIDDEN: Final = 403
+
+
+async def clusters(view: PageView) -> Content:
+    """`/console/clusters`: what `moorage bridge list` shows, with the pages of each cluster.
+
+    Raises:
+        PageError: no gateway leads.
+    """
+    answer = await view.api.call("GET", api.CLUSTERS)
+    is_denied = answer.code == _FORBIDDEN
+    if not is_denied:
+        answer.check()
+    rows = [await _cluster_row(view, one) for one in answer.document.get("items") or ()] if not is_denied else []
+    return Content("clusters.html", context={"rows": rows, "is_denied": is_denied})
+
+
+async def _cluster_row(view: PageView, found: dict[str, Any]) -> dict[str, Any]:
+    name = str(found["name"])
+    may_see = name == HOME or await view.rights.may_see_cluster(name)
+    address = "" if not may_see else "/" if name == HOME else f"{path_of(name)}/console"
+    return {
+        "name": name,
+        "address": address,
+        "source": str(found["source"]),
+        "targets": found["targets"],
+        "workloads": found["workloads"],
+        "heard": str(found.get("lastHeardTime") or ""),
+    }
+
+
+PAGES: Final = (
+    ConsolePage("/", overview),
+    ConsolePage("/console", overview),
+    ConsolePage("/console/clusters", clusters, in_clusters=False),
+)

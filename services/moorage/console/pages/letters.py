@@ -1,4 +1,4 @@
-"""Dead letters: what was refused, and sending it again."""
+"""Dead letters: the list, one letter, and sending letters again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from moorage.console.api import ApiAnswer
 from moorage.console.changes import send, write_of
-from moorage.console.errors import PageError
+from moorage.console.host import PageError
 from moorage.console.pages import shared
 from moorage.console.views import Action, ConsolePage, Content, Done, Form, PageView, required
 from moorage.decide.kubernetes.durations import human
@@ -29,7 +29,7 @@ _SINCE: Final = {"1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
 _FIELDS: Final = ("reason", "service", "topic", "source", "key")
 _MOST: Final = SHOWN
 _WAIT: Final = "3"  # seconds for which the outcome of a single letter is waited for
-_FAILURES: Final = 3  # that are told
+_FAILURES: Final = 3  # in one notice
 
 
 async def listed(view: PageView) -> Content:
@@ -58,7 +58,7 @@ async def listed(view: PageView) -> Content:
 
 
 async def _part(view: PageView) -> ApiAnswer:
-    """A part of the list by what the address says."""
+    """Return a part of the list by what the address says."""
     query = {"limit": str(SHOWN)}
     if token := view.query.get("more", ""):
         query["continue"] = token
@@ -74,7 +74,7 @@ async def _part(view: PageView) -> ApiAnswer:
 
 
 def _row(item: Mapping[str, Any]) -> dict[str, Any]:
-    """A letter as the templates read it."""
+    """Return a letter as the templates read it."""
     status = item.get("status") or {}
     headers = status.get("headers") or {}
     return {
@@ -118,7 +118,7 @@ async def one(view: PageView) -> Content:
 
 
 async def replay_webhook(view: PageView, form: Form) -> Done:
-    """Have a webhook send again what it has not taken since a time, as `moorage webhooks replay` does."""
+    """Send the undelivered events of a webhook since a time again, as `moorage webhooks replay` does."""
     name, since = required(form, "webhook"), required(form, "since")
     try:
         begin = format_time(parse_time(since))
@@ -126,18 +126,18 @@ async def replay_webhook(view: PageView, form: Form) -> Done:
         raise PageError(400, f"since: invalid value {since[:63]!r}: {error}") from None
     times = {"since": begin, "until": format_time(view.now)}
     await send(view, write_of(view.kinds.named(_WEBHOOK), "patch", name=name, body={"spec": {"replay": times}}))
-    return Done(f"{name}: what was given up since {since} will be sent again.", form.get("back") or _ROOT)
+    return Done(f"{name}: undelivered events since {since} will be sent again.", form.get("back") or _ROOT)
 
 
 async def replay(view: PageView, form: Form) -> Done:
-    """Send the chosen letters again, or check whether that would be possible."""
+    """Send the selected letters again, or check whether that is possible."""
     names = list(dict.fromkeys(name for name in form.get("name", "").split(",") if name))
     if not names:
-        raise PageError(400, "name: required value: choose at least one letter")
+        raise PageError(400, "name: required value: select at least one letter")
     if wrong := next((name for name in names if _NAME.fullmatch(name) is None), ""):
         raise PageError(400, f"name: invalid value {wrong[:63]!r}: must be the name of a letter, such as 7-1042")
     if len(names) > _MOST:
-        raise PageError(400, f"name: invalid value: {len(names)} letters are chosen: at most {_MOST} at a time")
+        raise PageError(400, f"name: invalid value: {len(names)} letters are selected: expected at most {_MOST}")
     checks = form.get("do") == "check"
     query = {"dryRun": "All"} if checks else {"waitSeconds": _WAIT} if len(names) == 1 else {}
     sent, failures, codes = [], [], []

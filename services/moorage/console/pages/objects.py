@@ -10,9 +10,8 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from moorage.console.api import TABLE
-from moorage.console.errors import PageError
-from moorage.console.kinds import ApiKind, ObjectName
-from moorage.console.names import EVENT, EVICTION, TARGETS
+from moorage.console.host import PageError
+from moorage.console.kinds import EVENT, EVICTION, TARGETS, ApiKind, ObjectName
 from moorage.console.pages import fleet, shared
 from moorage.console.texts import Object
 from moorage.console.views import ConsolePage, Content, PageView
@@ -25,7 +24,7 @@ SHORTEST: Final = 2
 """The least characters that are searched for."""
 
 MOST_RELATED: Final = 2_000
-"""The most objects of a kind that a description reads. More would hold up others, and nobody reads so many lines."""
+"""The most objects of a kind that a description reads. More would delay other requests."""
 
 _HIDDEN: Final = frozenset({"Secret"})
 """The kinds whose objects are described, and not shown as they are."""
@@ -53,7 +52,7 @@ class ObjectTable:
 
 
 async def table(view: PageView, kind: str, ids: Sequence[ObjectName]) -> ObjectTable:
-    """The objects of a kind that have these names."""
+    """Return the objects of a kind that have these names."""
     definition = view.kinds.named(kind)
     titles: list[str] = []
     rows = []
@@ -72,7 +71,7 @@ async def table(view: PageView, kind: str, ids: Sequence[ObjectName]) -> ObjectT
 
 
 def _cell(value: Any) -> str:
-    """The text of a cell of a table."""
+    """Return the text of a cell of a table."""
     return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
 
 
@@ -107,7 +106,7 @@ async def listed(view: PageView) -> Content:
 
 
 async def one(view: PageView) -> Content:
-    """`/console/objects/{plural}/{namespace}/{name}`: what `moorage describe` says of an object, and the object."""
+    """`/console/objects/{plural}/{namespace}/{name}`: an object with the description of `moorage describe`."""
     definition = view.kinds.of_plural(view.param("plural"))
     namespace, name = view.param("namespace"), view.param("name")
     namespace = "" if namespace == _NO_NAMESPACE else namespace
@@ -177,7 +176,7 @@ class _RelatedObjects:
         """The plurals of the kinds that the user may not list."""
 
     async def description(self, kind: str, found: Object) -> list[tuple[str, Any]]:
-        """The sections of a description."""
+        """Return the sections of a description."""
         while True:
             sections = list(_grouped(self._view.describe(kind, {"kind": kind, **found}, self, self._view.now)))
             if not self._missed:

@@ -1,15 +1,15 @@
-"""Pauses: which evictions are held until somebody resumes them."""
+"""Pauses: evictions that are held until they are resumed."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from moorage.console.changes import send, write_of
-from moorage.console.errors import PageError
+from moorage.console.host import PageError
 from moorage.console.pages import shared
 from moorage.console.texts import scope_text
 from moorage.console.views import Action, ConsolePage, Content, Done, Form, PageView, required
-from moorage.decide.disruption.pause_names import normal_scope, pause_name
+from moorage.decide.disruption.object_names import normal_scope, pause_name
 from moorage.decide.kubernetes.unstructured import at
 
 PAUSE: Final = "EvictionPause"
@@ -20,7 +20,7 @@ SCOPES: Final = {
     "target": ("targets", "Kind/name", 2),
     "workload": ("workloads", "Kind/namespace/name", 3),
 }
-"""What may be paused beside the whole fleet: the field of a scope, the form of a value, and the number of its parts."""
+"""The scopes of a pause beside the whole fleet: field, form of a value, and the number of its parts."""
 
 _PAUSES: Final = "/console/pauses"
 _EXISTS: Final = 409
@@ -78,12 +78,12 @@ async def pause(view: PageView, form: Form) -> Done:
 
 
 def scope_words(document: dict[str, Any]) -> str:
-    """What a pause holds, in words: `zones=eu/eu-1`, or `the whole fleet`."""
+    """Return the scope of a pause in words: `zones=eu/eu-1`, or `the whole fleet`."""
     return scope_text(document) or "the whole fleet"
 
 
 def scope_of(word: str, value: str) -> dict[str, list[str]]:
-    """The scope that a form names.
+    """Return the scope that a form names.
 
     Raises:
         PageError: 400 if it names none.

@@ -1,4 +1,4 @@
-"""What several pages show: objects that the user may see, and the Events about one."""
+"""Parts of several pages: objects that the user may see, and the Events about one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from moorage.console.kinds import ObjectName
-from moorage.console.names import EVENT, MANAGED_CLUSTER
+from moorage.console.kinds import EVENT, MANAGED_CLUSTER, ObjectName
 from moorage.console.texts import Object, last_seen
 from moorage.console.views import PageView
 from moorage.decide.kubernetes.unstructured import at
@@ -40,13 +39,13 @@ class Paged:
 
 
 def paged(view: PageView, rows: Sequence[Any], size: int = PAGE_SIZE) -> Paged:
-    """The page of rows that the address names (`page`), the first one without it."""
+    """Return the page of rows that the address names (`page`), the first one without it."""
     number, last = _page_number(view, len(rows), size)
     return Paged(rows[(number - 1) * size : number * size], len(rows), number, last)
 
 
 def _page_number(view: PageView, total: int, size: int) -> tuple[int, int]:
-    """The number of the page that the address names, and that of the last page."""
+    """Return the number of the page that the address names, and that of the last page."""
     text = view.query.get("page", "")
     last = max(1, -(-total // size))
     given = int(text) if text.isascii() and text.isdecimal() and len(text) < len("1000000") else 1
@@ -67,7 +66,7 @@ class ObjectNames:
         self.total = sum(len(names) for names in by_namespace.values())
 
     async def which(self, fits: Callable[[str, str], bool]) -> ObjectNames:
-        """Those whose namespace and name fit. Others get the processor meanwhile."""
+        """Return those whose namespace and name fit. Others get the processor meanwhile."""
         found: dict[str, list[str]] = {}
         for place, names in self._by_namespace.items():
             chosen: list[str] = []
@@ -79,7 +78,7 @@ class ObjectNames:
         return ObjectNames(self.kind, found)
 
     async def containing(self, sought: str) -> ObjectNames:
-        """Those with a text in namespace and name, whatever its case."""
+        """Return those with a text in namespace and name, whatever its case."""
         text = sought.lower()
         return await self.which(lambda place, name: text in f"{place}/{name}".lower()) if text else self
 
@@ -101,20 +100,20 @@ class ObjectNames:
         return found
 
     def page(self, view: PageView, size: int = PAGE_SIZE) -> Paged:
-        """The page that the address names."""
+        """Return the page that the address names."""
         number, last = _page_number(view, self.total, size)
         return Paged(self.first(size, (number - 1) * size), self.total, number, last)
 
 
 async def document_of(view: PageView, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
-    """An object. None if there is none, or the user may not get it."""
+    """Return an object. None if it does not exist, or the user may not get it."""
     if not await view.rights.may("get", kind, namespace, name):
         return None
     return await view.reader.get(kind, namespace, name)
 
 
 async def visible_names(view: PageView, kind: str, namespace: str = "") -> ObjectNames | None:
-    """The names of the objects of a kind that the user may list. None if that is none anywhere."""
+    """Return the names of the objects of a kind that the user may list. None if that is none anywhere."""
     every = await view.reader.names(kind)
     names = {place: list(own) for place, own in every.items() if namespace in {"", place}}
     if await view.rights.may("list", kind) or (namespace and await view.rights.may("list", kind, namespace)):
@@ -128,13 +127,13 @@ async def visible_names(view: PageView, kind: str, namespace: str = "") -> Objec
 
 
 async def _is_seen(view: PageView, cluster: str) -> bool:
-    """Whether the user may get a managed cluster."""
+    """Return whether the user may get a managed cluster."""
     found = await view.reader.get(MANAGED_CLUSTER, "", cluster)
     return found is not None and await view.rights.sees_managed(found["metadata"])
 
 
 async def documents(view: PageView, ids: Iterable[ObjectName]) -> list[dict[str, Any]]:
-    """The objects of these names, as far as they exist."""
+    """Return the objects of these names, as far as they exist."""
     found = []
     for number, one in enumerate(ids, 1):
         document = await view.reader.get(*one)
@@ -146,7 +145,7 @@ async def documents(view: PageView, ids: Iterable[ObjectName]) -> list[dict[str,
 
 
 async def events_about(view: PageView, kind: str, namespace: str, name: str, uid: str) -> dict[str, Any]:
-    """The Events about an object, the newest first."""
+    """Return the Events about an object, the newest first."""
     place = namespace or DEFAULT_NAMESPACE
     if not await view.rights.may("list", EVENT, place):
         return {"denied": True, "rows": []}
@@ -162,7 +161,7 @@ async def events_about(view: PageView, kind: str, namespace: str, name: str, uid
 
 
 def escaped(value: str) -> str:
-    """A value as a field selector has it."""
+    """Return a value as a field selector has it."""
     return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
 
 
@@ -178,6 +177,6 @@ def _event(event: Object) -> dict[str, Any]:
 
 
 def workload_of(reference: Object) -> tuple[str, str, str]:
-    """Kind, namespace and name of a workload that an object names."""
+    """Return kind, namespace and name of a workload that an object names."""
     found = WorkloadRef.model_validate(dict(reference))
     return found.kind, found.namespace, found.name

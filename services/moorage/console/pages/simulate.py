@@ -1,21 +1,142 @@
-"""What if: a change of a target is simulated and drawn, and applied if it is wanted."""
+"""Simulations: a change of a target is simulated, drawn, and applied on request."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from moorage.console import api, changes, planning
-from moorage.console.errors import PageError
-from moorage.console.names import NODE, TARGETS
-from moorage.console.planning import OUTAGES, TargetPlan
+from moorage.console import api, changes
+from moorage.console.changes import ApiWrite
+from moorage.console.host import PageError, bad_request
+from moorage.console.kinds import BINDING, NODE, TARGETS, ApiKind, target_prefix
 from moorage.console.rendering import target_url, workload_url
 from moorage.console.sessions import check_same_site
-from moorage.console.views import Action, ConsolePage, Content, Done, Form, PageView
+from moorage.console.views import Action, ConsolePage, Content, Done, Form, PageView, required
 from moorage.decide.kubernetes.durations import human
+from moorage.decide.kubernetes.unstructured import at
 from moorage.decide.taints.dialects.table import DIALECTS
+from moorage_schemas.resources.workload_kinds import POD
 from moorage_schemas.times import parse_time
+
+QUESTIONS: Final = {
+    "taint": "it gets a taint",
+    "untaint": "a taint is removed",
+    "cordon": "it is cordoned",
+    "uncordon": "it is uncordoned",
+    "drain": "it is drained",
+    "delete": "it is deleted",
+    "silent": "it stops reporting",
+    "failed": "it is reported as not ready",
+}
+"""The changes that can be simulated, in words that go on from "what if"."""
+
+OUTAGES: Final = {"silent": "Unknown", "failed": "False"}
+"""The outages. They cannot be applied."""
+
+_MOST: Final = 999  # pods of a node that is drained
+
+Asked = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPlan:
+    """A change of one target."""
+
+    kind: str
+    name: str
+    what: str
+    writes: tuple[ApiWrite, ...] = ()
+    status: str = ""
+    """How the target fails, if it does."""
+
+    skipped: tuple[str, ...] = ()
+    """The pods that a drain leaves, because their DaemonSet would bring them back."""
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """The request to the query worker."""
+        writes = [
+            {"method": one.method, "path": one.path, "body": one.body, "contentType": one.content_type}
+            for one in self.writes
+        ]
+        failing = {"failing": [f"{self.kind}/{self.name}"], "status": self.status} if self.status else {}
+        return {"writes": writes, **failing}
+
+
+def questions_of(kind: str) -> list[tuple[str, str]]:
+    """Return the changes that can be simulated for targets of a kind."""
+    missing = set() if kind == NODE else {"drain"}
+    if not changes.can_be_cordoned(kind):
+        missing |= {"cordon", "uncordon"}
+    return [(word, text) for word, text in QUESTIONS.items() if word not in missing]
+
+
+async def planned(view: PageView, asked: Asked) -> TargetPlan:
+    """Return the change that an address or a form describes, for the target as it is now.
+
+    Raises:
+        PageError: 400 if it is wrong, 403 if the user may not get the target, 404 if it does not exist.
+    """
+    kind, name, what = required(asked, "kind"), required(asked, "name"), required(asked, "what")
+    if kind not in TARGETS:
+        raise bad_request(f"kind: invalid value {kind[:63]!r}: must be one of {', '.join(TARGETS)}")
+    words = [word for word, _ in questions_of(kind)]
+    if what not in words:
+        raise bad_request(f"what: invalid value {what[:63]!r}: must be one of {', '.join(words)}")
+    document = await changes.target_of(view, kind, name)
+    if what in OUTAGES:
+        return TargetPlan(kind, name, what, status=OUTAGES[what])
+    if what == "drain":
+        return await _drained(view, kind, name, document)
+    return TargetPlan(kind, name, what, (_write(view.kinds.named(kind), name, what, document, asked),))
+
+
+def first_write(view: PageView, document: Mapping[str, Any], asked: Asked) -> ApiWrite:
+    """Return the request that patches a target as it is now, in a plan that begins with a patch.
+
+    Raises:
+        PageError: 400 if it no longer fits the target.
+    """
+    kind, what = view.kinds.named(required(asked, "kind")), required(asked, "what")
+    return _write(kind, required(asked, "name"), "cordon" if what == "drain" else what, document, asked)
+
+
+def _write(kind: ApiKind, name: str, what: str, document: Mapping[str, Any], asked: Asked) -> ApiWrite:
+    if what in {"cordon", "uncordon"}:
+        return changes.cordoned(kind, document, cordon=what == "cordon")
+    if what == "delete":
+        return changes.write_of(kind, "delete", name=name)
+    key, effect, value = required(asked, "key"), required(asked, "effect"), asked.get("value", "").strip()
+    if what == "untaint":
+        return changes.tainted(kind, document, f"{key}:{effect}-")
+    return changes.tainted(kind, document, f"{key}={value}:{effect}" if value else f"{key}:{effect}")
+
+
+async def _drained(view: PageView, kind: str, name: str, document: Mapping[str, Any]) -> TargetPlan:
+    """Cordon a node, and evict its pods, as `kubectl drain --ignore-daemonsets --force` does."""
+    ending, pods = f":{target_prefix(kind, name)}", view.kinds.named(POD)
+    writes, skipped = [changes.cordoned(view.kinds.named(kind), document, cordon=True)], []
+    names = (await view.reader.names(BINDING)).items()
+    bound = sorted((place, one.removesuffix(ending)) for place, own in names for one in own if one.endswith(ending))
+    for namespace, pod_name in bound:
+        if not await view.rights.may("get", POD, namespace, pod_name):
+            continue
+        pod = await view.reader.get(POD, namespace, pod_name)
+        if pod is None:
+            continue
+        owners = at(pod, "metadata", "ownerReferences") or ()
+        if any(one.get("controller") and one.get("kind") == "DaemonSet" for one in owners):
+            skipped.append(f"{namespace}/{pod_name}")
+            continue
+        metadata = {"name": pod_name, "namespace": namespace}
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        writes.append(changes.write_of(pods, "create", namespace, pod_name, "eviction", body=body))
+    if len(writes) > _MOST:
+        raise PageError(422, f"{name} has {len(writes) - 1} pods: at most {_MOST - 1} can be evicted at once here")
+    return TargetPlan(kind, name, "drain", tuple(writes), skipped=tuple(skipped))
+
 
 _PAGE: Final = "/console/simulate"
 _APPLY: Final = "/console/actions/simulate/apply"
@@ -44,7 +165,7 @@ async def ask(view: PageView) -> Content:
         "name": query.get("name", ""),
         "may_simulate": await view.rights.may_create("simulations"),
         "kinds": [(one, one) for one in TARGETS],
-        "questions": planning.questions_of(kind),
+        "questions": questions_of(kind),
         "effects": [(str(effect), str(effect)) for effect in DIALECTS[kind].effects],
         "spans": [(word, human(seconds)) for word, seconds in _SPANS.items()],
         "span": span,
@@ -55,15 +176,15 @@ async def ask(view: PageView) -> Content:
     if query.get("what") and context["may_simulate"]:
         check_same_site(view.request)  # another site's page would keep the fleet busy
         try:
-            plan = await planning.planned(view, query)
+            plan = await planned(view, query)
             context |= await _answered(view, plan, seconds)
         except PageError as error:
             context["refused"] = error.message
-    return Content("simulate/ask.html", context=context)
+    return Content("simulate/form.html", context=context)
 
 
 async def _answered(view: PageView, plan: TargetPlan, seconds: int) -> dict[str, Any]:
-    """The answer to a question, as the templates read it."""
+    """Return the answer to a question, as the templates read it."""
     answer = await view.api.call("POST", api.SIMULATE, body={**plan.question, "seconds": seconds})
     answer.check()
     return {
@@ -76,7 +197,7 @@ async def _answered(view: PageView, plan: TargetPlan, seconds: int) -> dict[str,
 
 
 def _told(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What a simulation found, as the templates read it."""
+    """Return the result of a simulation as the templates read it."""
     taken, until = _time(found["taken"]), _time(found["until"])
     leaving = [_departure(one, taken, until) for one in found["leaving"]]
     moved = [one for one in found["decisions"] if one["to"] and one["to"]["state"] != "Pending"]
@@ -91,9 +212,9 @@ def _told(found: Mapping[str, Any]) -> dict[str, Any]:
             ("Leave", summary["leaving"]),
             ("Leave later", summary["scheduled"]),
             ("Held", summary["held"]),
-            ("Go elsewhere", summary["moved"]),
+            ("Move", summary["moved"]),
             ("Placed", summary["placed"]),
-            ("Nowhere to go", summary["nowhere"]),
+            ("Unschedulable", summary["nowhere"]),
             ("Spared", summary["spared"]),
             ("Deleted", summary["deleted"]),
         ],
@@ -121,7 +242,7 @@ def _told(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _departure(one: Mapping[str, Any], taken: datetime, until: datetime) -> dict[str, Any]:
-    """A workload that leaves: when, and drawn on the time that passes."""
+    """Return a workload that leaves: when, and drawn on the time that passes."""
     due = one["at"] or one["deadline"]
     whole = (until - taken).total_seconds() or 1.0
     passed = (_time(due) - taken).total_seconds() if due else whole
@@ -132,12 +253,12 @@ def _departure(one: Mapping[str, Any], taken: datetime, until: datetime) -> dict
     return {
         **_of(one["workload"]),
         "from": _places({"targets": [one["target"]]}),
-        "state": "Gone" if one["state"] == "Completed" else one["state"],
+        "state": one["state"],
         "after": _after(due, taken),
         "is_sure": bool(one["at"]),
         "width": round(_WIDTH * min(1.0, max(0.0, passed / whole)), 1),
         "holds": "; ".join(holds),
-        "without": "stays" if one["without"] is None else "leaves, too",
+        "without": "stays" if one["without"] is None else "also leaves",
     }
 
 
@@ -171,13 +292,13 @@ def _taints(targets: Sequence[Mapping[str, Any]], taken: datetime) -> list[dict[
 
 
 def _of(key: str) -> dict[str, str]:
-    """A workload by its key: `Pod/shop/web-0`."""
+    """Return a workload by its key: `Pod/shop/web-0`."""
     kind, namespace, name = key.split("/", 2)
     return {"url": workload_url(kind, namespace, name), "kind": kind, "namespace": namespace, "name": name}
 
 
 def _places(where: Mapping[str, Any] | None) -> list[dict[str, str]]:
-    """Targets with their pages. `Cluster/c1 x3` has a number of replicas."""
+    """Return targets with their pages. `Cluster/c1 x3` has a number of replicas."""
     found = []
     for text in (where or {}).get("targets") or ():
         key, _, count = text.partition(" ")
@@ -197,13 +318,13 @@ def _time(value: str) -> datetime:
 
 async def apply(view: PageView, form: Form) -> Done:
     """Make the change that was simulated."""
-    plan = await planning.planned(view, form)
+    plan = await planned(view, form)
     if not plan.writes:
-        raise PageError(400, f"what: invalid value {plan.what!r}: happens by itself, so there is nothing to apply")
+        raise PageError(400, f"what: invalid value {plan.what!r}: an outage cannot be applied")
     first, *rest = plan.writes
     if first.method == "PATCH":
-        # A target that somebody else has changed meanwhile is not set back.
-        await changes.change_target(view, plan.kind, plan.name, lambda found: planning.first_write(view, found, form))
+        # A target that another user has changed meanwhile is not set back.
+        await changes.change_target(view, plan.kind, plan.name, lambda found: first_write(view, found, form))
     else:
         await changes.send(view, first)
     kept = []
@@ -216,7 +337,7 @@ async def apply(view: PageView, form: Form) -> Done:
             if error.code != _TOO_MANY:
                 raise
             kept.append(write.path.split("/")[-2])
-    said = f"Done: {plan.name}: {planning.QUESTIONS[plan.what]}."
+    said = f"Done: {plan.name}: {QUESTIONS[plan.what]}."
     if kept:
         said += f" A disruption budget keeps {len(kept)} pods: {', '.join(kept[:5])}. Drain it again later."
     return Done(said, "/" if plan.what == "delete" else target_url(plan.kind, plan.name))

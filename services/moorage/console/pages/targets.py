@@ -2,37 +2,117 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from moorage.console import api
+from moorage.console import api, changes
 from moorage.console.changes import target_of
-from moorage.console.errors import PageError
 from moorage.console.fleet_index import STATES, TargetRow, readiness, zone_of
-from moorage.console.names import (
+from moorage.console.host import PageError, path_of
+from moorage.console.kinds import (
     BINDING,
     EVENT,
     EVICTION,
     NODE,
     TAINT,
     TARGETS,
+    ZONE,
     about_target,
     local_names,
     target_prefix,
 )
-from moorage.console.pages import fleet, shared, target_actions
-from moorage.console.texts import node_status, taint_text, unreported
-from moorage.console.views import ConsolePage, Content, PageView
+from moorage.console.pages import fleet, objects, shared
+from moorage.console.rendering import target_url
+from moorage.console.texts import node_status, taint_text, unreported, zone_state
+from moorage.console.views import Action, ConsolePage, Content, Done, Form, PageView, required
+from moorage.decide.disruption.object_names import zone_of_object
+from moorage.decide.kubernetes.durations import rate_text
 from moorage.decide.kubernetes.unstructured import at
+from moorage.decide.taints.dialects.table import DIALECTS
+from moorage_schemas.refs import TargetRef
 from moorage_schemas.taint import TaintOrigin
 
+_TARGET: Final = "/console/actions/targets/{kind}/{name}"
+
+
+async def offered(view: PageView, kind: str, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the actions on the page of a target."""
+    # Nodes of a cluster are cordoned in the cluster. Only changes of the home fleet are simulated.
+    is_home = not view.cluster
+    return {
+        "may_change": await view.rights.may("patch", kind, "", name),
+        "can_be_cordoned": is_home and changes.can_be_cordoned(kind),
+        "is_cordoned": changes.is_cordoned(kind, document),
+        "effects": [str(effect) for effect in DIALECTS[kind].effects],
+        "may_simulate": is_home and await view.rights.may_create("simulations"),
+        "may_pause": await view.rights.at_home.may("create", "EvictionPause"),
+        "whole_name": f"{view.cluster}:{kind}/{name}" if view.cluster else f"{kind}/{name}",
+        "back": path_of(view.cluster) + view.address(),
+    }
+
+
+async def taint(view: PageView, form: Form) -> Done:
+    """Add a taint."""
+    kind, name = await _target(view)
+    definition = view.kinds.named(kind)
+    key, value, effect = required(form, "key"), form.get("value", "").strip(), required(form, "effect")
+    spec = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+    await changes.change_target(view, kind, name, lambda found: changes.tainted(definition, found, spec))
+    return Done(f"{name} is tainted with {spec}.", target_url(kind, name))
+
+
+async def untaint(view: PageView, form: Form) -> Done:
+    """Remove a taint."""
+    kind, name = await _target(view)
+    definition = view.kinds.named(kind)
+    spec = f"{required(form, 'key')}:{required(form, 'effect')}"
+    await changes.change_target(view, kind, name, lambda found: changes.tainted(definition, found, f"{spec}-"))
+    present = at(await changes.target_of(view, kind, name), "spec", "taints") or ()
+    if any(f"{one.get('key')}:{one.get('effect')}" == spec for one in present):
+        return Done(
+            f"{spec} stays on {name} for now: its state or a policy requires it, or the decision is pending.",
+            target_url(kind, name),
+        )
+    return Done(f"{spec} is removed from {name}.", target_url(kind, name))
+
+
+async def cordon(view: PageView, form: Form) -> Done:
+    """Cordon or uncordon a target."""
+    kind, name = await _target(view)
+    definition = view.kinds.named(kind)
+    word = required(form, "do")
+    if word not in {"cordon", "uncordon"}:
+        raise PageError(400, f"do: invalid value {word[:63]!r}: must be cordon or uncordon")
+    wants = word == "cordon"
+    await changes.change_target(view, kind, name, lambda found: changes.cordoned(definition, found, cordon=wants))
+    return Done(f"{name} is {word}ed.", target_url(kind, name))
+
+
+async def _target(view: PageView) -> tuple[str, str]:
+    kind, name = view.param("kind"), view.param("name")
+    if kind not in TARGETS:
+        raise PageError(404, f"kind: invalid value {kind[:63]!r}: must be one of {', '.join(TARGETS)}")
+    if not await view.rights.may("patch", kind, "", name):
+        nothing = changes.write_of(view.kinds.named(kind), "patch", name=name, body={})
+        await changes.send(view, nothing)  # the API refuses it, and the audit has that
+    return kind, name
+
+
+ACTIONS: Final = (
+    Action(f"{_TARGET}/taint", taint, in_clusters=True),
+    Action(f"{_TARGET}/untaint", untaint, in_clusters=True),
+    Action(f"{_TARGET}/cordon", cordon),
+)
+
+
 NO_ZONE: Final = "-"
-"""What a parameter says for the targets that are in no zone."""
+"""The value of the parameter `zone` for targets without a zone."""
 
 _ORDER: Final = {state: number for number, state in enumerate(STATES)}
 
 
 async def listed(view: PageView) -> Content:
-    """`/console/targets`: targets by kind, zone, state, taint and name, those to look at first."""
+    """`/console/targets`: targets by kind, zone, state, taint and name, most urgent first."""
     await view.fleet.refresh()
     query = view.query
     zones, denied = await fleet.visible_zones(view)
@@ -69,10 +149,10 @@ def _is_held(row: TargetRow, taint: str) -> bool:
 
 
 async def _named(view: PageView) -> tuple[str, str, dict[str, Any]]:
-    """Kind, name and document of the target that the address names, if the user may get it.
+    """Return kind, name and document of the target that the address names, if the user may get it.
 
     Raises:
-        PageError: 404 if there is no such target, 403 if the user may not get it.
+        PageError: 404 if the target does not exist, 403 if the user may not get it.
     """
     kind, name = view.param("kind"), view.param("name")
     if kind not in TARGETS:
@@ -112,7 +192,7 @@ async def one(view: PageView) -> Content:
             "bound": await _bound(view, kind, name),
             "evictions": await _evictions(view, kind, name),
             "events": await shared.events_about(view, kind, "", name, str(at(found, "metadata", "uid") or "")),
-            **await target_actions.offered(view, kind, name, found),
+            **await offered(view, kind, name, found),
         },
         (kind, BINDING, EVICTION, TAINT, EVENT),
     )
@@ -122,7 +202,7 @@ async def why(view: PageView) -> Content:
     """`/console/targets/{kind}/{name}/why`: the query worker's explanation: where its state comes from, and its causes.
 
     Raises:
-        PageError: 404 if there is no such target, 403 if the user may not get it or have it explained.
+        PageError: 404 if the target does not exist, 403 if the user may not get it or have it explained.
     """
     kind, name, _ = await _named(view)
     query = {"kind": kind, "name": name, **({"all": "true"} if view.query.get("all") else {})}
@@ -132,7 +212,7 @@ async def why(view: PageView) -> Content:
     told = local_names(answer.document.get("explanation"), view.cluster) if not answer.failed else None
     missing = answer.message if answer.failed else ""
     if told is not None and "target" not in told:
-        told, missing = None, "the query worker is of an earlier version, which explains no targets"
+        told, missing = None, "the query worker is of an earlier version, which cannot explain targets"
     return Content(
         "targets/why.html",
         context={"kind": kind, "name": name, "told": told, "missing": missing, "causes_of": _causes(told)},
@@ -140,7 +220,7 @@ async def why(view: PageView) -> Content:
 
 
 def _causes(told: dict[str, Any] | None) -> dict[str, int]:
-    """The number of the chain that shows how an event came about, by the event's id.
+    """Return the number of the chain that shows how an event came about, by the event's id.
 
     The best chain is the one that ends with the event. In others it is in the middle.
     """
@@ -151,7 +231,7 @@ def _causes(told: dict[str, Any] | None) -> dict[str, int]:
 
 
 async def _taints(view: PageView, kind: str, name: str, found: dict[str, Any]) -> list[dict[str, Any]]:
-    """The taints of a target, each with where it comes from."""
+    """Return the taints of a target, each with where it comes from."""
     rows = []
     for taint in at(found, "spec", "taints") or ():
         part = about_target(kind, name, str(taint.get("effect", "")), str(taint.get("key", "")))
@@ -172,9 +252,9 @@ async def _taints(view: PageView, kind: str, name: str, found: dict[str, Any]) -
 
 
 async def _bound(view: PageView, kind: str, name: str) -> shared.Paged | None:
-    """Namespace and name of what is bound to a target, a page of it. None if the user may list no bindings.
+    """Return namespace and name of what is bound to a target, a page of it. None if the user may list no bindings.
 
-    The names of bindings say so, which is much faster to read than the bindings.
+    They are read from the names of the bindings, which is much faster than reading the bindings.
     """
     ending = f":{target_prefix(kind, name)}"
     names = await shared.visible_names(view, BINDING)
@@ -193,8 +273,86 @@ async def _evictions(view: PageView, kind: str, name: str) -> list[Any] | None:
 
 
 _ONE: Final = "/console/targets/{kind}/{name}"
+GUARDS: Final = ("EvictionPause", "EvictionBudget", "PodDisruptionBudget", "Budget")
+"""The kinds that limit evictions, the strongest first."""
+
+MOST: Final = 200
+"""Rows of each kind on the page of budgets. The kinds' own pages have the others."""
+
+_TITLES: Final = {
+    "EvictionPause": "Pauses",
+    "EvictionBudget": "Eviction budgets",
+    "PodDisruptionBudget": "Pod disruption budgets",
+    "Budget": "Counts",
+}
+
+
+async def zones(view: PageView) -> Content:
+    """`/console/zones`: every zone with its state, its rate, and the nodes that wait."""
+    may_list = await view.rights.may("list", ZONE)
+    rows = [_zone(one) for one in await view.reader.all(ZONE)] if may_list else []
+    return Content(
+        "zones/list.html",
+        {"rows": "zones/rows.html"},
+        {"zones": shared.paged(view, rows), "denied": not may_list},
+        (ZONE,),
+    )
+
+
+async def zone(view: PageView) -> Content:
+    """`/console/zones/{name}`: one zone, with its queue."""
+    name = view.param("name")
+    await view.rights.check("get", ZONE, "", name)
+    found = await view.reader.get(ZONE, "", name)
+    if found is None:
+        raise PageError(404, f'zones "{name}" not found')
+    return Content("zones/one.html", {"zone": "zones/zone.html"}, {"zone": _zone(found)}, (ZONE,))
+
+
+def _zone(found: dict[str, Any]) -> dict[str, Any]:
+    status = found.get("status") or {}
+    rate = status.get("rate")
+    return {
+        "object": str(at(found, "metadata", "name")),
+        "name": zone_of_object(str(at(found, "metadata", "name"))),
+        "state": zone_state(found),
+        "stopped": bool(status.get("stopped")),
+        "nodes": status.get("nodes") or 0,
+        "not_ready": status.get("notReady") or 0,
+        "rate": rate_text(rate) if rate is not None else "",
+        "tokens": status.get("tokens"),
+        "waiting": status.get("waiting") or 0,
+        "queue": [_queued(one) for one in status.get("queue") or ()],
+        "granted": [_queued(one) for one in status.get("granted") or ()],
+    }
+
+
+def _queued(one: dict[str, Any]) -> dict[str, Any]:
+    """Return a node that waits for its taint, or may have it."""
+    target = one.get("target")
+    if isinstance(target, str):
+        parsed = TargetRef.parse(target)
+        named = str(parsed.kind), parsed.name
+    else:
+        named = str(at(target, "kind") or ""), str(at(target, "name") or "")
+    return {"target": named, "since": str(one.get("since") or "")}
+
+
+async def budgets(view: PageView) -> Content:
+    """`/console/budgets`: what holds evictions, and what is counted."""
+    tables = []
+    for kind in GUARDS:
+        names = await shared.visible_names(view, kind)
+        rows = None if names is None else await objects.table(view, kind, names.first(MOST))
+        tables.append((_TITLES[kind], kind, rows))
+    return Content("budgets/list.html", {"rows": "budgets/rows.html"}, {"tables": tables}, GUARDS)
+
+
 PAGES: Final = (
     ConsolePage("/console/targets", listed),
     ConsolePage(_ONE, one),
     ConsolePage(f"{_ONE}/why", why),
+    ConsolePage("/console/zones", zones),
+    ConsolePage("/console/zones/{name}", zone),
+    ConsolePage("/console/budgets", budgets),
 )

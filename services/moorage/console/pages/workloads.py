@@ -1,4 +1,4 @@
-"""Workloads: what was decided on one and why, and lists of decisions and of evictions."""
+"""Workloads: the decisions on one with their reasons, and lists of decisions and evictions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from moorage.console import api
-from moorage.console.errors import PageError
 from moorage.console.fleet_index import OPEN_STATES
-from moorage.console.kinds import ObjectName
-from moorage.console.names import (
+from moorage.console.host import PageError
+from moorage.console.kinds import (
     BINDING,
     EVENT,
     EVICTION,
     PLACED,
+    ObjectName,
     local_names,
     workload_name,
     workload_namespace,
@@ -31,7 +31,7 @@ PENDING: Final = PlacementState.PENDING.value
 
 
 async def evictions(view: PageView) -> Content:
-    """`/console/evictions`: evictions that are not over."""
+    """`/console/evictions`: evictions that have not ended."""
     await view.fleet.refresh()
     rows = await fleet.visible_evictions(view)
     state, sought = view.query.get("state", ""), view.query.get("name", "").lower()
@@ -50,7 +50,7 @@ async def evictions(view: PageView) -> Content:
 
 
 async def placements(view: PageView) -> Content:
-    """`/console/placements`: the decisions on workloads, or those on workloads that wait."""
+    """`/console/placements`: the decisions on workloads, or on unscheduled ones."""
     sought = view.query.get("name", "")
     if view.query.get("state") == PENDING:
         await view.fleet.refresh()
@@ -80,7 +80,7 @@ def _names_of(ids: Iterable[ObjectName]) -> shared.ObjectNames:
 
 
 def _decision(status: dict[str, Any]) -> dict[str, Any]:
-    """A decision as the templates read it."""
+    """Return a decision as the templates read it."""
     targets = (
         [(part["target"]["kind"], part["target"]["name"], part.get("replicas")) for part in status["targets"]]
         if status.get("targets")
@@ -110,10 +110,10 @@ def _decision(status: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _named(view: PageView) -> tuple[str, str, str]:
-    """Kind, namespace and name of the workload that the address names, if the user may get it.
+    """Return kind, namespace and name of the workload that the address names, if the user may get it.
 
     Raises:
-        PageError: 404 if there is no such kind, 403 if the user may not get it.
+        PageError: 404 if the kind does not exist, 403 if the user may not get it.
     """
     kind, namespace, name = view.param("kind"), view.param("namespace"), view.param("name")
     namespace = "" if namespace == NO_NAMESPACE else namespace
@@ -122,7 +122,7 @@ async def _named(view: PageView) -> tuple[str, str, str]:
 
 
 async def one(view: PageView) -> Content:
-    """`/console/workloads/{kind}/{namespace}/{name}`: where a workload is, and what becomes of it."""
+    """`/console/workloads/{kind}/{namespace}/{name}`: the placement, bindings and evictions of a workload."""
     kind, namespace, name = await _named(view)
     workload = ObjectName(kind, namespace, name)
     place, own = workload_namespace(workload), workload_name(workload)
@@ -155,7 +155,7 @@ async def one(view: PageView) -> Content:
 
 
 async def _about(view: PageView, kind: str, namespace: str, own: str) -> list[dict[str, Any]] | None:
-    """The latest bindings or evictions of a workload, the newest last. None if the user may not list them."""
+    """Return the latest bindings or evictions of a workload, the newest last. None if the user may not list them."""
     if not await view.rights.sees(kind, namespace):
         return None
     beginning = f"{own}:"
@@ -191,7 +191,7 @@ async def why(view: PageView) -> Content:
 
 
 def _weights(told: dict[str, Any] | None) -> dict[str, int]:
-    """The prioritizers of an explanation with their weights."""
+    """Return the prioritizers of an explanation with their weights."""
     parts = [part for target in (told or {}).get("targets") or () for part in target["scores"]]
     return {part["prioritizer"]: part["weight"] for part in parts}
 

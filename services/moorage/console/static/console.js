@@ -1,4 +1,4 @@
-// What the console does beside htmx: says whether the page is live, and loads it again when its session has ended.
+// Beside htmx: shows whether the page is live, and reloads it when its session has ended.
 "use strict";
 
 (() => {
@@ -6,7 +6,7 @@
   const told = document.getElementById("connection");
   if (!live || !told) return;
 
-  // A reader hears this only when it changes, so short interruptions are not told.
+  // Screen readers announce each change, so short interruptions are not shown.
   let timer = 0;
   const tell = (text, state, wait) => {
     clearTimeout(timer);

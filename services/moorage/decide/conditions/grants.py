@@ -1,4 +1,4 @@
-"""Which reports count by the ProbeGrants of a fleet (docs/authentication.md, "Probes").
+"""The reports that count by the ProbeGrants of a fleet, and their signatures (docs/authentication.md, "Probes").
 
 While there is no grant, every report counts. As soon as there is one, a report counts only if a grant covers its
 source, its target, its condition and, if it is about a workload, that.
@@ -8,18 +8,66 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
-from moorage.decide.conditions.report_keys import is_signed_by
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, utils
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
 from moorage.decide.conditions.report_limits import SourceLimits
 from moorage.decide.conditions.reports import Refusal
-from moorage.decide.kubernetes.accounts import account_user
+from moorage.decide.kubernetes.names import account_user
 from moorage.decide.kubernetes.selectors import matches_labels
 from moorage.decide.taints.desired.from_conditions import is_built_in
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.refs import TargetRef
 from moorage_schemas.resources.meta import LabelSelector
 from moorage_schemas.resources.probe_grants import ProbeGrantSpec, ProbeSubject
+
+PublicKey = Ed25519PublicKey | ec.EllipticCurvePublicKey
+
+RULE: Final = "must be a public key in PEM: Ed25519, or ECDSA with P-256"
+
+_HALF: Final = 32  # bytes of each of the two numbers of an ES256 signature
+
+
+@lru_cache(maxsize=1024)
+def public_key(pem: str) -> PublicKey | None:
+    """Return the key in a PEM text. None if it is of another kind, or none at all."""
+    try:
+        key = load_pem_public_key(pem.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        return None
+    if isinstance(key, Ed25519PublicKey):
+        return key
+    return key if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1) else None
+
+
+@lru_cache(maxsize=512)  # a report is judged twice if tables have to be read first
+def is_signed_by(pem: str, signature: bytes, signed: bytes) -> bool:
+    """Return whether a signature over bytes is that of a key.
+
+    Args:
+        pem: the public key.
+        signature: of Ed25519, or of ES256 as in JWS: the two numbers, of 32 bytes each.
+        signed: what is signed.
+    """
+    key = public_key(pem)
+    try:
+        if isinstance(key, Ed25519PublicKey):
+            key.verify(signature, signed)
+        elif key is not None and len(signature) == 2 * _HALF:
+            numbers = (int.from_bytes(signature[:_HALF]), int.from_bytes(signature[_HALF:]))
+            key.verify(utils.encode_dss_signature(*numbers), signed, ec.ECDSA(hashes.SHA256()))
+        else:
+            return False
+    except InvalidSignature:
+        return False
+    return True
+
 
 _ANY: Final = "*"
 

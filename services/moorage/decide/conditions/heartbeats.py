@@ -24,10 +24,10 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from moorage.decide.conditions.reports import Held, words_of
+from moorage.decide.conditions.reports import KeptCondition, words_of
 from moorage.decide.kubernetes.durations import seconds_of
 from moorage.decide.kubernetes.unstructured import part
-from moorage.decide.taints.desired.leases import lease_grace
+from moorage.decide.taints.desired.addons import lease_grace
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import event_id
 from moorage_schemas.refs import TargetKind, TargetRef
@@ -172,7 +172,9 @@ def _half(grace: timedelta) -> timedelta:
     return _NONE if half < _NOT_WORTH_IT else min(half, LEAST_OFTEN)
 
 
-def recorded_until(conditions: Mapping[str, Held], uid: str, source: str, within: timedelta) -> datetime | None:
+def recorded_until(
+    conditions: Mapping[str, KeptCondition], uid: str, source: str, within: timedelta
+) -> datetime | None:
     """Until when the heartbeats of a source are covered by its records. None if it has no condition of this target.
 
     Args:
@@ -193,10 +195,10 @@ def recorded_until(conditions: Mapping[str, Held], uid: str, source: str, within
 
 def may_stay_unrecorded(
     report: ConditionReported,
-    known: Held,
+    known: KeptCondition,
     *,
     source: str,
-    conditions: Mapping[str, Held],
+    conditions: Mapping[str, KeptCondition],
     target_uid: str,
     within: timedelta,
     now: datetime,
@@ -283,7 +285,7 @@ def watched(key: str) -> Watched | None:
     return Watched(parts[1], parts[2], parts[5])
 
 
-def look_id(watch: HeartbeatWatch) -> str:
+def check_id(watch: HeartbeatWatch) -> str:
     """The id of the record that requests another check of a source. It differs for each generation of the timer."""
     return event_id("heartbeat-look", watch.id, watch.generation)
 
@@ -295,12 +297,12 @@ class SourceStatus:
     heard: datetime
     """When the last report of the source was accepted. If this process has not heard it, the latest possible time."""
 
-    speaking: dict[str, Held]
+    speaking: dict[str, KeptCondition]
     """The source's conditions that silence would make Unknown, by type. Empty if there is nothing to watch."""
 
 
 def voice(
-    conditions: Mapping[str, Held], uid: str, source: str, hears_since: datetime | None = None
+    conditions: Mapping[str, KeptCondition], uid: str, source: str, hears_since: datetime | None = None
 ) -> SourceStatus | None:
     """The status of a source about the target with this uid. None if the source has no condition of it.
 
@@ -337,7 +339,7 @@ def silent_since(watch: HeartbeatWatch, said: SourceStatus, grace: timedelta, no
     return due if watch.deadline is None else max(due, min(watch.deadline, now))
 
 
-def look_again(said: SourceStatus, grace: timedelta, now: datetime, fired: datetime) -> datetime:
+def check_again(said: SourceStatus, grace: timedelta, now: datetime, fired: datetime) -> datetime:
     """When to check a source again after it was heard.
 
     Args:
@@ -350,7 +352,7 @@ def look_again(said: SourceStatus, grace: timedelta, now: datetime, fired: datet
 
 
 def silenced(
-    held: Held, *, target: TargetRef, condition: str, grace: timedelta, since: datetime, now: datetime
+    held: KeptCondition, *, target: TargetRef, condition: str, grace: timedelta, since: datetime, now: datetime
 ) -> ConditionChanged:
     """The condition after its source has fallen silent."""
     return ConditionChanged(

@@ -68,7 +68,7 @@ class Refusal:
         return f"{self.field}: invalid value {self.value!r}: {self.rule}"
 
 
-class Held(Struct, gc=False):
+class KeptCondition(Struct, gc=False):
     """The stored part of a condition. Its reason and message take the most space and are not stored.
 
     `hear` and `heard` change it; everything else stays as its record has it.
@@ -169,7 +169,7 @@ def report_hash(source: str, report_id: str) -> str:
     return blake2b(f"{source}\0{report_id}".encode(), digest_size=8).hexdigest()
 
 
-def _earlier(report: ConditionReported, known: Held) -> str:
+def _earlier(report: ConditionReported, known: KeptCondition) -> str:
     """Return `earlier_reports` after a report that counts."""
     if report.observed_time != known.last_heartbeat_time:
         return ""  # nearly always
@@ -349,7 +349,7 @@ def _unnamed(report: ConditionReported, rule: str) -> Refusal:
 
 
 def check_order(
-    report: ConditionReported, *, report_id: str, source: str, target_uid: str, known: Held | None
+    report: ConditionReported, *, report_id: str, source: str, target_uid: str, known: KeptCondition | None
 ) -> Stale | Superseded | Duplicate | None:
     """Decide whether a report is older than the known condition, or has already counted. None if it counts.
 
@@ -372,7 +372,9 @@ def check_order(
     return _check_time_order(report, report_id, source, known)
 
 
-def _check_time_order(report: ConditionReported, report_id: str, source: str, known: Held) -> Stale | Duplicate | None:
+def _check_time_order(
+    report: ConditionReported, report_id: str, source: str, known: KeptCondition
+) -> Stale | Duplicate | None:
     if report.observed_time > known.last_heartbeat_time:
         return None
     if report.observed_time < known.last_heartbeat_time:
@@ -392,7 +394,7 @@ def judge(
     report_id: str,
     source: str,
     target_uid: str,
-    known: Held | None,
+    known: KeptCondition | None,
     now: datetime,
     unrecorded: timedelta = timedelta(),
     make: Callable[[dict[str, Any]], ConditionChanged] | None = None,
@@ -452,6 +454,6 @@ def judge(
 _condition = trusted_maker(ConditionChanged)
 
 
-def newer_condition(event: ConditionChanged, known: ConditionChanged | Held | None) -> bool:
+def newer_condition(event: ConditionChanged, known: ConditionChanged | KeptCondition | None) -> bool:
     """Whether a condition supersedes the known one."""
     return known is None or known.target_uid != event.target_uid or event.generation > known.generation

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from moorage.decide.kubernetes.selectors import test_of
+from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.keys import ResourceKey, split_cluster
 from moorage_schemas.resource import resource_key
 from moorage_schemas.resources.budgets import (
@@ -334,3 +335,16 @@ def _names(names: list[str] | None) -> frozenset[str] | None:
 
 def _share(amount: Amount | None, field: str) -> BudgetShare | None:
     return None if amount is None else BudgetShare.of(amount, field)
+
+
+def is_healthy(status: ConditionStatus | None, *, mirrored: bool) -> bool:
+    """Return whether a bound pod counts as healthy.
+
+    One that is declared here does unless it was reported otherwise, since not every deployer reports. A mirrored one
+    does only if it was reported so, because Kubernetes counts pods that are ready, and its bridge reports each that is.
+
+    Args:
+        status: what was last reported of it since it was bound; of a mirrored one, by its bridge. None for nothing.
+        mirrored: whether it is mirrored from a real cluster.
+    """
+    return status is ConditionStatus.TRUE if mirrored else status is not ConditionStatus.FALSE

@@ -124,7 +124,7 @@ class _Grant:
 
 
 @dataclass(slots=True)
-class Settled:
+class ZoneDecisions:
     """The records to write."""
 
     zones: list[tuple[str, ZoneChanged | None]] = field(default_factory=list)
@@ -171,13 +171,13 @@ class ZoneTable:
         """Whether anything was evaluated since the restore."""
 
     def use(self, rules: ZoneRules) -> None:
-        """Use other rules. If they differ, the next `settle` evaluates every zone.
+        """Use other rules. If they differ, the next `decide` evaluates every zone.
 
         The record of a zone has the rate by which it has gained its token, so a changed rate takes effect from then on.
         """
         if rules != self._rules:
             self._rules = rules
-            self.look_again()
+            self.check_again()
 
     # Known facts.
 
@@ -235,15 +235,15 @@ class ZoneTable:
             self._place(target, self._members.get(target))
         self._dirty.add(name)
 
-    def look_again(self) -> None:
-        """Make the next `settle` evaluate every zone."""
+    def check_again(self) -> None:
+        """Make the next `decide` evaluate every zone."""
         self._dirty |= self._zones.keys() | self._records.keys()
 
     # Decisions.
 
-    def settle(
+    def decide(
         self, now: datetime, turned: Collection[str] = (), declared: Callable[[], Iterable[str]] = tuple
-    ) -> Settled:
+    ) -> ZoneDecisions:
         """Evaluate the zones in which something has changed or is due. The caller must apply the returned records.
 
         Args:
@@ -253,7 +253,7 @@ class ZoneTable:
                 from a version without zones, it is not known whether all nodes are lost. If all nodes with a record are
                 lost, then no grant is given, and no grant is withdrawn.
         """
-        settled = Settled()
+        decided = ZoneDecisions()
         if self._requeue:
             self._queue_again()
         states = {name: self._rules.state(zone.nodes, zone.not_ready) for name, zone in self._zones.items()}
@@ -263,29 +263,29 @@ class ZoneTable:
         withdrawn = self._withdrawn(turned, stopped=stopped, was_stopped=was_stopped)
         if stopped is not was_stopped or lost is not self._lost:
             self._lost = lost
-            self.look_again()
+            self.check_again()
         if was_stopped and not stopped:
             self._resumed = now
             self._queue_again()
         told = {self._members[target].zone for target in withdrawn}
         due = {name for name in self._zones if (when := self._due(name)) is not None and when <= now}
         for name in sorted(self._dirty | due | told):
-            self._settle_zone(name, states.get(name), now, settled, lost=lost, stopped=stopped, told=name in told)
-        self._carry_on(settled)
-        written = dict(settled.zones)
+            self._decide_zone(name, states.get(name), now, decided, lost=lost, stopped=stopped, told=name in told)
+        self._carry_on(decided)
+        written = dict(decided.zones)
         for target in withdrawn:
             record = written[self._members[target].zone]
             if record is not None:
-                settled.grants.append(self._grant(self._members[target], record, now, granted=False))
-        return settled
+                decided.grants.append(self._grant(self._members[target], record, now, granted=False))
+        return decided
 
     def done(self) -> None:
-        """Record that the result of `settle` has been applied."""
+        """Record that the result of `decide` has been applied."""
         self._dirty.clear()
 
     @property
     def owes(self) -> bool:
-        """Whether withdrawals are still to be written by further calls of `settle`."""
+        """Whether withdrawals are still to be written by further calls of `decide`."""
         return bool(self._owed)
 
     def next_wake(self) -> datetime | None:
@@ -293,7 +293,7 @@ class ZoneTable:
         return min((due for name in self._zones if (due := self._due(name)) is not None), default=None)
 
     def may_grant(self, now: datetime) -> bool:
-        """Whether `settle` could grant anything: a node has waited for long enough, and its zone allows another grant.
+        """Whether `decide` could grant anything: a node has waited for long enough, and its zone allows another grant.
 
         The present tokens and rates are not considered, because a zone may get a token or another rate in that same
         call.
@@ -313,12 +313,12 @@ class ZoneTable:
             return None  # there is room again when a member confirms a grant, recovers, moves or is deleted
         return max(token, self._rules.waited(zone.queue[0]))
 
-    def _settle_zone(
+    def _decide_zone(
         self,
         name: str,
         state: ZoneState | None,
         now: datetime,
-        settled: Settled,
+        decided: ZoneDecisions,
         *,
         lost: bool,
         stopped: bool,
@@ -327,7 +327,7 @@ class ZoneTable:
         before = self._records.get(name)
         if state is None:
             if before is not None:
-                settled.zones.append((name, None))
+                decided.zones.append((name, None))
             return
         zone, rules = self._zones[name], self._rules
         rate = 0.0 if lost else rules.rate_of(state, zone.nodes)
@@ -360,21 +360,21 @@ class ZoneTable:
             queue=tuple(self._entry(turn) for turn in waits),
         )
         if record != before or told:
-            record = self._next(record, settled)
-            settled.grants += [self._grant(self._members[entry.target], record, now, granted=True) for entry in granted]
+            record = self._next(record, decided)
+            decided.grants += [self._grant(self._members[entry.target], record, now, granted=True) for entry in granted]
 
-    def _carry_on(self, settled: Settled) -> None:
+    def _carry_on(self, decided: ZoneDecisions) -> None:
         """Pass the highest generation to a remaining zone when the zone that has it is deleted."""
-        gone = {name for name, record in settled.zones if record is None}
+        gone = {name for name, record in decided.zones if record is None}
         stays = sorted(self._records.keys() - gone)
         highest = max((self._records[name].generation for name in stays), default=self._sequence)
-        if gone and len(gone) == len(settled.zones) and highest < self._sequence:
-            self._next(self._records[stays[0]], settled)
+        if gone and len(gone) == len(decided.zones) and highest < self._sequence:
+            self._next(self._records[stays[0]], decided)
 
-    def _next(self, record: ZoneChanged, settled: Settled) -> ZoneChanged:
+    def _next(self, record: ZoneChanged, decided: ZoneDecisions) -> ZoneChanged:
         self._sequence += 1
         record = record.model_copy(update={"generation": self._sequence})
-        settled.zones.append((record.zone, record))
+        decided.zones.append((record.zone, record))
         return record
 
     def _withdrawn(self, turned: Collection[str], *, stopped: bool, was_stopped: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""Kubernetes' rules for names, label keys and label values.
+"""Kubernetes' rules for names, label keys and label values, and the names of accounts.
 
 Each `check_*` function returns a list of errors with Kubernetes' messages. The list is empty if the value is valid. As
 in Kubernetes, lengths are in bytes of UTF-8.
@@ -150,3 +150,20 @@ def check_percent(value: str) -> list[str]:
         return []
     rule = "a valid percent string must be a numeric string followed by an ending '%'"
     return [_pattern(rule, _PERCENT, "1%", "93%")]
+
+
+ACCOUNT_PREFIX: Final = "system:serviceaccount:"
+"""How the name of a service account as a user begins. Its namespace and its name follow."""
+
+ACCOUNTS: Final = "system:serviceaccounts"
+"""The group of all service accounts. With `:` and a namespace, of all in that namespace."""
+
+
+def account_user(namespace: str, name: str) -> str:
+    """Return the name that a service account has as a user."""
+    return f"{ACCOUNT_PREFIX}{namespace}:{name}"
+
+
+def account_groups(namespace: str) -> tuple[str, ...]:
+    """Return the groups of a service account, in addition to that of everybody who is authenticated."""
+    return (ACCOUNTS, f"{ACCOUNTS}:{namespace}")

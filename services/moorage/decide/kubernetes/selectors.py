@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from moorage.decide.kubernetes.integers import canonical_int64
+from moorage.decide.kubernetes.quantities import canonical_int64
 from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
 from moorage_schemas.resources.pod import NodeSelector, NodeSelectorTerm
 

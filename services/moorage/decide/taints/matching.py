@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from moorage.decide.kubernetes.integers import canonical_int64
+from moorage.decide.kubernetes.quantities import canonical_int64
 from moorage_schemas.taint import Taint, Toleration, TolerationOperator
 
 _EXISTS: Final = TolerationOperator.EXISTS.value

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from moorage.insight.copy.alive import FOR_EVER, StillEviction, StillTimer, lives_on
-from moorage.insight.copy.deployers import Deployers
 from moorage.insight.copy.gateway import Edge
 from moorage.insight.copy.memory import Record
-from moorage.insight.copy.pod_gc import Sweep
 from moorage.insight.copy.snapshot import Snapshot
 from moorage.insight.copy.stack import MemoryStack
+from moorage.insight.copy.stand_ins import FOR_EVER, Deployers, StillEviction, StillTimer, Sweep, lives_on
 from moorage.runtime.service import Service
 from moorage.runtime.settings.configuration import configured, spec_of
 from moorage.runtime.settings.process_settings import Settings

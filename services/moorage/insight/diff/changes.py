@@ -13,10 +13,10 @@ from typing import Any, Final
 from moorage.apiserver.http.messages.selectors import selector
 from moorage.apiserver.machinery.api_errors import StatusError
 from moorage.decide.conditions.heartbeats import BY_HAND, WITHOUT_HEARTBEATS
-from moorage.decide.disruption.zone_names import zone_of_object
+from moorage.decide.disruption.object_names import zone_of_object
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
 from moorage.decide.taints.desired.incidents import READY, zone_of_target
-from moorage.decide.taints.desired.ocm import AVAILABLE
+from moorage.decide.taints.desired.managed_taints import AVAILABLE
 from moorage.insight.copy.stack import MemoryStack
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id, to_structured

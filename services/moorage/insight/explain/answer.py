@@ -1,16 +1,19 @@
-"""Finds the explanation that answers a question."""
+"""Finds the explanation that answers a question, also from the topics themselves, where nothing is changed."""
 
 from __future__ import annotations
 
 from moorage.apiserver.kinds.kind import declared
+from moorage.insight.copy.snapshot import Snapshot
+from moorage.insight.explain.binding_reasons import binding_of, explain_binding
 from moorage.insight.explain.explanation import Explanation, NotFoundError, Row, Summary, Wanted, eviction_ends
-from moorage.insight.explain.grounds import Grounds, declared_as, evictions_of
-from moorage.insight.explain.karmada import binding_of, explain_binding
-from moorage.insight.explain.ocm import explain_placement
-from moorage.insight.explain.pods import explain_pod
+from moorage.insight.explain.grounds import TOPICS, Grounds, SnapshotGrounds, declared_as, evictions_of
+from moorage.insight.explain.history import TopicScan, complete
+from moorage.insight.explain.placement_reasons import explain_placement
+from moorage.insight.explain.pod_reasons import explain_pod
 from moorage.insight.explain.question import PLACEMENT, PLACEMENT_DECISION, Question, QuestionError
 from moorage.insight.explain.target_explanation import TargetExplanation
-from moorage.insight.explain.targets import explain_target
+from moorage.insight.explain.target_reasons import explain_target
+from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import resource_key
 from moorage_schemas.resources.workload_kinds import BINDING_KINDS, POD
@@ -87,3 +90,27 @@ def _decisions_under(grounds: Grounds, owner: str) -> dict[str, WorkloadPlaced]:
         for key in mirrored:
             found |= grounds.decisions_for(key)
     return found
+
+
+async def explain_from_topics(settings: Settings, asked: Question) -> Explanation | Summary | TargetExplanation:
+    """Answer a question from the present topics, with as much of the chains as still exists.
+
+    Args:
+        settings: the address of Kafka, the topics' prefix, and the settings of the services.
+        asked: the question.
+
+    Raises:
+        NotFoundError: there is no such object, node or cluster.
+        QuestionError: a node is named for a workload that is placed on clusters, or a cluster for one on nodes.
+        SnapshotError: a topic does not exist.
+        KafkaError: Kafka does not answer, or an answer is an error.
+        TimeoutError: Kafka does not answer.
+        OSError: Kafka cannot be reached.
+    """
+    snapshot = await Snapshot.load(settings, topics=TOPICS)
+    grounds = SnapshotGrounds(snapshot, settings)
+    told = answer(grounds, asked)
+    if not isinstance(told, Summary):
+        async with TopicScan(settings) as older:
+            await complete(told, grounds.records, older, snapshot.partitions)
+    return told

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from moorage.decide.scheduling.framework.verdicts import Reason, TargetVerdict, Verdicts
+from moorage.decide.scheduling.framework.target_verdicts import Reason, TargetVerdict, Verdicts
 from moorage.decide.taints.tolerations import JudgedTaint
 from moorage.insight.explain.chain import Chain
 from moorage_schemas.eviction import EvictionDecided, EvictionState

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from moorage.decide.scheduling.nodes.mirrored import controller_key
+from moorage.decide.scheduling.nodes.pod_controllers import controller_key
 from moorage.insight.copy.snapshot import Snapshot
 from moorage.insight.explain.chain import Chained, EventRecord, Listed
 from moorage.runtime.settings.process_settings import Settings
+from moorage.workers.placement.fleet_view import FleetView
 from moorage.workers.placement.service import PlacementService
 from moorage.workers.placement.state import PlacementPartition
-from moorage.workers.placement.view import FleetView
 from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.keys import ConditionKey, EvictionKey
 from moorage_schemas.placement import WorkloadPlaced

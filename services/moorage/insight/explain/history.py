@@ -20,7 +20,7 @@ from moorage.insight.copy.snapshot import Kept
 from moorage.insight.explain.chain import Chain, Chained, EventRecord, Listed, Trail, target_of
 from moorage.insight.explain.explanation import Explanation
 from moorage.insight.explain.target_explanation import TargetExplanation
-from moorage.insight.explain.targets import trace_taints
+from moorage.insight.explain.target_reasons import trace_taints
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.tables.read_to_end import CONNECT_SECONDS, read_to
 from moorage.runtime.service import Input

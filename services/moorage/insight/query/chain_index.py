@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.insight.explain.history import BY_KEY, OF_FLEET, OF_TARGETS, WHOLE, Places
-from moorage.insight.query.tables import QueryTables
+from moorage.insight.query.query_tables import QueryTables
 from moorage.runtime.service import GlobalView, Input
 from moorage_schemas.topics import Topic
 

@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from moorage.apiserver.authentication.jwts import InvalidCredentialsError
 from moorage.apiserver.authentication.peers import Peers
-from moorage.apiserver.authentication.refusals import InvalidCredentialsError
 from moorage.apiserver.http.filters.hosts import check_host, hosts_of
 from moorage.apiserver.http.filters.request_attributes import EXPLAIN_PATH, SIMULATE_PATH
 from moorage.apiserver.http.messages import bodies
@@ -23,10 +23,9 @@ from moorage.insight.diff.question import SimulationError
 from moorage.insight.diff.question import parse as question_of_simulation
 from moorage.insight.explain.explanation import NotFoundError
 from moorage.insight.explain.question import WITHOUT_NAMESPACE, Question, QuestionError
-from moorage.insight.query.metrics import REQUESTS, SECONDS
 from moorage.insight.query.simulations import BusyError, Simulator
-from moorage.insight.query.worker import Answer, NotReadyError, QueryWorker
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.insight.query.worker import REQUESTS, SECONDS, Answer, NotReadyError, QueryWorker
+from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.settings.process_settings import Settings
 
 _log = structlog.get_logger(__name__)

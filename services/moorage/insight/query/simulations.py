@@ -29,7 +29,7 @@ WAITING: Final = 4
 """How many wait for their turn at most."""
 
 _NICE: Final = 10  # the services and the explanations go first
-_LOOK: Final = 0.05  # seconds between two looks whether there is an answer
+_CHECK_EVERY: Final = 0.05  # seconds between two looks whether there is an answer
 
 
 class BusyError(Exception):
@@ -92,7 +92,7 @@ class Simulator:
                 while not ours.poll():
                     if not process.is_alive() and not ours.poll():
                         return _FAILED
-                    await asyncio.sleep(_LOOK)
+                    await asyncio.sleep(_CHECK_EVERY)
                 found: dict[str, Any] | _Refused = await asyncio.to_thread(ours.recv)
                 return found
         except TimeoutError:

@@ -5,36 +5,126 @@ from __future__ import annotations
 import asyncio
 import functools
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
+from prometheus_client import Counter, Gauge, Histogram
 
 from moorage.insight.explain.answer import answer
+from moorage.insight.explain.chain import EventRecord
 from moorage.insight.explain.document import Document, document_of
 from moorage.insight.explain.explanation import Summary
 from moorage.insight.explain.grounds import TOPICS
-from moorage.insight.explain.history import complete
+from moorage.insight.explain.history import Places, TopicScan, Window, complete
 from moorage.insight.explain.question import Question
 from moorage.insight.query import chain_index
-from moorage.insight.query.chain_index import YOUNG_SECONDS, ChainIndex
-from moorage.insight.query.history import IndexedHistory
-from moorage.insight.query.metrics import INDEXED, RECORDS
-from moorage.insight.query.tables import NAME, ChainsNow, QueryTables
+from moorage.insight.query.chain_index import YOUNG_SECONDS, ChainIndex, rounds_of, spans_of
+from moorage.insight.query.query_tables import NAME, ChainsNow, QueryTables
 from moorage.runtime.kafka.clients.refusals import told
 from moorage.runtime.kafka.tables.global_tables import GlobalReader
 from moorage.runtime.kafka.tables.offsets import Offsets
 from moorage.runtime.kafka.tables.table_age import TableAge, tombstones_kept
 from moorage.runtime.process import metrics
 from moorage.runtime.process.clock import Clock, WallClock
-from moorage.runtime.process.errors import StartAfresh, TablesTooOld
+from moorage.runtime.process.failures import StartAfresh, TablesTooOld, restarted
 from moorage.runtime.process.member import Behind, TaskMember
-from moorage.runtime.process.tasks import restarted
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import Topic
+
+_GAP: Final = 2_000
+"""The gap between two records up to which the records between them are read, too. Skipping them takes as long."""
+
+_MOST: Final = 2_000
+"""The largest number of records of chains that are read from one partition. The latest are read."""
+
+Freshen = Callable[[Collection[Topic]], Awaitable[bool]]
+"""Reads topics into the index, up to what is committed now. Returns False while the index is incomplete."""
+
+
+class IndexedHistory:
+    """See `OlderRecords`. Only one reading takes place at a time.
+
+    Args:
+        settings: the address of Kafka.
+        index: the offsets of the records.
+        freshen: adds to the index what has been committed last.
+    """
+
+    def __init__(self, settings: Settings, index: ChainIndex, freshen: Freshen) -> None:
+        self._settings = settings
+        self._index = index
+        self._freshen = freshen
+        self._scan: TopicScan | None = None
+        self._turn = asyncio.Lock()
+
+    async def of_chains(self, places: Places, wanted: frozenset[bytes]) -> Sequence[EventRecord]:
+        """See `OlderRecords`. While the index is incomplete, whole topics are searched."""
+        if not await self._freshen(tuple(places)):
+            async with self._reading() as scan:
+                return await scan.of_chains(places, wanted)
+        known = {place: offsets[-_MOST:] for place, offsets in self._index.find(places, wanted).items()}
+        found: list[EventRecord] = []
+        if known:
+            async with self._reading() as scan:
+                for spans in rounds_of(known, _GAP):
+                    found += await scan.between(spans, wanted)
+        return found
+
+    async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> Sequence[EventRecord]:
+        """See `OlderRecords`."""
+        async with self._reading() as scan:
+            return await scan.reports(windows, wanted)
+
+    async def of_key(self, topic: Topic, partition: int, key: str) -> Sequence[EventRecord]:
+        """See `OlderRecords`. While the index is incomplete, the whole partition is searched."""
+        if not await self._freshen((topic,)):
+            async with self._reading() as scan:
+                return await scan.of_key(topic, partition, key)
+        found: list[EventRecord] = []
+        spans = spans_of(self._index.find_key(topic, partition, key), _GAP)
+        if spans:
+            async with self._reading() as scan:
+                for span in spans:
+                    found += await scan.of_key(topic, partition, key, span)
+        return found
+
+    async def close(self) -> None:
+        """Disconnect."""
+        async with self._turn:
+            await self._give_up()
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[TopicScan]:
+        """Provide a connection, which is kept. After an error the next reading gets a new one."""
+        async with self._turn:
+            if self._scan is None:
+                self._scan = TopicScan(self._settings)
+            try:
+                yield self._scan
+            except BaseException:
+                await self._give_up()
+                raise
+
+    async def _give_up(self) -> None:
+        scan, self._scan = self._scan, None
+        if scan is not None:
+            await scan.close()
+
+
+REQUESTS = Counter("moorage_query_requests_total", "Requests for explanations", ["code"])
+SECONDS = Histogram(
+    "moorage_query_seconds",
+    "Seconds until a request for an explanation was answered",
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+RECORDS = Gauge("moorage_query_table_records", "Records in each table of the query worker", ["topic"])
+INDEXED = Gauge("moorage_query_indexed_records", "Records of chains in the index of the query worker")
+
 
 _log = structlog.get_logger(__name__)
 
@@ -53,7 +143,7 @@ _ANSWER_SECONDS: Final = 15.0
 _INDEXED_ANEW: Final = 500_000
 """The number of records by which the index may exceed twice its size before unwanted ones are dropped."""
 
-_LOOK: Final = 1.0  # seconds between two checks of the age of the tables and the size of the index
+_CHECK_EVERY: Final = 1.0  # seconds between two checks of the age of the tables and the size of the index
 _ASKING: Final = 5.0  # seconds that Kafka may take to return the ends of partitions
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.2, 5.0
 
@@ -217,7 +307,7 @@ class QueryWorker(TaskMember):
             )
             try:
                 while True:
-                    await asyncio.wait([failure], timeout=min(_LOOK, age.interval))
+                    await asyncio.wait([failure], timeout=min(_CHECK_EVERY, age.interval))
                     reading.measure()
                     if failure.done():
                         failure.result()
@@ -331,7 +421,7 @@ class _Reading:
         clock = asyncio.get_running_loop().time
         swept, size = clock(), 0
         while True:
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_CHECK_EVERY)
             ages = clock() - swept >= YOUNG_SECONDS / 2
             if not ages and self._index.size < 2 * size + _INDEXED_ANEW:
                 continue

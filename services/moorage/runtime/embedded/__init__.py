@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from moorage.runtime.embedded.broker import EmbeddedKafka, answers
-from moorage.runtime.embedded.errors import EmbeddedKafkaError
-from moorage.runtime.embedded.folders import default_data_dir
+from moorage.runtime.embedded.data_folder import EmbeddedKafkaError, default_data_dir
 
 __all__ = ["EmbeddedKafka", "EmbeddedKafkaError", "answers", "default_data_dir"]

@@ -22,9 +22,13 @@ from aiokafka.errors import KafkaError
 
 from moorage.runtime.embedded import config, jars
 from moorage.runtime.embedded.broker_users import BrokerUsers
-from moorage.runtime.embedded.data_folder import BrokerState, DataDir
-from moorage.runtime.embedded.errors import EmbeddedKafkaError, PortTakenError
-from moorage.runtime.embedded.folders import default_data_dir
+from moorage.runtime.embedded.data_folder import (
+    BrokerState,
+    DataDir,
+    EmbeddedKafkaError,
+    PortTakenError,
+    default_data_dir,
+)
 from moorage.runtime.embedded.warmup import SUPERVISOR
 from moorage.runtime.process.shared_files import write_whole
 from moorage.runtime.settings.environment import KAFKA_VERSION

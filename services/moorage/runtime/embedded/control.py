@@ -10,8 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from moorage.runtime.embedded.data_folder import BrokerState, DataDir
-from moorage.runtime.embedded.errors import EmbeddedKafkaError
+from moorage.runtime.embedded.data_folder import BrokerState, DataDir, EmbeddedKafkaError
 
 _POLL = 0.05  # seconds
 

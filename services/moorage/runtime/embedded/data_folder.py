@@ -1,4 +1,4 @@
-"""The data folder of one broker: its lock, the places of its files, and what is stored between runs."""
+"""The data folder of one broker: its lock, its place, the paths of its files, and the state stored between runs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,46 @@ from pathlib import Path
 
 from moorage.runtime.embedded import config
 from moorage.runtime.process import shared_files
+from moorage.runtime.settings.environment import state_folder
+
+
+def cache_dir() -> Path:
+    """Return the folder for files that can be downloaded or made again: jars, and files derived from them."""
+    value = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification says to ignore relative paths.
+    base = Path(value) if value and Path(value).is_absolute() else Path.home() / ".cache"
+    return base / "moorage"
+
+
+def default_data_dir() -> Path:
+    """Return the folder of the user's own broker. Its data survives restarts."""
+    return state_folder() / "kafka"
+
+
+class EmbeddedKafkaError(RuntimeError):
+    """The embedded Kafka could not do what was requested.
+
+    Attributes:
+        what: What failed, in one sentence.
+        why: The reason, as far as it is known.
+        action: What to do about it.
+        log: The last lines of the broker's own log; empty when it never ran.
+    """
+
+    def __init__(self, what: str, *, why: str, action: str, log: str = "") -> None:
+        self.what = what
+        self.why = why
+        self.action = action
+        self.log = log
+        text = f"{what}\n  why: {why}\n  do:  {action}"
+        if log:
+            text += "\n  the broker's last lines:\n" + "\n".join(f"    | {line}" for line in log.splitlines())
+        super().__init__(text)
+
+
+class PortTakenError(EmbeddedKafkaError):
+    """The broker ended because another program has taken one of its ports, the client's or the controller's."""
+
 
 _TAIL_BYTES = 20_000
 

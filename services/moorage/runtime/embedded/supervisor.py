@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
-_LOOK_EVERY = 1.0  # seconds; a forked copy of the owner may hold the pipe open, so the owner's pid is checked, too
+_CHECK_EVERY = 1.0  # seconds; a forked copy of the owner may hold the pipe open, so the owner's pid is checked, too
 
 
 def _die_with_parent() -> Callable[[], None] | None:
@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> int:
     until = time.monotonic()
     while child.poll() is None:
         ready, _, _ = select.select(watched, [], [], max(0.0, until - time.monotonic()))
-        until = time.monotonic() + _LOOK_EVERY
+        until = time.monotonic() + _CHECK_EVERY
         if wake_read in ready:
             os.read(wake_read, 4096)
         gone = watch and ((0 in ready and not os.read(0, 4096)) or os.getppid() != owner)

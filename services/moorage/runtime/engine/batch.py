@@ -9,12 +9,11 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from moorage.runtime.engine.dead_letters import dead_letter
-from moorage.runtime.engine.format import RecordFormat
 from moorage.runtime.engine.journal import Book
+from moorage.runtime.engine.record_format import RecordFormat, dead_letter
 from moorage.runtime.engine.requests import CatchUp, Steps, Turn
 from moorage.runtime.process import metrics
-from moorage.runtime.process.errors import EncodeError, StartAfresh
+from moorage.runtime.process.failures import EncodeError, StartAfresh
 from moorage.runtime.process.logs import bound_to
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, RawRecord, Service
 from moorage.runtime.settings.configuration import Configuration

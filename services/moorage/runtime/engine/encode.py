@@ -12,7 +12,7 @@ import structlog
 from msgspec.structs import replace
 
 from moorage.runtime.engine.batch import BatchDecision
-from moorage.runtime.engine.journal import STEPS_HEADER, OwnerBook, Part, fits, heading, texts
+from moorage.runtime.engine.journal import STEPS_HEADER, Part, TaskBook, fits, heading, texts
 from moorage.runtime.process import metrics
 from moorage.runtime.process.logs import bound_to
 from moorage.runtime.service import Emit, Service, child_id, id_text, source_name
@@ -186,7 +186,7 @@ def _seconds(since: Iterable[datetime], now: datetime) -> list[float]:
 
 
 def with_steps(
-    book: OwnerBook, decision: BatchDecision, records: list[Outgoing], parts: Sequence[Part], settings: Settings
+    book: TaskBook, decision: BatchDecision, records: list[Outgoing], parts: Sequence[Part], settings: Settings
 ) -> list[Outgoing]:
     """Return the records of a transaction, with the steps that a replay needs to make them again.
 
@@ -210,7 +210,7 @@ def with_steps(
     return [*records, *_steps_alone(book, decision, parts, settings)]
 
 
-def _steps_alone(book: OwnerBook, decision: BatchDecision, parts: Sequence[Part], settings: Settings) -> list[Outgoing]:
+def _steps_alone(book: TaskBook, decision: BatchDecision, parts: Sequence[Part], settings: Settings) -> list[Outgoing]:
     """Return steps as records of their own."""
     run, service = book.journal.run, book.service
     found = []

@@ -21,12 +21,12 @@ from typing import Any, Final, Generic, TypeVar
 import structlog
 
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
-from moorage.runtime.engine.format import RecordFormat
 from moorage.runtime.engine.journal import Book, Flag, NoBook
+from moorage.runtime.engine.partition_tables import PartitionTables, source_tables_of
+from moorage.runtime.engine.record_format import RecordFormat
 from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Refresh, Steps, Turn, Written
-from moorage.runtime.engine.tables import PartitionTables, source_tables_of
 from moorage.runtime.process import metrics
-from moorage.runtime.process.errors import StartAfresh
+from moorage.runtime.process.failures import StartAfresh
 from moorage.runtime.service import Freshness, GlobalView, Needs, Service, Upstream, source_name
 from moorage.runtime.settings.configuration import configuration_of
 from moorage_schemas.topics import CONFIGURATION, Topic
@@ -276,7 +276,7 @@ class PartitionEngine(Generic[S]):
         bounds = yield Bounds(committed=self._source_tables)
         self._marks = bounds.end
         self.poked = True
-        self._look_whether_caught_up()
+        self._check_caught_up()
 
     def fold(self, topic: Topic, records: Sequence[Any]) -> None:
         """Fold records of a table into the state: `PartitionTables.fold`."""
@@ -419,7 +419,7 @@ class PartitionEngine(Generic[S]):
         yield from self._process(self._book.took(self._take), decision)
         if not decision.afresh:
             self._pass_markers()
-            self._look_whether_caught_up()
+            self._check_caught_up()
         if self.caught_up and not decision.afresh:
             yield from self._begin_deciding()
             self._mind_the_clock(now)
@@ -492,7 +492,7 @@ class PartitionEngine(Generic[S]):
                     behind[topic] = self._passed[topic.short]
         self._positions.update(self._book.passed(behind))
 
-    def _look_whether_caught_up(self) -> None:
+    def _check_caught_up(self) -> None:
         if self.caught_up:
             return
         done = all(self._done(topic, mark) for topic, mark in self._marks.items())
@@ -580,7 +580,7 @@ class PartitionEngine(Generic[S]):
         carried = any(emit.content is not None and emit.topic in changelogs for emit, _ in decision.emits)
         return Transaction(decision, {} if carried and not overdue else offsets, dict(self._positions))
 
-    def rest(self, now: datetime) -> Transaction | None:
+    def pending_offsets(self, now: datetime) -> Transaction | None:
         """Return a transaction of the offsets that are not committed yet; None when all are."""
         offsets = self._uncommitted()
         return Transaction(BatchDecision(now), offsets, dict(self._positions)) if offsets else None

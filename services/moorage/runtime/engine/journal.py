@@ -259,12 +259,12 @@ class Journal:
         """Whether there are steps that no owner has written."""
         return bool(self._entries or self._back)
 
-    def book(self, partition: int) -> OwnerBook:
+    def book(self, partition: int) -> TaskBook:
         """Return the book of a new engine of a partition."""
         number = self._owners
         self._owners += 1
         self.note(["o", number, partition])
-        return OwnerBook(self, number, partition, self._topics)
+        return TaskBook(self, number, partition, self._topics)
 
     def viewed(self, topic: Topic, partition: int, records: Sequence[Any]) -> None:
         """Note that the view folded in records."""
@@ -323,7 +323,7 @@ class Journal:
         log.warning("journal.given_up", service=self.service, run=self.run)
 
 
-class OwnerBook:
+class TaskBook:
     """Notes the steps of one engine in a journal.
 
     Args:
@@ -465,7 +465,7 @@ def time_of(stamp: int) -> datetime:
     return _EPOCH + timedelta(microseconds=stamp)
 
 
-def heading(book: OwnerBook, decision: int, records: int, parts: Iterable[Part]) -> bytes:
+def heading(book: TaskBook, decision: int, records: int, parts: Iterable[Part]) -> bytes:
     """Return the value of `STEPS_HEADER`: run, decision number, partition, number of records, and steps."""
     return orjson.dumps({"run": book.journal.run, "tx": [decision, book.partition, records], "steps": _plain(parts)})
 
@@ -556,7 +556,7 @@ class Journals:
         self._made = 0
         self.shared = self._make() if service.globals else None
 
-    def book(self, partition: int) -> OwnerBook:
+    def book(self, partition: int) -> TaskBook:
         """Return the book of a new engine of a partition."""
         return (self.shared or self._make()).book(partition)
 

@@ -1,4 +1,4 @@
-"""The identities of a gateway on this machine: its administrator's token, and the key that signs further tokens."""
+"""The identities of a gateway on this machine: its administrator's token, its signing key, and keys derived from it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from moorage.runtime.process.shared_files import write_whole
 
@@ -100,3 +103,17 @@ def _key() -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+def derived_key(key_file: str, purpose: bytes) -> bytes:
+    """Return the key for a purpose. That of another purpose says nothing about it.
+
+    Args:
+        key_file: the signing key.
+        purpose: its name, which is part of the key.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    secret = Path(key_file).read_bytes().strip()
+    return HKDF(hashes.SHA256(), _BYTES, salt=None, info=purpose).derive(secret)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from aiokafka import TopicPartition
 
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.settings.process_settings import Settings
 
 
@@ -41,7 +41,7 @@ class Member(Protocol):
         """Whether it is ready to work."""
 
     @property
-    def owners(self) -> Mapping[int, Any]:
+    def tasks(self) -> Mapping[int, Any]:
         """The partition owners by partition; empty for a reader."""
 
     @property
@@ -98,7 +98,7 @@ class TaskMember(ABC):
         return self._name
 
     @property
-    def owners(self) -> Mapping[int, Any]:
+    def tasks(self) -> Mapping[int, Any]:
         """Empty, because it owns no partition."""
         return {}
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hmac
 from enum import StrEnum
 
-from moorage.runtime.identities.derived_keys import derived_key
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.identities.gateway_identities import derived_key
+from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.signing import Signature, SignedReport, signed_bytes
 

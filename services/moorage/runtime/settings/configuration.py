@@ -120,7 +120,7 @@ class Configuration:
 
         self._service = service
         self._uid = ""
-        self._told = False
+        self._logged = False
         self._fresh = False
 
     def is_fresh(self) -> bool:
@@ -143,8 +143,8 @@ class Configuration:
             self.settings = configured(self._own, event.spec)
             self.generation, self._uid = event.generation, event.uid
             fields = overruled(self._own, event.spec)
-            if fields and not self._told:
-                self._told = True
+            if fields and not self._logged:
+                self._logged = True
                 log.warning("configuration.overrules_settings", service=self._service, fields=fields)
         self.cause = record.meta
         self._fresh = True

@@ -11,8 +11,7 @@ from moorage.decide.conditions.configuration_rules import FEATURE_GATES
 from moorage.decide.conditions.heartbeats import parse_source_grace_periods
 from moorage.runtime.settings import environment
 from moorage.runtime.settings.kafka_settings import KafkaSettings
-from moorage.runtime.settings.server_settings import ServerSettings
-from moorage.runtime.settings.setting_types import Seconds
+from moorage.runtime.settings.server_settings import Seconds, ServerSettings
 
 
 class Settings(ServerSettings, KafkaSettings):

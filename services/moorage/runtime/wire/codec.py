@@ -12,7 +12,7 @@ import orjson
 from msgspec import Struct
 from pydantic import ValidationError
 
-from moorage.runtime.process.errors import EncodeError
+from moorage.runtime.process.failures import EncodeError
 from moorage.runtime.service import Emit, Input, Malformed, RawRecord, RowFormat
 from moorage.runtime.wire.row_reader import ModelReader
 from moorage.runtime.wire.value_writer import write_value
@@ -412,3 +412,22 @@ def _show(value: object) -> str:
 def _new_trace(cause: str) -> str:
     """Return a W3C trace context that is made from the event's id, so that reading the event again gives the same."""
     return f"00-{event_id('trace', cause)}-{event_id('span', cause)[:16]}-01"
+
+
+class LightRecord(Struct, gc=False):
+    """The fields of aiokafka's `ConsumerRecord` that Moorage reads."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    """Milliseconds since the epoch."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def light(value: bytes | None) -> bytes | None:
+    """Return a value as it is. A consumer that has this as its `value_deserializer` returns light records."""
+    return value

@@ -12,9 +12,9 @@ from moorage.decide.conditions.heartbeats import (
     HEARTBEAT_STOPPED,
     HeartbeatWatch,
     SourceStatus,
+    check_again,
+    check_id,
     coarseness,
-    look_again,
-    look_id,
     may_stay_unrecorded,
     recorded_until,
     silenced,
@@ -22,9 +22,9 @@ from moorage.decide.conditions.heartbeats import (
     timer_id,
     voice,
 )
-from moorage.decide.conditions.reports import Held
+from moorage.decide.conditions.reports import KeptCondition
 from moorage.runtime.service import Emit, Input
-from moorage.workers.condition_ingest.state import OWNER, ConditionIngestPartition, Round
+from moorage.workers.condition_ingest.state import ISSUER, ConditionIngestPartition, IngestBatch
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.keys import condition_key
@@ -50,7 +50,9 @@ class HeartbeatMonitor:
     def __init__(self, source: str) -> None:
         self._source = source
 
-    def begin(self, step: Round, watch: HeartbeatWatch | None, target: TargetRef, condition: ConditionChanged) -> None:
+    def begin(
+        self, step: IngestBatch, watch: HeartbeatWatch | None, target: TargetRef, condition: ConditionChanged
+    ) -> None:
         """Watch a source that reports on a target for the first time, or again."""
         source, uid = condition.source, condition.target_uid
         if watch is not None and watch.target_uid != uid:
@@ -65,7 +67,7 @@ class HeartbeatMonitor:
             watch = HeartbeatWatch(timer_id(target, uid, began, source), uid, 0, None)
         _set(step, watch, target, source, condition.accepted_time + grace)
 
-    def taken_over(self, step: Round, lost: Held, target: TargetRef) -> None:
+    def taken_over(self, step: IngestBatch, lost: KeptCondition, target: TargetRef) -> None:
         """Check the former source of a condition that another source has reported: it may have no condition left."""
         watch = step.state.watches.get(target.key, {}).get(lost.source)
         if watch is None:
@@ -99,7 +101,12 @@ class HeartbeatMonitor:
         return _coarseness(self._period(state, target, source, key), source)
 
     def may_stay_unrecorded(
-        self, state: ConditionIngestPartition, report: ConditionReported, source: str, known: Held, now: datetime
+        self,
+        state: ConditionIngestPartition,
+        report: ConditionReported,
+        source: str,
+        known: KeptCondition,
+        now: datetime,
     ) -> bool:
         """Return whether a report that counts need not be written, because it changes nothing but times.
 
@@ -122,7 +129,7 @@ class HeartbeatMonitor:
             report, known, source=source, conditions=conditions, target_uid=uid, within=within, now=now
         )
 
-    def fired(self, step: Round, event: TimerFired) -> None:
+    def fired(self, step: IngestBatch, event: TimerFired) -> None:
         """Check a source whose timer has fired: it may have been heard since the timer was set."""
         target, source = event.target, event.subject
         watch = step.state.watches.get(target.key, {}).get(source)
@@ -134,7 +141,7 @@ class HeartbeatMonitor:
             return
         said, grace = found
         if silent_since(watch, said, grace, step.now) is None:
-            when = look_again(said, grace, step.now, event.fired_time)
+            when = check_again(said, grace, step.now, event.fired_time)
             _set(step, watch, target, source, when)
             return
         ask = ConditionReported(
@@ -147,7 +154,7 @@ class HeartbeatMonitor:
             source=source,
         )
         meta = Meta(
-            id=look_id(watch),
+            id=check_id(watch),
             source=self._source,
             type=CONDITION_REPORTS.event_type,
             time=step.now,
@@ -166,11 +173,11 @@ class HeartbeatMonitor:
         """
         return record.meta.source == self._source and report.reason == HEARTBEAT_STOPPED
 
-    def look(self, step: Round, ask: ConditionReported) -> None:
+    def check(self, step: IngestBatch, ask: ConditionReported) -> None:
         """Check whether a source is silent. All reports that were waiting when its timer fired have been processed."""
         target, source = ask.target, ask.source
         watch = step.state.watches.get(target.key, {}).get(source)
-        if watch is None or look_id(watch) != step.cause.id:
+        if watch is None or check_id(watch) != step.cause.id:
             return
         found = self._hear(step, watch, target, source)
         if found is None:
@@ -178,7 +185,7 @@ class HeartbeatMonitor:
         said, grace = found
         since = silent_since(watch, said, grace, step.now)
         if since is None:
-            _set(step, watch, target, source, look_again(said, grace, step.now, step.now))
+            _set(step, watch, target, source, check_again(said, grace, step.now, step.now))
             return
         for name, held in sorted(said.speaking.items()):
             event = silenced(held, target=target, condition=name, grace=grace, since=since, now=step.now)
@@ -219,7 +226,7 @@ class HeartbeatMonitor:
             time=now,
             subject=target.key,
         )
-        _set(Round(state, now, emits, cause), watch, target, source, deadline)
+        _set(IngestBatch(state, now, emits, cause), watch, target, source, deadline)
 
     def hasten(self, state: ConditionIngestPartition, target: TargetRef, now: datetime, emits: list[Emit]) -> None:
         """Check a target's sources earlier than planned where the target's new grace period is shorter."""
@@ -268,7 +275,7 @@ class HeartbeatMonitor:
         return state.rules.value.graces.of(target.kind, source, own)
 
     def _hear(
-        self, step: Round, watch: HeartbeatWatch, target: TargetRef, source: str
+        self, step: IngestBatch, watch: HeartbeatWatch, target: TargetRef, source: str
     ) -> tuple[SourceStatus, timedelta] | None:
         """Return the status of a watched source, and its grace period; None when there is nothing left to watch."""
         uid = step.state.targets.get(target.key)
@@ -291,11 +298,11 @@ def _coarseness(grace: timedelta | None, source: str) -> timedelta:
     return _NONE if grace is None and source.startswith(BY_HAND) else coarseness(grace)
 
 
-def _set(step: Round, watch: HeartbeatWatch, target: TargetRef, source: str, deadline: datetime | None) -> None:
+def _set(step: IngestBatch, watch: HeartbeatWatch, target: TargetRef, source: str, deadline: datetime | None) -> None:
     event = SetTimer(
         id=watch.id,
         target=target,
-        owner=OWNER,
+        owner=ISSUER,
         generation=watch.generation + 1,
         deadline=deadline,
         subject=source,

@@ -62,7 +62,7 @@ from moorage.decide.conditions.heartbeats import GracePeriods, grace_period, par
 from moorage.decide.conditions.report_limits import Excess, Rate
 from moorage.decide.conditions.reports import (
     Accepted,
-    Held,
+    KeptCondition,
     Refusal,
     check_key,
     check_order,
@@ -74,8 +74,8 @@ from moorage.decide.conditions.reports import (
     source_of,
     unknown_target,
 )
-from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.engine.portions import CHECKS, RECORDS
+from moorage.runtime.engine.record_format import dead_letter
 from moorage.runtime.reports.report_limiter import Dropped
 from moorage.runtime.reports.report_proofs import COUNTS, Judged, SenderCheck, proofs_of
 from moorage.runtime.reports.report_seals import Seals, seals_of
@@ -85,13 +85,13 @@ from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire.row_reader import RowReader
 from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
 from moorage.workers.condition_ingest.state import (
-    OWNER,
+    ISSUER,
     ConditionIngestPartition,
+    IngestBatch,
+    IngestView,
     ReportRules,
-    Round,
     written_condition,
 )
-from moorage.workers.condition_ingest.view import IngestView
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import Meta, event_id
@@ -115,7 +115,7 @@ from moorage_schemas.topics import (
 
 _NONE = timedelta()
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
-_NOTHING: Mapping[str, Held] = MappingProxyType({})
+_NOTHING: Mapping[str, KeptCondition] = MappingProxyType({})
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
@@ -174,17 +174,17 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         judged = self._judge_senders(state, batch, now, fresh=fresh)
         emits: list[Emit] = []
         for record, sender in zip(batch, judged, strict=True):
-            step, event = Round(state, now, emits, record.meta), record.event
+            step, event = IngestBatch(state, now, emits, record.meta), record.event
             if isinstance(event, ConditionReported):  # nearly all of them
                 if self._listener.asks(record, event):
-                    self._listener.look(step, event)
+                    self._listener.check(step, event)
                 elif isinstance(sender.refusal, Excess):
                     if (dropped := state.limiter.drop(record, sender.refusal, now)) is not None:
                         emits.append(self._told(dropped, now))
                 else:
                     self._report(step, record, event, sender)
             elif isinstance(event, TimerFired):
-                if event.owner == OWNER:
+                if event.owner == ISSUER:
                     self._listener.fired(step, event)
             else:
                 rule = "must be a report; a tombstone cannot withdraw a report"
@@ -270,7 +270,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         """
         return partition_of(target, self._partitions) != state.partition and record.meta.causation_id != record.meta.id
 
-    def _report(self, step: Round, record: Input, report: ConditionReported, sender: Judged) -> None:
+    def _report(self, step: IngestBatch, record: Input, report: ConditionReported, sender: Judged) -> None:
         target = report.target.key
         rules = step.state.rules.value
         refused = (
@@ -297,7 +297,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             return
         self._judge(step, record.meta, report, target)
 
-    def _judge(self, step: Round, meta: Meta, report: ConditionReported, target: str) -> None:
+    def _judge(self, step: IngestBatch, meta: Meta, report: ConditionReported, target: str) -> None:
         state, workload = step.state, report.workload
         table, name = state.conditions, report.type
         if workload is not None:
@@ -387,7 +387,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             for topic, key, former, generation in gone:
                 if former != uid:
                     cause = self._gone(target, event_id("target-gone", topic.short, key, former, generation))
-                    Round(state, now, emits, cause).write(topic, key, target, None)
+                    IngestBatch(state, now, emits, cause).write(topic, key, target, None)
             state.orphans.discard(target)
 
     def _forget_unbound(self, state: ConditionIngestPartition, now: datetime, emits: list[Emit]) -> None:
@@ -396,7 +396,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             held = state.workloads[target][name]
             key = _workload_key(target, name)
             cause = self._gone(target, event_id("workload-gone", key, held.target_uid, held.generation, held.report_id))
-            Round(state, now, emits, cause).write(WORKLOAD_CONDITIONS, key, target, None)
+            IngestBatch(state, now, emits, cause).write(WORKLOAD_CONDITIONS, key, target, None)
 
     def _forget_unreported(self, state: ConditionIngestPartition, now: datetime, emits: list[Emit]) -> None:
         """Write the tombstones of a portion of the conditions that are not reported any more and have no effect."""
@@ -404,7 +404,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             held = state.conditions[target][name]
             key = condition_key(target, name)
             identity = event_id("condition-gone", key, held.target_uid, held.generation, held.report_id)
-            Round(state, now, emits, self._gone(target, identity)).write(CONDITIONS, key, target, None)
+            IngestBatch(state, now, emits, self._gone(target, identity)).write(CONDITIONS, key, target, None)
 
     def _gone(self, target: str, identity: str) -> Meta:
         return Meta(id=identity, source=self._source, type=RESOURCES.event_type, subject=target)
@@ -425,13 +425,13 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         emits: list[Emit] = []
         if not state.round:
             state.round.begin(sorted({*state.conditions, *state.workloads, *state.watches}))
-        looked = list(state.round.portion(emits))
-        for target in looked:
-            state.look(target)
+        checked = list(state.round.portion(emits))
+        for target in checked:
+            state.check(target)
         emits += self.wake(state, now)
         suspects = [
             (target, source)
-            for target in looked
+            for target in checked
             if target in state.targets and target not in state.orphans
             for source in sorted({held.source for held in state.conditions.get(target, {}).values()})
             if self._listener.suspects(state, target, source, now)

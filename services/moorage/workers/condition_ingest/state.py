@@ -1,4 +1,4 @@
-"""The state of condition-ingest for one partition, without the messages of conditions, which it does not need."""
+"""The view of condition-ingest, and its state for one partition, without the messages of conditions."""
 
 from __future__ import annotations
 
@@ -11,26 +11,75 @@ from heapq import heappop, heappush
 from typing import Any, Final, Protocol, cast
 
 import msgspec
+import structlog
+from typing_extensions import override
 
+from moorage.decide.conditions.grants import Grants
 from moorage.decide.conditions.heartbeats import GracePeriods, HeartbeatWatch, own_grace, watched
 from moorage.decide.conditions.report_limits import Rate
-from moorage.decide.conditions.reports import Held, newer_condition
+from moorage.decide.conditions.reports import KeptCondition, newer_condition
 from moorage.decide.kubernetes.unstructured import part
 from moorage.decide.taints.desired.from_conditions import leads_to_a_taint
 from moorage.runtime.engine.portions import PendingChecks
 from moorage.runtime.reports.report_limiter import ReportLimiter
-from moorage.runtime.service import Emit
-from moorage.runtime.settings.configuration import Derived
+from moorage.runtime.service import Emit, Input
+from moorage.runtime.settings.configuration import Configuration, ConfiguredView, Derived
 from moorage.runtime.wire.value_writer import encode_row, row_type, write_value
-from moorage.workers.condition_ingest.view import IngestView
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import BindingKey, ConditionKey, WorkloadConditionKey, condition_key
+from moorage_schemas.probe_grant import ProbeGrantChanged
 from moorage_schemas.refs import TargetRef
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.timer import SetTimer
-from moorage_schemas.topics import BINDINGS, CONDITIONS, TIMERS, WORKLOAD_CONDITIONS, Topic
+from moorage_schemas.topics import BINDINGS, CONDITIONS, PROBE_GRANTS, TIMERS, WORKLOAD_CONDITIONS, Topic
+
+log = structlog.get_logger(__name__)
+
+
+class IngestView(ConfiguredView):
+    """The configuration, and the grants.
+
+    Args:
+        configuration: the settings to decide by.
+        is_sealed: whether this process can tell which reports a gateway has accepted.
+    """
+
+    def __init__(self, configuration: Configuration, *, is_sealed: bool) -> None:
+        super().__init__(configuration)
+        self.grants = Grants()
+        self._is_sealed = is_sealed
+        self._logged: bool | None = None
+
+    @override
+    def wants(self, topic: Topic, key: str) -> bool:
+        return topic is PROBE_GRANTS or super().wants(topic, key)
+
+    def apply(self, record: Input) -> None:
+        """Fold in a grant, its end, or the configuration."""
+        if record.topic is PROBE_GRANTS:
+            event = record.event
+            self.grants.put(record.key, event.spec if isinstance(event, ProbeGrantChanged) else None)
+        else:
+            super().apply(record)
+
+    def tell(self) -> None:
+        """Say in the log what counts, when that is known first and whenever it has changed."""
+        if self._logged is bool(self.grants):
+            return
+        self._logged = bool(self.grants)
+        if not self.grants:
+            log.warning("probe_grants.none", consequence="every report counts, whoever has written it")
+        elif self._is_sealed:
+            log.info("probe_grants.in_force", consequence="only reports that a ProbeGrant covers count")
+        else:
+            log.warning(
+                "probe_grants.not_checked",
+                consequence="reports in Kafka without a signature count, whoever has written them",
+                missing="MOORAGE_SERVICE_ACCOUNT_SIGNING_KEY_FILE",
+            )
+
 
 UNBOUND_KEPT: Final = timedelta(minutes=10)
 """How long the condition of a workload that is not bound is kept after its last report. A deployer may be ahead of the
@@ -42,10 +91,10 @@ UNREPORTED_KEPT: Final = timedelta(hours=24)
 _FEW: Final = 16
 """The number of types of conditions up to which those of one workload are looked up, and not searched for."""
 
-OWNER: Final = "condition-ingest"
+ISSUER: Final = "condition-ingest"
 """The owner of this service's timers."""
 
-Table = dict[str, dict[str, Held]]
+Table = dict[str, dict[str, KeptCondition]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +225,7 @@ class ConditionIngestPartition:
     round: PendingChecks = field(default_factory=PendingChecks)
     """The targets that the reconciler's present round has still to reach."""
 
-    def look(self, target: str) -> None:
+    def check(self, target: str) -> None:
         """Check whether the state under a target's key belongs to a target that is no longer declared."""
         uid = self.targets.get(target)
         if (
@@ -220,14 +269,14 @@ class ConditionIngestPartition:
             if event is not None:
                 self._see(target, name)
 
-    def put_condition(self, target: str, condition_type: str, event: ConditionChanged) -> Held:
+    def put_condition(self, target: str, condition_type: str, event: ConditionChanged) -> KeptCondition:
         """Fold in a condition of a target. Returns what is kept of it."""
         table = self.conditions.setdefault(target, {})
         known = table.get(condition_type)
         if newer_condition(event, known):
-            held = table[sys.intern(condition_type)] = Held.of(event, sys.intern)
+            held = table[sys.intern(condition_type)] = KeptCondition.of(event, sys.intern)
         else:
-            held = cast("Held", known)
+            held = cast("KeptCondition", known)
         self._check(target)
         # One that is known already is in `unreported` since it was new.
         if known is None and not leads_to_a_taint(target, condition_type):
@@ -260,7 +309,7 @@ class ConditionIngestPartition:
             self.graces[target.key] = grace
         else:
             self.graces.pop(target.key, None)
-        self.look(target.key)
+        self.check(target.key)
 
     def apply_binding(self, key: BindingKey, *, bound: bool) -> None:
         """Fold in a binding, or its end."""
@@ -343,7 +392,9 @@ class ConditionIngestPartition:
             return
         known = self.watches.get(who.target, {}).get(who.source)
         if event is not None:
-            if event.owner != OWNER or (known is not None and known.id == key and known.generation >= event.generation):
+            if event.owner != ISSUER or (
+                known is not None and known.id == key and known.generation >= event.generation
+            ):
                 return
             watch = HeartbeatWatch(key, sys.intern(who.uid), event.generation, event.deadline)
             self.watches.setdefault(who.target, {})[sys.intern(who.source)] = watch
@@ -357,18 +408,18 @@ class ConditionIngestPartition:
         if event is not None:
             known = table.setdefault(target, {})
             if newer_condition(event, known.get(name)):
-                known[sys.intern(name)] = Held.of(event, sys.intern)
+                known[sys.intern(name)] = KeptCondition.of(event, sys.intern)
         elif (known := table.get(target, {})).pop(name, None) is not None and not known:
             del table[target]
         self._check(target)
 
     def _check(self, target: str) -> None:
         if target in self.orphans or target not in self.targets:
-            self.look(target)
+            self.check(target)
 
 
 @dataclass(slots=True)
-class Round:
+class IngestBatch:
     """The steps of a decision: the state, the time, the cause of the present step, and the output."""
 
     state: ConditionIngestPartition

@@ -59,21 +59,9 @@ from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, S
 from moorage.runtime.settings.configuration import Configuration, Derived, configuration_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire.row_reader import RowReader
-from moorage.workers.eviction.guards import GuardView
-from moorage.workers.eviction.state import (
-    BINDING_ENDED,
-    OWNER,
-    Binding,
-    BoundTarget,
-    EvictionPartition,
-    EvictionRules,
-    Pending,
-    PendingLook,
-    Task,
-    newer_binding,
-    newer_taints,
-)
-from moorage.workers.eviction.target_view import TargetView
+from moorage.workers.eviction.eviction_task import Binding, BoundTarget, EvictionRules, Pending, PendingCheck, Task
+from moorage.workers.eviction.state import BINDING_ENDED, ISSUER, EvictionPartition, newer_binding, newer_taints
+from moorage.workers.eviction.target_view import GuardView, TargetView
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.condition import EVICTED, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta, event_id
@@ -110,7 +98,7 @@ _GRACE: Final = timedelta(seconds=10)
 _ASK_AGAIN: Final = timedelta(seconds=60)
 """The time after which a held eviction asks again. Answers may be lost, and their topic does not keep them forever."""
 
-_LOOK_AGAIN: Final = timedelta(milliseconds=200)
+_CHECK_AGAIN: Final = timedelta(milliseconds=200)
 """The time between two checks of whether the taint-manager has caught up."""
 
 _UPSTREAM_LAG: Final = "UpstreamLag"
@@ -198,7 +186,7 @@ class Eviction(Service[EvictionPartition]):
             elif record.topic is WORKLOAD_CONDITIONS:
                 emits += self._reported(state, record, now)
             elif isinstance(record.event, TimerFired):
-                if record.event.owner == OWNER:
+                if record.event.owner == ISSUER:
                     self._fired(state, record, record.event)
             elif isinstance(record.event, EvictionAnswered):
                 emits += self._answered(state, record, record.event, now)
@@ -206,7 +194,7 @@ class Eviction(Service[EvictionPartition]):
 
     def needs(self, state: EvictionPartition, now: datetime) -> Needs | None:
         """Require the present taints, bindings and pauses, and whether the taint-manager may remove any taint."""
-        state.look_again(now)
+        state.check_again(now)
         if not state.begun or state.rules_in_use != state.rules.value:
             return _NEEDS
         return replace(_NEEDS, keys=frozenset(key for key, _ in state.pending)) if state.pending else None
@@ -223,21 +211,21 @@ class Eviction(Service[EvictionPartition]):
             state.unseen.begin(_concerned(state))
         self._go_on(state, now, emits)
         # When the partition moved, evictions may have been due without a decision. Now only their deadlines show this.
-        self._look_at_targets(state, state.unseen, now, timedelta(0), emits)
+        self._check_targets(state, state.unseen, now, timedelta(0), emits)
         found, state.found = state.found, None
         verdicts: dict[tuple[str, int], Verdict] = {}
         for _ in range(CHECKS):
             if found is None or not state.pending or len(emits) >= RECORDS:
                 break
-            self._settle(state, next(iter(state.pending)), found, emits, verdicts)
+            self._decide(state, next(iter(state.pending)), found, emits, verdicts)
         self.remove_old(state, now, emits)
         return emits
 
     def next_wake(self, state: EvictionPartition) -> datetime | None:
         """Return a past time while something is pending; a later time when all of it waits for the taint-manager."""
-        if state.pending or state.unseen or state.looks:
+        if state.pending or state.unseen or state.checks:
             return _AT_ONCE
-        return min((time for time in (state.look_at, self.next_removal(state)) if time is not None), default=None)
+        return min((time for time in (state.check_at, self.next_removal(state)) if time is not None), default=None)
 
     def next_removal(self, state: EvictionPartition) -> datetime | None:
         """Return when the next eviction that is over is removed."""
@@ -277,56 +265,56 @@ class Eviction(Service[EvictionPartition]):
         emits: list[Emit] = []
         if not state.round:
             state.round.begin(_concerned(state))
-        self._look_at_targets(state, state.round, now, _GRACE, emits)
+        self._check_targets(state, state.round, now, _GRACE, emits)
         return emits
 
     def is_reconciling(self, state: EvictionPartition) -> bool:
         """Return whether targets are left to decide on again."""
         return bool(state.round)
 
-    def _look_at_targets(
+    def _check_targets(
         self, state: EvictionPartition, sweep: PendingChecks, now: datetime, grace: timedelta, emits: list[Emit]
     ) -> None:
         """Check the next targets of a sweep. One with a great many workloads is left to `_go_on`."""
         checks = CHECKS
         for key in sweep.portion(emits):
             target = state.targets.get(key)
-            if target is None or key in state.looks:
+            if target is None or key in state.checks:
                 continue
             workloads = sorted(target.bindings.keys() | target.tasks.keys())
-            look = PendingLook(key, grace=grace)
+            check = PendingCheck(key, grace=grace)
             if len(workloads) > CHECKS:
-                look.workloads.begin(workloads)
-                state.looks[key] = look
+                check.workloads.begin(workloads)
+                state.checks[key] = check
                 continue
-            self._look_again(state, look, workloads, now, emits)
+            self._check_again(state, check, workloads, now, emits)
             checks -= len(workloads)
             if checks <= 0:
                 break
 
     def _go_on(self, state: EvictionPartition, now: datetime, emits: list[Emit]) -> None:
         """Check the next workloads of a target that has too many for one call."""
-        key = next(iter(state.looks), None)
+        key = next(iter(state.checks), None)
         if key is None:
             return
-        look = state.looks[key]
-        self._look_again(state, look, look.workloads.portion(emits), now, emits)
-        if not look.workloads:
-            del state.looks[key]
+        check = state.checks[key]
+        self._check_again(state, check, check.workloads.portion(emits), now, emits)
+        if not check.workloads:
+            del state.checks[key]
 
-    def _look_again(
-        self, state: EvictionPartition, look: PendingLook, workloads: Iterable[str], now: datetime, emits: list[Emit]
+    def _check_again(
+        self, state: EvictionPartition, check: PendingCheck, workloads: Iterable[str], now: datetime, emits: list[Emit]
     ) -> None:
-        """Check workloads of a target, because of a record or, if the look has none, to repair what differs."""
-        key, verdicts = look.target, dict[int, Verdict]()
+        """Check workloads of a target, because of a record or, if the check has none, to repair what differs."""
+        key, verdicts = check.target, dict[int, Verdict]()
         for workload in workloads:
             target = state.targets.get(key)
             if target is None:
                 return
             task, binding = target.tasks.get(workload), target.bindings.get(workload)
-            if look.cause is not None:
+            if check.cause is not None:
                 view = TargetView(
-                    state, key, look.cause, look.time or now, reported=look.reported, emits=emits, verdicts=verdicts
+                    state, key, check.cause, check.time or now, reported=check.reported, emits=emits, verdicts=verdicts
                 )
                 self._acknowledge(view, workload)  # the taints may say that nothing runs on the target any more
             else:
@@ -338,14 +326,14 @@ class Eviction(Service[EvictionPartition]):
                     time=now,
                     subject=key,
                 )
-                view = TargetView(state, key, cause, now, due=now - look.grace, emits=emits, verdicts=verdicts)
-                if task is not None and _has_lost(task, binding):
+                view = TargetView(state, key, cause, now, due=now - check.grace, emits=emits, verdicts=verdicts)
+                if task is not None and _is_orphaned(task, binding):
                     # After the tombstone of a binding is gone, nothing else reports that the binding has ended.
                     self._end(view, workload, task)
                 else:
                     self._acknowledge(view, workload)  # it was read before the eviction's own record
             if binding is not None:
-                self._look(state, view, target, workload)
+                self._check(state, view, target, workload)
 
     def _taints(self, state: EvictionPartition, record: Input, now: datetime) -> list[Emit]:
         event = record.event if isinstance(record.event, TargetTainted) else None
@@ -358,14 +346,14 @@ class Eviction(Service[EvictionPartition]):
         if target is None or (target.taints == before and not target.tasks):
             return []
         reported = event.report_time if event is not None else None
-        look = PendingLook(record.key, record.meta, record.meta.time or now, reported)
-        look.workloads.begin(sorted(target.bindings))
+        check = PendingCheck(record.key, record.meta, record.meta.time or now, reported)
+        check.workloads.begin(sorted(target.bindings))
         emits: list[Emit] = []
-        self._look_again(state, look, look.workloads.portion(emits), now, emits)
-        if look.workloads:
-            state.looks[record.key] = look
+        self._check_again(state, check, check.workloads.portion(emits), now, emits)
+        if check.workloads:
+            state.checks[record.key] = check
         else:
-            state.looks.pop(record.key, None)  # what was left of an earlier look is checked now
+            state.checks.pop(record.key, None)  # what was left of an earlier check is checked now
         return emits
 
     def _binding(self, state: EvictionPartition, record: Input, now: datetime) -> list[Emit]:
@@ -375,16 +363,16 @@ class Eviction(Service[EvictionPartition]):
         known = target.bindings.get(workload) if target is not None else None
         if event is not None and not newer_binding(event, known):
             return []
-        look = TargetView(state, key, record.meta, record.meta.time or now)
+        view = TargetView(state, key, record.meta, record.meta.time or now)
         task = target.tasks.get(workload) if target is not None else None
-        if task is not None and _has_lost(task, event):
-            self._end(look, workload, task)
+        if task is not None and _is_orphaned(task, event):
+            self._end(view, workload, task)
         self.apply(state, BINDINGS, record.key, event)
         if event is not None:
-            self._look(state, look, state.targets[key], workload)
+            self._check(state, view, state.targets[key], workload)
         else:
-            state.settle((key, workload))
-        return look.emits
+            state.drop_pending((key, workload))
+        return view.emits
 
     def _reported(self, state: EvictionPartition, record: Input, now: datetime) -> list[Emit]:
         """Fold in what a deployer reports. It may concern an eviction that is requested."""
@@ -392,33 +380,33 @@ class Eviction(Service[EvictionPartition]):
         workload, key, condition = WorkloadConditionKey.parse(record.key)
         if condition != EVICTED or key not in state.targets:
             return []
-        look = TargetView(state, key, record.meta, record.meta.time or now)
-        self._acknowledge(look, workload)
-        return look.emits
+        view = TargetView(state, key, record.meta, record.meta.time or now)
+        self._acknowledge(view, workload)
+        return view.emits
 
     @staticmethod
-    def _acknowledge(look: TargetView, workload: str) -> None:
+    def _acknowledge(view: TargetView, workload: str) -> None:
         """Write what the deployer has reported of a requested eviction, unless it is known already.
 
         Nobody has to report from a node that is out of service: who says that it is also says that the work is gone.
         """
-        target = look.state.targets[look.target]
+        target = view.state.targets[view.target]
         task, report = target.tasks.get(workload), target.reports.get(workload)
         if task is None or task.state is not EvictionState.REQUESTED or task.acknowledged is not None:
             return
         if target.is_out_of_service and task.deployer:
-            by = Acknowledgement(message="the node is out of service", time=look.time, source=_OUT_OF_SERVICE)
-            look.acknowledge(workload, task, acknowledged=by)
+            by = Acknowledgement(message="the node is out of service", time=view.time, source=_OUT_OF_SERVICE)
+            view.acknowledge(workload, task, acknowledged=by)
             return
         if report is None or not report.is_about(task):
             return
         said: dict[str, Any] = {"message": report.message, "time": report.time, "source": report.source}
         if report.is_gone:
-            look.acknowledge(workload, task, acknowledged=Acknowledgement(**said))
+            view.acknowledge(workload, task, acknowledged=Acknowledgement(**said))
             return
         known = task.escalated
         if known is None or (known.reason, known.message) != (report.reason, report.message):
-            look.acknowledge(workload, task, escalated=Escalation(reason=report.reason, **said))
+            view.acknowledge(workload, task, escalated=Escalation(reason=report.reason, **said))
 
     def _fired(self, state: EvictionPartition, record: Input, event: TimerFired) -> None:
         if state.timers.get(event.id) != (event.generation, event.deadline):
@@ -443,42 +431,42 @@ class Eviction(Service[EvictionPartition]):
             return []
         if event.held_by == task.held_by:
             return []
-        look = TargetView(state, key, record.meta, time)
+        view = TargetView(state, key, record.meta, time)
         self._hold(
-            look, workload, held_by=event.held_by, message=event.message or f"held by {', '.join(event.held_by)}"
+            view, workload, held_by=event.held_by, message=event.message or f"held by {', '.join(event.held_by)}"
         )
-        return look.emits
+        return view.emits
 
-    def _look(self, state: EvictionPartition, look: TargetView, target: BoundTarget, workload: str) -> None:
+    def _check(self, state: EvictionPartition, view: TargetView, target: BoundTarget, workload: str) -> None:
         """Schedule or cancel an eviction according to the present state. One that has come due becomes pending."""
         binding = target.bindings[workload]
         task = target.tasks.get(workload)
         if task is not None and task.generation != binding.generation:
             return
         if task is not None and task.state is EvictionState.REQUESTED:
-            self._withdraw(state, look, target, workload)
+            self._withdraw(state, view, target, workload)
             return
-        found = look.judge(target, binding.tolerations)
-        place = (look.target, workload)
-        if _is_due(found, task, look.due or look.time):
+        found = view.judge(target, binding.tolerations)
+        place = (view.target, workload)
+        if _is_due(found, task, view.due or view.time):
             waits = task is not None and task.state is EvictionState.HELD and task.asked
             if (
                 not waits
                 or state.is_asked_otherwise(place)
-                or (look.due is not None and _asks_again(state, look, place))
+                or (view.due is not None and _asks_again(state, view, place))
             ):
-                state.put(place, Pending(look.cause, look.time, reported=look.reported))
+                state.put(place, Pending(view.cause, view.time, reported=view.reported))
             return
-        if look.due is not None and isinstance(found, EvictAt) and found.deadline <= look.time:
+        if view.due is not None and isinstance(found, EvictAt) and found.deadline <= view.time:
             return  # it has only just come due, and its timer reports it
         timed = state.is_pending(place) and (
-            isinstance(found, EvictAt) and look.timer(workload, binding.generation)[1] == found.deadline
+            isinstance(found, EvictAt) and view.timer(workload, binding.generation)[1] == found.deadline
         )
         if not timed:  # otherwise its timer may have fired since this was decided, and does not fire again
-            state.settle(place)
-        self._not_due(state, look, workload, found)
+            state.drop_pending(place)
+        self._not_due(state, view, workload, found)
 
-    def _withdraw(self, state: EvictionPartition, look: TargetView, target: BoundTarget, workload: str) -> None:
+    def _withdraw(self, state: EvictionPartition, view: TargetView, target: BoundTarget, workload: str) -> None:
         """Take back a requested eviction of a mirrored workload that the taints do not demand any more.
 
         Its bridge may only watch, or may not have reached the cluster yet. What it would do later, when nothing demands
@@ -488,7 +476,7 @@ class Eviction(Service[EvictionPartition]):
         task, binding = target.tasks[workload], target.bindings[workload]
         if not binding.traits.deployer or task.acknowledged is not None:
             return
-        found = look.judge(target, binding.tolerations)
+        found = view.judge(target, binding.tolerations)
         demands = {(one.identity, one.time_added) for one in task.taints}
         if isinstance(found, EvictNow) or (
             isinstance(found, EvictAt) and (found.taint.identity, found.taint.time_added) in demands
@@ -496,16 +484,16 @@ class Eviction(Service[EvictionPartition]):
             return
         if task.asked:
             # It was not carried out, so its place in budgets is given back at once.
-            look.ask(workload, due=look.time, revision=task.revision + 1)
-        look.unask(workload)
+            view.ask(workload, due=view.time, revision=task.revision + 1)
+        view.unask(workload)
         if isinstance(found, EvictAt):
-            self._schedule(state, look, workload, found)
+            self._schedule(state, view, workload, found)
         else:
             reason = "Tolerated" if found.tolerated else "TaintRemoved"
-            look.write(workload, EvictionState.CANCELLED, reason=reason, message=found.reason)
+            view.write(workload, EvictionState.CANCELLED, reason=reason, message=found.reason)
 
-    def _not_due(self, state: EvictionPartition, look: TargetView, workload: str, found: Verdict) -> None:
-        target = state.targets[look.target]
+    def _not_due(self, state: EvictionPartition, view: TargetView, workload: str, found: Verdict) -> None:
+        target = state.targets[view.target]
         task = target.tasks.get(workload)
         scheduled = task is not None and task.state is EvictionState.SCHEDULED
         held = task is not None and task.state is EvictionState.HELD
@@ -517,18 +505,18 @@ class Eviction(Service[EvictionPartition]):
                     and task.deadline == found.deadline
                     and task.taints[0].identity == found.taint.identity
                 ):
-                    self._schedule(state, look, workload, found)
+                    self._schedule(state, view, workload, found)
                 else:  # its timer may have been lost with the markers of its transaction
-                    look.move_timer(workload, task.generation, found.deadline)
+                    view.move_timer(workload, task.generation, found.deadline)
             case Keep() if scheduled or held:
                 reason = "Tolerated" if found.tolerated else "TaintRemoved"
-                look.unask(workload)
-                look.write(workload, EvictionState.CANCELLED, reason=reason, message=found.reason)
-                look.move_timer(workload, target.bindings[workload].generation, None)
+                view.unask(workload)
+                view.write(workload, EvictionState.CANCELLED, reason=reason, message=found.reason)
+                view.move_timer(workload, target.bindings[workload].generation, None)
             case _:
                 pass
 
-    def _settle(
+    def _decide(
         self,
         state: EvictionPartition,
         place: tuple[str, str],
@@ -547,7 +535,7 @@ class Eviction(Service[EvictionPartition]):
         if task is not None and (task.state is EvictionState.REQUESTED or task.generation != binding.generation):
             return
         latest = max(pending.time, fresh.now)  # the timer's clock may be ahead of this one
-        look = TargetView(
+        view = TargetView(
             state,
             key,
             pending.cause,
@@ -559,82 +547,82 @@ class Eviction(Service[EvictionPartition]):
         )
         found = verdicts.get((key, id(binding.tolerations)))
         if found is None:
-            found = verdicts[key, id(binding.tolerations)] = look.judge(target, binding.tolerations)
+            found = verdicts[key, id(binding.tolerations)] = view.judge(target, binding.tolerations)
         if not _is_due(found, task, latest):
-            self._not_due(state, look, workload, found)
-        elif fresh.lags(key) or target.is_unsettled(fresh.now):
+            self._not_due(state, view, workload, found)
+        elif fresh.lags(key) or target.is_undecided(fresh.now):
             since = pending.waited or fresh.now
             kept = pending.kept or (fresh.now if pending.answer is not None else None)
-            state.wait(place, replace(pending, waited=since, kept=kept), fresh.now + _LOOK_AGAIN)
+            state.wait(place, replace(pending, waited=since, kept=kept), fresh.now + _CHECK_AGAIN)
             if fresh.now - since >= _LAG_UNTOLD:
-                self._hold_for_taints(look, workload, found)
+                self._hold_for_taints(view, workload, found)
         else:
-            self._due(state, look, workload, found)
+            self._due(state, view, workload, found)
 
-    def _hold_for_taints(self, look: TargetView, workload: str, found: Verdict) -> None:
+    def _hold_for_taints(self, view: TargetView, workload: str, found: Verdict) -> None:
         """Hold an eviction because the taints may be about to change, unless it is held already."""
-        task = look.state.targets[look.target].tasks.get(workload)
+        task = view.state.targets[view.target].tasks.get(workload)
         if task is None or task.state is not EvictionState.HELD:
             self._hold(
-                look,
+                view,
                 workload,
                 taints=_taints_of(found),
-                due=_due_time(found, look.time),
+                due=_due_time(found, view.time),
                 held_by=(_UPSTREAM_LAG,),
                 message="the taint-manager has not processed all records about the target",
             )
 
-    def _due(self, state: EvictionPartition, look: TargetView, workload: str, found: Verdict) -> None:
+    def _due(self, state: EvictionPartition, view: TargetView, workload: str, found: Verdict) -> None:
         """Process an eviction that has come due: ask the governor if a guard may hold it, otherwise request it."""
-        target = state.targets[look.target]
+        target = state.targets[view.target]
         task, binding = target.tasks.get(workload), target.bindings[workload]
         held = task is not None and task.state is EvictionState.HELD
         if task is not None and held and task.asked:
-            paused = self._paused(state, look.target, target, workload)
-            if look.answer is not None and paused:
+            paused = self._paused(state, view.target, target, workload)
+            if view.answer is not None and paused:
                 message = f"held by {', '.join(paused)}, declared after the eviction was granted; waits for a new grant"
-                self._ask_anew(look, workload, task, message, held_by=paused)
-            elif (look.target, workload) not in state.asked:
+                self._ask_anew(view, workload, task, message, held_by=paused)
+            elif (view.target, workload) not in state.asked:
                 # An answer to the request from before the restart may be old, and others may have been granted since.
-                self._ask_anew(look, workload, task, "waits for a new grant after a restart")
-            elif state.is_asked_otherwise((look.target, workload)):
-                self._ask_anew(look, workload, task, "its labels or its zone have changed; waits for a new grant")
-            elif look.answer is None:
-                look.ask(workload, due=task.deadline or look.time, revision=task.asked)
-            elif look.stale:
-                self._ask_anew(look, workload, task, "the grant has expired; waits for a new one")
+                self._ask_anew(view, workload, task, "waits for a new grant after a restart")
+            elif state.is_asked_otherwise((view.target, workload)):
+                self._ask_anew(view, workload, task, "its labels or its zone have changed; waits for a new grant")
+            elif view.answer is None:
+                view.ask(workload, due=task.deadline or view.time, revision=task.asked)
+            elif view.stale:
+                self._ask_anew(view, workload, task, "the grant has expired; waits for a new one")
             else:
-                self._request(state, look, workload, found)
-        elif self._may_wait(state, look.target, target, workload):
-            due = task.deadline if task is not None and held and task.deadline else _due_time(found, look.time)
+                self._request(state, view, workload, found)
+        elif self._may_wait(state, view.target, target, workload):
+            due = task.deadline if task is not None and held and task.deadline else _due_time(found, view.time)
             revision = (task.revision if task is not None else 0) + 1
             self._hold(
-                look,
+                view,
                 workload,
                 taints=_taints_of(found),
                 due=due,
                 message=f"{found.reason}; waits for a grant",
                 asked=revision,
             )
-            look.move_timer(workload, binding.generation, None)
-            look.ask(workload, due=due, revision=revision)
+            view.move_timer(workload, binding.generation, None)
+            view.ask(workload, due=due, revision=revision)
         else:
-            self._request(state, look, workload, found)
+            self._request(state, view, workload, found)
 
     def _ask_anew(
-        self, look: TargetView, workload: str, task: Task, message: str, *, held_by: tuple[str, ...] | None = None
+        self, view: TargetView, workload: str, task: Task, message: str, *, held_by: tuple[str, ...] | None = None
     ) -> None:
         """Ask again, so that no answer to an earlier request counts. Until the answer, it shows what held it before."""
         revision = task.revision + 1
         if held_by is None:
             held_by = task.held_by
             message = f"held by {', '.join(held_by)}; {message}" if held_by else message
-        self._hold(look, workload, held_by=held_by, message=message, asked=revision)
-        look.ask(workload, due=task.deadline or look.time, revision=revision)
+        self._hold(view, workload, held_by=held_by, message=message, asked=revision)
+        view.ask(workload, due=task.deadline or view.time, revision=revision)
 
     @staticmethod
     def _hold(
-        look: TargetView,
+        view: TargetView,
         workload: str,
         *,
         message: str,
@@ -644,8 +632,8 @@ class Eviction(Service[EvictionPartition]):
         asked: int | None = None,
     ) -> None:
         """Write that an eviction is held. Values that are not given are unchanged."""
-        task = look.state.targets[look.target].tasks.get(workload)
-        look.write(
+        task = view.state.targets[view.target].tasks.get(workload)
+        view.write(
             workload,
             EvictionState.HELD,
             taints=taints if taints is not None else task.taints if task is not None else (),
@@ -676,15 +664,15 @@ class Eviction(Service[EvictionPartition]):
             return False
         return state.guards.concern(_subject(key, target, workload))
 
-    def _request(self, state: EvictionPartition, look: TargetView, workload: str, found: Verdict) -> None:
+    def _request(self, state: EvictionPartition, view: TargetView, workload: str, found: Verdict) -> None:
         tolerated = isinstance(found, EvictAt) or (isinstance(found, EvictNow) and found.tolerated)
         message = found.reason
-        target = state.targets[look.target]
+        target = state.targets[view.target]
         task, binding = target.tasks.get(workload), target.bindings[workload]
         asked = task.asked if task is not None else 0
-        if look.answer is not None and look.answer.message:
-            message = f"{message}; {look.answer.message}"
-        look.write(
+        if view.answer is not None and view.answer.message:
+            message = f"{message}; {view.answer.message}"
+        view.write(
             workload,
             EvictionState.REQUESTED,
             taints=_taints_of(found),
@@ -693,14 +681,14 @@ class Eviction(Service[EvictionPartition]):
             asked=asked,
             deployer="" if binding.traits.purge_mode == _GRACEFULLY else binding.deployer,
         )
-        look.drop_timer(workload)
+        view.drop_timer(workload)
         if asked and task is not None:
-            look.ask(workload, due=task.deadline or look.time, revision=task.revision + 1, requested=True)
-        self._acknowledge(look, workload)
+            view.ask(workload, due=task.deadline or view.time, revision=task.revision + 1, requested=True)
+        self._acknowledge(view, workload)
 
-    def _schedule(self, state: EvictionPartition, look: TargetView, workload: str, found: EvictAt) -> None:
-        look.unask(workload)
-        look.write(
+    def _schedule(self, state: EvictionPartition, view: TargetView, workload: str, found: EvictAt) -> None:
+        view.unask(workload)
+        view.write(
             workload,
             EvictionState.SCHEDULED,
             taints=(found.taint,),
@@ -708,20 +696,20 @@ class Eviction(Service[EvictionPartition]):
             reason="TolerationEnds",
             message=found.reason,
         )
-        generation = state.targets[look.target].bindings[workload].generation
-        look.move_timer(workload, generation, found.deadline)
+        generation = state.targets[view.target].bindings[workload].generation
+        view.move_timer(workload, generation, found.deadline)
 
-    def _end(self, look: TargetView, workload: str, task: Task) -> None:
+    def _end(self, view: TargetView, workload: str, task: Task) -> None:
         """End the task, because its binding is gone."""
-        look.state.settle((look.target, workload))
-        look.drop_timer(workload)
-        look.unask(workload)
+        view.state.drop_pending((view.target, workload))
+        view.drop_timer(workload)
+        view.unask(workload)
         if task.state is EvictionState.CANCELLED:
-            look.state.close(look.target, workload, task)  # now it cannot be scheduled again
+            view.state.close(view.target, workload, task)  # now it cannot be scheduled again
             return
         over = EvictionState.COMPLETED if task.state is EvictionState.REQUESTED else EvictionState.CANCELLED
         by = f"{task.acknowledged.source} has acknowledged; " if task.acknowledged is not None else ""
-        look.write(workload, over, taints=task.taints, reason=BINDING_ENDED, message=f"{by}the binding has ended")
+        view.write(workload, over, taints=task.taints, reason=BINDING_ENDED, message=f"{by}the binding has ended")
 
 
 def _concerned(state: EvictionPartition) -> list[str]:
@@ -743,13 +731,13 @@ def _subject(key: str, target: BoundTarget, workload: str) -> Subject:
     return Subject(workload, binding.owner or workload, key, target.zone, binding.traits.labels)
 
 
-def _asks_again(state: EvictionPartition, look: TargetView, place: tuple[str, str]) -> bool:
+def _asks_again(state: EvictionPartition, view: TargetView, place: tuple[str, str]) -> bool:
     """Return whether the governor was not asked since the restore, or so long ago that the answer may be lost."""
     asked = state.asked.get(place)
-    return asked is None or asked.time <= look.time - _ASK_AGAIN
+    return asked is None or asked.time <= view.time - _ASK_AGAIN
 
 
-def _has_lost(task: Task, binding: Binding | WorkloadBound | None) -> bool:
+def _is_orphaned(task: Task, binding: Binding | WorkloadBound | None) -> bool:
     """Return whether the binding of a task has ended, given the present binding."""
     return binding is None or task.generation < binding.generation or task.uid != binding.uid
 

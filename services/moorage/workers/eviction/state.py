@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from sys import intern
-from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import Struct, structs
@@ -16,17 +15,29 @@ from moorage.decide.taints.dialects.karmada import KARMADA
 from moorage.decide.taints.dialects.kubernetes import KUBERNETES, EffectRules, is_out_of_service
 from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage.runtime.engine.portions import PendingChecks
-from moorage.runtime.process.pools import Pool
+from moorage.runtime.process.memory import Pool
 from moorage.runtime.service import Freshness
 from moorage.runtime.settings.configuration import Derived
-from moorage_schemas.budget import EvictionAnswered
+from moorage.workers.eviction.eviction_task import (
+    PLAIN,
+    Binding,
+    BoundTarget,
+    DeployerReport,
+    EvictionReport,
+    EvictionRules,
+    OpenRequest,
+    Pending,
+    PendingCheck,
+    Task,
+    Tolerations,
+    Traits,
+)
 from moorage_schemas.condition import EVICTED, FAILED, HEALTHY, ConditionStatus, WorkloadConditionChanged
-from moorage_schemas.envelope import Meta
-from moorage_schemas.eviction import Acknowledgement, Escalation, EvictionDecided, EvictionState
+from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import BindingKey, EvictionKey, WorkloadConditionKey, eviction_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
-from moorage_schemas.taint import Taint, TargetTainted, Toleration
+from moorage_schemas.taint import TargetTainted
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.topics import (
     BINDINGS,
@@ -38,7 +49,7 @@ from moorage_schemas.topics import (
     Topic,
 )
 
-OWNER = "eviction"
+ISSUER = "eviction"
 """The owner of this service's timers."""
 
 BINDING_ENDED = "BindingEnded"
@@ -47,210 +58,11 @@ BINDING_ENDED = "BindingEnded"
 _REPORTED: Final = frozenset({HEALTHY, EVICTED})
 """The conditions of workloads that concern evictions."""
 
-_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
-
-Tolerations = tuple[Toleration, ...]
-
 NODES_ONLY: Final[Mapping[str, EffectRules]] = {TargetKind.NODE.value: KUBERNETES}
 """The dialects whose taints evict, by the target's kind, when evictions from clusters are switched off."""
 
 WITH_CLUSTERS: Final[Mapping[str, EffectRules]] = {**NODES_ONLY, TargetKind.CLUSTER.value: KARMADA}
 """The same when they are switched on."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionRules:
-    """The settings that affect evictions."""
-
-    clusters: bool
-    """Whether taints evict from clusters."""
-
-    rated: bool
-    """Whether the governor limits how many evictions from clusters there are per second."""
-
-    retention: timedelta
-    """How long an eviction that is over is kept."""
-
-
-@dataclass(slots=True, frozen=True)
-class Traits:
-    """The properties of a binding that budgets and deployers need. Bindings with equal traits share one object."""
-
-    labels: Mapping[str, str]
-    purge_mode: str
-    deployer: str = ""
-    """The bridge that has to acknowledge evictions, whoever reports; empty if reports say who has to."""
-
-
-PLAIN: Final = Traits(MappingProxyType({}), "")
-"""The traits of work without labels."""
-
-
-class DeployerReport(Struct, frozen=True, gc=False):
-    """The binding that a deployer has last named in a report about a workload, and its source."""
-
-    uid: str
-    generation: int
-    source: str
-
-
-class EvictionReport(Struct, frozen=True, gc=False):
-    """What a deployer has last reported of the eviction of a binding."""
-
-    uid: str
-    generation: int
-    is_gone: bool
-    """Whether the work is gone. Otherwise it was not removed, and the reason says why."""
-
-    reason: str
-    message: str
-    time: datetime
-    source: str
-
-    def is_about(self, task: Task) -> bool:
-        """Return whether it is about the binding that a task is about."""
-        return (self.uid, self.generation) == (task.uid, task.generation)
-
-
-class Binding(Struct, frozen=True, gc=False):
-    """A workload on a target, without what the keys of the tables contain already.
-
-    It refers to nothing that refers back to it, so the garbage collector need not visit a million of them.
-    """
-
-    uid: str
-    owner: str
-    """The key of the owner; empty when the workload is its own."""
-
-    generation: int
-    revision: int
-    tolerations: Tolerations
-    """Bindings with equal tolerations share one object."""
-
-    traits: Traits
-    deployer: str = ""
-    """The deployer that acknowledges evictions: the one whose last report names this binding, or the bridge that
-    mirrors the workload. Empty if there is none."""
-
-
-@dataclass(slots=True)  # not frozen, because creating a frozen one takes twice as long; nothing modifies it
-class Task:
-    """An eviction that is not over."""
-
-    uid: str
-    owner: str
-    generation: int
-    revision: int
-    state: EvictionState
-    deadline: datetime | None
-    """When it comes due or, for a held eviction, when it came due."""
-
-    taints: tuple[Taint, ...]
-    held_by: tuple[str, ...] = ()
-    """What holds it according to the governor; empty before the first answer."""
-
-    asked: int = 0
-    """The revision of its eviction request; 0 when there is none."""
-
-    decided: datetime = _LONG_AGO
-    """The time of its last record."""
-
-    reason: str = ""
-    message: str = ""
-    """Why a requested eviction was requested. Empty before."""
-
-    deployer: str = ""
-    """The deployer that has to acknowledge a requested eviction. Empty if nobody has to."""
-
-    escalated: Escalation | None = None
-    acknowledged: Acknowledgement | None = None
-    requested: datetime | None = None
-    """When it was requested."""
-
-
-@dataclass(slots=True, frozen=True)
-class Pending:
-    """An eviction that has come due and has not been decided on."""
-
-    cause: Meta
-    time: datetime
-    """The time of the cause."""
-
-    reported: datetime | None = None
-    answer: EvictionAnswered | None = None
-    """The governor's answer that grants the eviction."""
-
-    waited: datetime | None = None
-    """The time since which it has waited for the taint-manager."""
-
-    kept: datetime | None = None
-    """The time since which it has waited for the taint-manager with a grant."""
-
-
-@dataclass(slots=True)
-class PendingLook:
-    """A check of a target's workloads. A target may have too many for one call."""
-
-    target: str
-    cause: Meta | None = None
-    """The record of the target's taints that is the reason; None when the state is checked against itself."""
-
-    time: datetime | None = None
-    """The time of the cause."""
-
-    reported: datetime | None = None
-    grace: timedelta = timedelta(0)
-    """How long after a deadline, without a cause, its timer is still waited for."""
-
-    workloads: PendingChecks = field(default_factory=PendingChecks)
-    """The workloads that are left to check."""
-
-
-@dataclass(slots=True, frozen=True)
-class OpenRequest:
-    """The part of an eviction request that may change later."""
-
-    time: datetime
-    labels: Mapping[str, str]
-    zone: str
-
-
-@dataclass(slots=True)
-class BoundTarget:
-    """A target, its taints that evict, and its bindings."""
-
-    uid: str = ""
-    generation: int = 0
-    """The generation of its taints; 0 when it has none."""
-
-    taints: tuple[Taint, ...] = ()
-    settles_at: datetime | None = None
-    """When its taints will change by time alone."""
-
-    is_out_of_service: bool = False
-    """Whether it is a node that is not ready and that somebody says is out of service: nothing runs there any more."""
-
-    zone: str = ""
-    bindings: dict[str, Binding] = field(default_factory=dict)
-    """The bindings, by workload key."""
-
-    tasks: dict[str, Task] = field(default_factory=dict)
-    """The tasks, by workload key."""
-
-    early: dict[str, DeployerReport] = field(default_factory=dict)
-    """By workload key, reports that name a binding which is not the present one. The two topics have no order."""
-
-    reports: dict[str, EvictionReport] = field(default_factory=dict)
-    """By workload key, what deployers have last reported of evictions."""
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing is known of the target."""
-        return not (self.generation or self.bindings or self.tasks or self.early or self.reports)
-
-    def is_unsettled(self, now: datetime) -> bool:
-        """Return whether the taint-manager still has to apply a change of the taints that has come due."""
-        return self.settles_at is not None and self.settles_at <= now
 
 
 @dataclass(slots=True)
@@ -300,7 +112,7 @@ class EvictionPartition:
     round: PendingChecks = field(default_factory=PendingChecks)
     """The targets that the reconciler's present round has still to reach."""
 
-    looks: dict[str, PendingLook] = field(default_factory=dict)
+    checks: dict[str, PendingCheck] = field(default_factory=dict)
     """By target key, the checks of targets that have too many workloads for one call."""
 
     found: Freshness | None = None
@@ -309,7 +121,7 @@ class EvictionPartition:
     waiting: dict[tuple[str, str], Pending] = field(default_factory=dict)
     """Pending evictions that wait for the taint-manager. None of them is in `pending`."""
 
-    look_at: datetime | None = None
+    check_at: datetime | None = None
     """When to check the waiting evictions."""
 
     @property
@@ -335,10 +147,10 @@ class EvictionPartition:
         if known is None:
             self.pending[place] = pending
         elif pending.answer is not None:
-            self.settle(place)
+            self.drop_pending(place)
             self.pending[place] = replace(pending, waited=known.waited)
 
-    def settle(self, place: tuple[str, str]) -> None:
+    def drop_pending(self, place: tuple[str, str]) -> None:
         """Remove an eviction that is not pending any more."""
         if self.pending.pop(place, None) is None:
             self.waiting.pop(place, None)
@@ -346,15 +158,15 @@ class EvictionPartition:
     def wait(self, place: tuple[str, str], pending: Pending, until: datetime) -> None:
         """Check a pending eviction again later."""
         self.waiting[place] = pending
-        if self.look_at is None:
-            self.look_at = until
+        if self.check_at is None:
+            self.check_at = until
 
-    def look_again(self, now: datetime) -> None:
+    def check_again(self, now: datetime) -> None:
         """Make evictions that have waited for long enough pending again."""
-        if self.look_at is not None and self.look_at <= now:
+        if self.check_at is not None and self.check_at <= now:
             self.pending.update(self.waiting)
             self.waiting.clear()
-            self.look_at = None
+            self.check_at = None
 
     def fold(self, topic: Topic, key: str, event: Any) -> None:
         """Fold in taints, a binding, a task or a timer. Records of other topics are ignored.
@@ -541,7 +353,7 @@ class EvictionPartition:
         """Fold in one of this service's own timers."""
         if event is None:
             self.timers.pop(key, None)
-        elif event.owner == OWNER and self.timers.get(key, (0, None))[0] < event.generation:
+        elif event.owner == ISSUER and self.timers.get(key, (0, None))[0] < event.generation:
             self.timers[key] = (event.generation, event.deadline)
 
     def _pooled(self, tolerations: Tolerations) -> Tolerations:

@@ -1,30 +1,27 @@
-"""One check of a target: the verdicts on its workloads, and the records that follow from them."""
+"""One check of a target: the verdicts on its workloads and their records, and the view of guards that may hold them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from moorage.decide.disruption.budgets import is_guard
+from moorage.decide.disruption.guard_index import Guards
 from moorage.decide.taints.eviction_verdict import Keep, Verdict, verdict
-from moorage.runtime.service import Emit
-from moorage.workers.eviction.state import (
-    OWNER,
-    BoundTarget,
-    EvictionPartition,
-    OpenRequest,
-    Task,
-    Tolerations,
-    timer_id,
-)
+from moorage.runtime.service import Emit, Input
+from moorage.runtime.settings.configuration import Configuration, ConfiguredView
+from moorage.workers.eviction.eviction_task import BoundTarget, OpenRequest, Task, Tolerations
+from moorage.workers.eviction.state import ISSUER, EvictionPartition, timer_id
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered, EvictionAsked
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import Acknowledgement, Escalation, EvictionDecided, EvictionState
 from moorage_schemas.keys import TargetKey, eviction_key
+from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import Taint
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import EVICTION_ASKS, EVICTIONS, FLEET, TIMERS, Topic
+from moorage_schemas.topics import CONFIGURATION, EVICTION_ASKS, EVICTIONS, FLEET, TIMERS, Topic
 from moorage_schemas.trusted_events import target_ref, trusted, workload_ref
 
 
@@ -179,7 +176,7 @@ class TargetView:
         event = SetTimer(
             id=key,
             target=target_ref(self.target),
-            owner=OWNER,
+            owner=ISSUER,
             generation=number + 1,
             deadline=deadline,
             subject=workload,
@@ -200,3 +197,34 @@ class TargetView:
         """
         self.state.fold(topic, key, event)
         self.emits.append(Emit(topic, key, self.target, event, self.cause, step=step))
+
+
+class GuardView(ConfiguredView):
+    """The declared pauses, budgets and disruption budgets, and the configuration. Other resources are ignored.
+
+    A changed guard wakes no partition: the governor releases held evictions, and an eviction that comes due later
+    checks the guards then.
+
+    Args:
+        configuration: the settings to decide by; None for a view that does not follow them.
+    """
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        super().__init__(configuration)
+        self.guards = Guards()
+
+    def apply(self, record: Input) -> None:
+        """Fold in a guard, or its deletion, or the configuration.
+
+        Raises:
+            ValueError: the guard is not valid. It then holds nothing. Or the configuration is not; the known one stays.
+        """
+        if record.topic is CONFIGURATION:
+            super().apply(record)
+            return
+        event = record.event if isinstance(record.event, ResourceDeclared) else None
+        self.guards.put(record.key, event.object if event is not None else None)
+
+    def wants(self, topic: Topic, key: str) -> bool:
+        """Return whether a record is a guard, or the configuration."""
+        return super().wants(topic, key) or is_guard(key)

@@ -26,13 +26,10 @@ from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage.runtime.engine.portions import CHECKS
 from moorage.runtime.service import Input
 from moorage.runtime.settings.process_settings import Settings
-from moorage.workers.governor.counters import Counters, DisruptionCounter
+from moorage.workers.governor.counters import BudgetStatuses, Counters, DisruptionCounter
 from moorage.workers.governor.in_flight import InFlight
-from moorage.workers.governor.record_writer import Write
-from moorage.workers.governor.records import BoundWorkload, Marks
-from moorage.workers.governor.replies import Replies
-from moorage.workers.governor.status import BudgetStatuses
-from moorage.workers.governor.view import GovernorView
+from moorage.workers.governor.replies import Replies, Write
+from moorage.workers.governor.view import BoundWorkload, GovernorView, Marks
 from moorage.workers.governor.wait_queue import Counter, EvictionRequest, ReadyQueues, WaitQueue, WaitQueueKey
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAsked, EvictionSlot
@@ -65,7 +62,7 @@ class BudgetBook:
         self._replies = Replies(self._slots)
         self._marks: Marks | None = None
 
-        # Input since `settle` last ran.
+        # Input since `decide` last ran.
         self._new_requests: dict[str, None] = {}
         self._repeated: dict[str, None] = {}
         self._used: dict[str, None] = {}  # requests whose evictions are carried out, or over
@@ -85,7 +82,7 @@ class BudgetBook:
         self._uncounted: OrderedDict[str, None] = OrderedDict()
         self._owners: dict[str, None] = {}
 
-        # Used while `settle` runs.
+        # Used while `decide` runs.
         self._now = datetime.min.replace(tzinfo=UTC)
         self._left = 0
 
@@ -120,7 +117,7 @@ class BudgetBook:
             self._statuses.apply(key, event if isinstance(event, BudgetCounted) else None)
 
     def note(self, record: Input) -> None:
-        """Store the cause of a request until `settle`. Call this before the request is folded in."""
+        """Store the cause of a request until `decide`. Call this before the request is folded in."""
         if record.topic is not EVICTION_ASKS:
             return
         self._replies.causes[record.key] = record.meta
@@ -170,7 +167,7 @@ class BudgetBook:
         )
         return min((wake for wake in wakes if wake is not None), default=None)
 
-    def settle(self, view: GovernorView, now: datetime, write: Write) -> None:
+    def decide(self, view: GovernorView, now: datetime, write: Write) -> None:
         """Answer every request whose answer has changed, ordered by due time, and write the status of budgets.
 
         Args:
@@ -204,7 +201,7 @@ class BudgetBook:
         """Apply what has changed in the view, the requests and the slots."""
         slots, self._new_slots = self._new_slots, {}
         requests, self._new_requests = self._new_requests, {}
-        owners = self._look(view, requests, slots)
+        owners = self._check(view, requests, slots)
         for key, requested in self._gone.items():
             self._request_gone(key, requested=requested)
             slots[key] = None
@@ -245,7 +242,7 @@ class BudgetBook:
         due = self._patience.next()
         return due is None or due > self._now
 
-    def _look(self, view: GovernorView, requests: dict[str, None], slots: dict[str, None]) -> list[str]:
+    def _check(self, view: GovernorView, requests: dict[str, None], slots: dict[str, None]) -> list[str]:
         """Apply the view's changes, and add what they concern. Return the owners whose evictions may have ended."""
         if self._marks is None:  # the end of a request may be compacted away, too; then only its slot is left
             for key in sorted(self._slots.keys() - self._requests.keys()):

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from typing import Final
 
-from moorage.workers.governor.record_writer import SOURCE, Write
 from moorage.workers.governor.wait_queue import EvictionRequest
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionSlot
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.topics import BUDGETS, EVICTION_ANSWERS, EVICTION_SLOTS, FLEET, Topic
 
+SOURCE: Final = "moorage/governor"
+"""The CloudEvents source of the governor's records."""
+
+Write = Callable[[Topic, str, str, Model | None, Meta], None]
+"""Takes topic, key, partition key, event and cause of a record, writes the record and folds it in."""
+
 
 class Replies:
-    """Writes the answers of one book. `begin` provides the time and the output for one run of `settle`.
+    """Writes the answers of one book. `begin` provides the time and the output for one run of `decide`.
 
     Args:
         slots: every slot, by the eviction's key.
@@ -22,7 +28,7 @@ class Replies:
 
     def __init__(self, slots: Mapping[str, EvictionSlot]) -> None:
         self.causes: dict[str, Meta] = {}
-        """The causes of the requests, and of the ends of requests, that were read since `settle` last ran."""
+        """The causes of the requests, and of the ends of requests, that were read since `decide` last ran."""
 
         self._slots = slots
         self._now = datetime.min.replace(tzinfo=UTC)

@@ -28,7 +28,7 @@ from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings.configuration import Configuration, configuration_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.governor.budgets import BudgetBook
-from moorage.workers.governor.record_writer import Write
+from moorage.workers.governor.replies import Write
 from moorage.workers.governor.view import GovernorView
 from moorage.workers.governor.zones import ZoneBook
 from moorage_schemas.base import Model
@@ -139,7 +139,7 @@ class Governor(Service[GovernorPartition]):
 
     def wake(self, state: GovernorPartition, now: datetime) -> list[Emit]:
         """Write the grants that a record, the time, or a change of the view has made possible."""
-        return self._settle(state, now)
+        return self._decide(state, now)
 
     def next_wake(self, state: GovernorPartition) -> datetime | None:
         """Return a past time after a record, or while withdrawals are left to write.
@@ -154,16 +154,16 @@ class Governor(Service[GovernorPartition]):
 
     def reconcile(self, state: GovernorPartition, now: datetime) -> list[Emit]:
         """Check everything again, and repair what differs."""
-        state.zones.look_again()
-        return self._settle(state, now)
+        state.zones.check_again()
+        return self._decide(state, now)
 
-    def _settle(self, state: GovernorPartition, now: datetime) -> list[Emit]:
+    def _decide(self, state: GovernorPartition, now: datetime) -> list[Emit]:
         emits: list[Emit] = []
         self._configure(state, now)
         state.unsettled = False
         write = self._writer(state, emits, now)
-        state.zones.settle(now, write, state.view.nodes)
-        state.budgets.settle(state.view, now, write)
+        state.zones.decide(now, write, state.view.nodes)
+        state.budgets.decide(state.view, now, write)
         return emits
 
     def _configure(self, state: GovernorPartition, now: datetime) -> None:

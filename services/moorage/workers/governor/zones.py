@@ -9,7 +9,7 @@ from functools import partial
 from moorage.decide.disruption.zones import ZoneRules, ZoneTable
 from moorage.runtime.service import Input
 from moorage.runtime.settings.process_settings import Settings
-from moorage.workers.governor.record_writer import SOURCE, Write
+from moorage.workers.governor.replies import SOURCE, Write
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.keys import split_cluster
@@ -31,7 +31,7 @@ class ZoneBook:
         self._books = {"": ClusterZones(settings)}
 
     def configure(self, settings: Settings) -> None:
-        """Use other rates and thresholds from now on. The next `settle` computes everything again if they differ."""
+        """Use other rates and thresholds from now on. The next `decide` computes everything again if they differ."""
         if settings is not self._settings:
             self._settings = settings
             for book in self._books.values():
@@ -42,18 +42,18 @@ class ZoneBook:
         self._book(key).apply(topic, key, event)
 
     def note(self, record: Input) -> None:
-        """Store the cause of a node's record until `settle`. Call this before the record is folded in."""
+        """Store the cause of a node's record until `decide`. Call this before the record is folded in."""
         self._book(record.key).note(record)
 
-    def look_again(self) -> None:
-        """Make the next `settle` compute everything again."""
+    def check_again(self) -> None:
+        """Make the next `decide` compute everything again."""
         for book in self._books.values():
-            book.look_again()
+            book.check_again()
 
-    def settle(self, now: datetime, write: Write, declared: Callable[[], Iterable[str]] = tuple) -> None:
+    def decide(self, now: datetime, write: Write, declared: Callable[[], Iterable[str]] = tuple) -> None:
         """Write the changes of zones, and grants; `declared` returns the declared nodes of all clusters."""
         for cluster, book in self._books.items():
-            book.settle(now, write, partial(_of_cluster, declared, cluster))
+            book.decide(now, write, partial(_of_cluster, declared, cluster))
 
     @property
     def owes(self) -> bool:
@@ -93,7 +93,7 @@ class ClusterZones:
         self._turned: set[str] = set()
 
     def configure(self, settings: Settings) -> None:
-        """Use other rates and thresholds from now on. The next `settle` computes everything again if they differ."""
+        """Use other rates and thresholds from now on. The next `decide` computes everything again if they differ."""
         if settings is not self._settings:
             self._settings = settings
             self._table.use(zone_rules(settings))
@@ -106,7 +106,7 @@ class ClusterZones:
             self._table.set_record(key, event if isinstance(event, ZoneChanged) else None)
 
     def note(self, record: Input) -> None:
-        """Store the cause of a node's record until `settle`. Call this before the record is folded in."""
+        """Store the cause of a node's record until `decide`. Call this before the record is folded in."""
         event, known = record.event, self._table.member(record.key)
         if event is None and known is not None:
             self._gone[record.key] = record.meta
@@ -117,24 +117,24 @@ class ClusterZones:
         self._causes.pop(record.key, None)  # so that the latest record is last in the order
         self._causes[record.key] = record.meta
 
-    def look_again(self) -> None:
-        """Make the next `settle` compute everything again."""
-        self._table.look_again()
+    def check_again(self) -> None:
+        """Make the next `decide` compute everything again."""
+        self._table.check_again()
 
-    def settle(self, now: datetime, write: Write, declared: Callable[[], Iterable[str]] = tuple) -> None:
+    def decide(self, now: datetime, write: Write, declared: Callable[[], Iterable[str]] = tuple) -> None:
         """Write the changes of zones, and grants; `declared` returns the declared nodes.
 
         The cause of a grant is the record of its node, if that was just read. A grant that is due by time alone,
         possibly after a restart, names durable facts about the node as its cause, so that the same topics give the same
         ids.
         """
-        settled = self._table.settle(now, self._turned, declared)
+        decided = self._table.decide(now, self._turned, declared)
         spoken = next(reversed(self._causes.values()), None)
         for target, meta in self._gone.items():
             write(ZONE_GRANTS, target, target, None, meta)
-        for name, record in settled.zones:
+        for name, record in decided.zones:
             write(ZONES, name, FLEET, record, spoken or _by_time(name, record, now))
-        for grant in settled.grants:
+        for grant in decided.grants:
             target = grant.target.key
             said = self._causes.get(target) if grant.granted else spoken
             write(ZONE_GRANTS, target, target, grant, said or self._remembered(grant))

@@ -33,11 +33,11 @@ from moorage.runtime.service import Emit, GlobalView, Input, NeedFresh, Service
 from moorage.runtime.settings.configuration import Configuration
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire.row_reader import RowReader
-from moorage.workers.placement.engine.controller import by_prefix
 from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.engine.placement_controller import by_prefix
+from moorage.workers.placement.fleet_view import FleetView
 from moorage.workers.placement.pods.controller import PODS
 from moorage.workers.placement.state import PlacementPartition
-from moorage.workers.placement.view import FleetView
 from moorage_schemas.keys import split_cluster
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
@@ -112,7 +112,7 @@ class PlacementService(Service[PlacementPartition]):
     def apply(self, state: PlacementPartition, topic: Topic, key: str, event: Any) -> None:
         """Fold in a resource or a decision."""
         if ":" in key:
-            state.meet(key)
+            state.ensure_controller(key)
         if topic is RESOURCES:
             declared = event if isinstance(event, ResourceDeclared) else None
             for controller in state.controllers:
@@ -153,7 +153,7 @@ class PlacementService(Service[PlacementPartition]):
             self.apply(state, record.topic, record.key, record.event)  # may add a controller
             for controller in state.controllers:
                 if record.key.startswith(controller.resources):
-                    controller.look_at(record.key, record.meta)
+                    controller.check_resource(record.key, record.meta)
 
     def wake(self, state: PlacementPartition, now: datetime) -> list[Emit]:
         """Do the work that a change of the view has made due."""
@@ -187,7 +187,7 @@ def _is_new(state: PlacementPartition, record: Input) -> bool:
     if not isinstance(event, ResourceDeclared):
         return False
     if ":" in record.key:
-        state.meet(record.key)
+        state.ensure_controller(record.key)
     return any(one.is_new(event) for one in state.controllers if record.key.startswith(one.resources))
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from moorage.runtime.settings.configuration import Configuration, Derived
-from moorage.workers.placement.engine.controller import Controller
-from moorage.workers.placement.engine.owner import OWNERS
+from moorage.workers.placement.engine.placement_controller import Controller
+from moorage.workers.placement.engine.pod_source import POD_SOURCES
 from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.fleet_view import FleetView
 from moorage.workers.placement.karmada.controller import BindingController
-from moorage.workers.placement.karmada.demand import Demand
+from moorage.workers.placement.karmada.resource import Demand
 from moorage.workers.placement.karmada.terms import demand_of, rules_of
 from moorage.workers.placement.ocm.controller import SelectionController
 from moorage.workers.placement.pods.controller import PodController
-from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import split_cluster
 
@@ -65,10 +65,10 @@ class PlacementPartition:
                 known.attach(self.view.pods_of(cluster))
         return known
 
-    def meet(self, key: str) -> None:
+    def ensure_controller(self, key: str) -> None:
         """Have a controller for the pods of the cluster of a record."""
         cluster, rest = split_cluster(key)
-        if cluster and cluster not in self._clusters and rest.startswith(OWNERS):
+        if cluster and cluster not in self._clusters and rest.startswith(POD_SOURCES):
             self.pods_in(cluster)
 
     def detach(self) -> None:
@@ -97,7 +97,7 @@ class PlacementPartition:
 
     def _flipped(self, key: str, cause: Meta | None) -> None:
         """Check a resource's pods on nodes, because it has started, or stopped, being placed on clusters."""
-        if key.startswith(OWNERS):
+        if key.startswith(POD_SOURCES):
             self.pods.work.add(Work(key, cause))
 
 

@@ -37,14 +37,19 @@ from typing import ClassVar, Final
 from moorage.decide.conditions.reports import newer_condition
 from moorage.decide.taints.desired.addons import AddOns, Named
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
-from moorage.decide.taints.desired.hold import Holds
+from moorage.decide.taints.desired.from_conditions import Holds
 from moorage.decide.taints.desired.incidents import member_of, zone_sees_change
-from moorage.decide.taints.desired.reconcile import ReconciledTaints, TaintRules, newer_taints, reconcile_taints
+from moorage.decide.taints.desired.taint_reconciliation import (
+    ReconciledTaints,
+    TaintRules,
+    newer_taints,
+    reconcile_taints,
+)
 from moorage.runtime.engine.portions import CHECKS, RECORDS
 from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings.configuration import Configuration, Derived
 from moorage.runtime.settings.process_settings import Settings
-from moorage.workers.taint_manager.addon_signs import Sign, changes_nothing, fold, missing
+from moorage.workers.taint_manager.addon_signals import AddOnSignal, changes_nothing, fold, missing
 from moorage.workers.taint_manager.policies import PolicyView
 from moorage.workers.taint_manager.state import TaintManagerPartition
 from moorage_schemas.base import Model
@@ -123,24 +128,24 @@ class TaintManager(Service[TaintManagerPartition]):
         """Fold in each record, and write the taints that it changes."""
         emits: list[Emit] = []
         for record in batch:
-            event, sign = record.event, Sign.of(state, record)
-            target = sign.target if sign is not None else _target_key(record)
+            event, signal = record.event, AddOnSignal.of(state, record)
+            target = signal.target if signal is not None else _target_key(record)
             time = record.meta.time or now
             if target is not None:
-                if not state.looked or (state.why is None and target in state.unseen):
+                if not state.checked or (state.why is None and target in state.unseen):
                     self._resume(state, target, min(time, now))
                 if target in state.waits:
-                    emits += self._settle(state, target, min(time, now))
+                    emits += self._decide_due(state, target, min(time, now))
             beat = isinstance(event, ConditionChanged) and _only_a_heartbeat(state, target, event)
             evaluate = not beat and target is not None and _calls_policies(state, target, event)
             self.apply(state, record.topic, record.key, event)
-            if target is None or beat or (sign is not None and changes_nothing(state, sign, time)):
+            if target is None or beat or (signal is not None and changes_nothing(state, signal, time)):
                 continue
             if record.topic is not RESOURCES and target not in state.resources:
                 # `resources` reports its end. After a restore its latest record there may still be unread.
                 continue
             reported = event.last_heartbeat_time if isinstance(event, ConditionChanged) else None
-            gone = sign.gone(state) if sign is not None else ()
+            gone = signal.gone(state) if signal is not None else ()
             emits += self._decide(state, target, record.meta, time, reported, evaluate=evaluate, gone=gone)
         return emits
 
@@ -150,21 +155,21 @@ class TaintManager(Service[TaintManagerPartition]):
         After a process was stopped, the end of the wait may be due while that record is still unread.
         """
         due = state.deadlines.next()
-        changed = state.looked and state.rules_in_use != state.rules.value
+        changed = state.checked and state.rules_in_use != state.rules.value
         return _NEEDS if changed or (due is not None and due <= now) else None
 
     def wake(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
         """Check everything once after a restart, and under other rules. Apply changed policies and ended waits."""
         emits: list[Emit] = []
-        if not state.looked or state.rules_in_use != state.rules.value:
-            self._begin_looking(state)
-        self._look_at_all(state, now, emits)
+        if not state.checked or state.rules_in_use != state.rules.value:
+            self._begin_checking(state)
+        self._check_all(state, now, emits)
         self._follow_policies(state, now, emits)
         for _ in range(CHECKS):
             due = state.deadlines.first()
             if due is None or due[1] > now or len(emits) >= RECORDS:
                 break
-            emits += self._settle(state, due[0], now)
+            emits += self._decide_due(state, due[0], now)
         return emits
 
     def next_wake(self, state: TaintManagerPartition) -> datetime | None:
@@ -194,7 +199,7 @@ class TaintManager(Service[TaintManagerPartition]):
             state.view.leave(state.cursor)
             state.cursor = None
 
-    def _begin_looking(self, state: TaintManagerPartition) -> None:
+    def _begin_checking(self, state: TaintManagerPartition) -> None:
         """Begin to check all targets after a restore: waits are not recorded, and policies and holds may have changed.
 
         The same is done when the rules have changed. Policies are evaluated in both cases, but not when only holds have
@@ -209,11 +214,11 @@ class TaintManager(Service[TaintManagerPartition]):
         """
         before, rules = state.rules_in_use, state.rules.value
         unfinished = bool(state.unseen)
-        restarted = not state.looked or (unfinished and state.why is None)
+        restarted = not state.checked or (unfinished and state.why is None)
         switched = before is None or replace(before, holds=rules.holds) != rules
         state.why = None if restarted else state.rules.configuration.cause
         state.evaluates = switched or (unfinished and state.evaluates)
-        state.looked, state.rules_in_use = True, rules
+        state.checked, state.rules_in_use = True, rules
         damped = state.why is not None or rules.holds != Holds()
         if state.view is not None and state.cursor is not None:
             state.view.catch_up(state.cursor)
@@ -227,14 +232,14 @@ class TaintManager(Service[TaintManagerPartition]):
                 found.append(target)
         state.unseen.begin(sorted(found))
 
-    def _look_at_all(self, state: TaintManagerPartition, now: datetime, emits: list[Emit]) -> None:
+    def _check_all(self, state: TaintManagerPartition, now: datetime, emits: list[Emit]) -> None:
         """Check a portion of the targets that were not checked since the restore, or since the rules have changed."""
         for target in state.unseen.portion(emits):
             if target not in state.resources:
                 continue  # its deletion was decided on when it was read
             if state.why is None:
                 self._resume(state, target, now)
-            emits += self._settle(state, target, now)
+            emits += self._decide_due(state, target, now)
             cause = state.why or self._own_cause(state, "restart", target, now)
             evaluate = state.evaluates and target.startswith(_CLUSTER)
             emits += self._decide(state, target, cause, now, None, evaluate=evaluate)
@@ -262,7 +267,7 @@ class TaintManager(Service[TaintManagerPartition]):
                 checks -= 1
                 resource = state.resources.get(target)
                 if resource is not None and change.touches(ClusterFacts.of(resource.object)):
-                    emits += self._settle(state, target, time)
+                    emits += self._decide_due(state, target, time)
                     emits += self._decide(state, target, change.meta, time, None, evaluate=change.evaluate)
             if not state.changing:
                 state.change = None
@@ -279,11 +284,11 @@ class TaintManager(Service[TaintManagerPartition]):
             return
         if known.held:
             since = max(held.since for held in known.held)
-            state.wait(target, self._look(state, target, min(since, now)))
+            state.wait(target, self._check(state, target, min(since, now)))
         elif known.labels and known.target_uid == resource.uid and target not in state.waits:
             state.wait(target, ReconciledTaints(None, state.addons.get(target, _NO_ADDONS).first_end(known.labels)))
 
-    def _settle(self, state: TaintManagerPartition, target: str, until: datetime) -> list[Emit]:
+    def _decide_due(self, state: TaintManagerPartition, target: str, until: datetime) -> list[Emit]:
         """Decide on a target at each time up to `until` at which one of its waits ends."""
         emits: list[Emit] = []
         while (wait := state.waits.get(target)) is not None and wait.due is not None and wait.due <= until:
@@ -324,7 +329,7 @@ class TaintManager(Service[TaintManagerPartition]):
             if _is_node(target):
                 tombs.append(Emit(ZONE_MEMBERS, target, FLEET, None, cause))
             return tombs
-        decided = self._look(state, target, time, reported, evaluate=evaluate, gone=gone)
+        decided = self._check(state, target, time, reported, evaluate=evaluate, gone=gone)
         state.wait(target, decided)
         event = decided.event
         if event is None:
@@ -336,7 +341,7 @@ class TaintManager(Service[TaintManagerPartition]):
             emits.append(Emit(ZONE_MEMBERS, target, FLEET, member, cause))
         return emits
 
-    def _look(
+    def _check(
         self,
         state: TaintManagerPartition,
         target: str,

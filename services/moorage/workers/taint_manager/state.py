@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from moorage.decide.taints.desired.addons import AddOns
-from moorage.decide.taints.desired.reconcile import ReconciledTaints, TaintRules
+from moorage.decide.taints.desired.taint_reconciliation import ReconciledTaints, TaintRules
 from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage.runtime.engine.portions import PendingChecks
 from moorage.runtime.settings.configuration import Derived
@@ -57,7 +57,7 @@ class TaintManagerPartition:
     changing: PendingChecks = field(default_factory=PendingChecks)
     """The clusters to which it is still to be applied."""
 
-    looked: bool = False
+    checked: bool = False
     """Whether the check of everything has begun since the restore."""
 
     unseen: PendingChecks = field(default_factory=PendingChecks)

@@ -1,23 +1,118 @@
-"""Sends one event to the receiver of a webhook, once."""
+"""Sends one signed event to the receiver of a webhook, once, at an address that was checked."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import socket
 import ssl
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Final
 
 import httpx
 
 from moorage.runtime.process.clock import Clock
-from moorage.workers.webhooks.addresses import AddressError, Resolve, address_of, resolve
 from moorage.workers.webhooks.deliveries import Delivery
-from moorage.workers.webhooks.signing import SecretError, keys_of, signature
 from moorage_schemas.resources.webhook import WebhookSpec
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+"""Looks up the addresses of a host."""
+
+# These carry an IPv4 address, which may be a private one.
+_TRANSLATED: Final = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"), ip_network("2002::/16"))
+
+
+class AddressError(Exception):
+    """A host has no address that may be connected to."""
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """Return the addresses of a host, as the system knows them.
+
+    Raises:
+        OSError: it has none.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in found]
+
+
+async def address_of(host: str, port: int, *, allow_private: bool, look_up: Resolve = resolve) -> str:
+    """Return the address to connect to.
+
+    Raises:
+        AddressError: the host is unknown, or one of its addresses is not a public one and only those are allowed.
+    """
+    try:
+        found = await look_up(host, port)
+    except (OSError, UnicodeError) as error:
+        raise AddressError(f"{host} cannot be resolved: {error}") from None
+    if not found:
+        raise AddressError(f"{host} has no address")
+    if not allow_private:
+        for address in found:
+            if not is_public(ip_address(address.partition("%")[0])):
+                raise AddressError(f"{host} has the address {address}, which needs allowPrivate")
+    return found[0]
+
+
+def is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Whether an address is one of the public internet."""
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return is_public(address.ipv4_mapped)
+        if any(address in network for network in _TRANSLATED):
+            return False
+    return address.is_global and not address.is_multicast
+
+
+PREFIX: Final = "whsec_"
+"""What a secret begins with. The key follows in base64."""
+
+_LEAST, _MOST = 24, 64  # bytes of a key
+
+
+class SecretError(ValueError):
+    """A secret cannot be used. The message does not contain it."""
+
+
+def keys_of(text: str) -> tuple[bytes, ...]:
+    """Return the keys in the content of a file of secrets: one a line, the newest first.
+
+    Raises:
+        SecretError: there is none, or a line is not a secret.
+    """
+    keys = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not (secret := line.strip()) or secret.startswith("#"):
+            continue
+        if not secret.startswith(PREFIX):
+            raise SecretError(f"line {number}: must begin with {PREFIX}")
+        try:
+            key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
+        except binascii.Error:
+            raise SecretError(f"line {number}: must be base64 after {PREFIX}") from None
+        if not _LEAST <= len(key) <= _MOST:
+            raise SecretError(f"line {number}: must have {_LEAST} to {_MOST} bytes, not {len(key)}")
+        keys.append(key)
+    if not keys:
+        raise SecretError("has no secret")
+    return tuple(keys)
+
+
+def signature(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
+    """Return the value of `webhook-signature`: a signature by each key, so that a receiver may know any of them."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return " ".join(f"v1,{base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()}" for key in keys)
+
 
 _CONTENT_TYPE: Final = "application/cloudevents+json"
 _MAX_RETRY_AFTER: Final = 3600.0  # seconds

@@ -13,7 +13,7 @@ from typing import Final
 
 from moorage.runtime.service import Emit, child_meta, source_name
 from moorage.runtime.wire.codec import serialize
-from moorage.workers.webhooks.letters import NAME, Written
+from moorage.workers.webhooks.deliveries import NAME, Written
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.topics import FLEET, RESOURCES, TOMBSTONE_RETENTION_MS, WEBHOOK_STATUSES
 from moorage_schemas.webhook_status import WebhookStatusChanged

@@ -18,7 +18,7 @@ from moorage.runtime.kafka.clients.refusals import told
 from moorage.runtime.kafka.tables.offsets import Offsets
 from moorage.runtime.process.clock import Clock
 from moorage.runtime.settings.process_settings import Settings
-from moorage.workers.webhooks.letters import NAME
+from moorage.workers.webhooks.deliveries import NAME
 from moorage.workers.webhooks.status import DeliveryProgress, is_news, missed_since, record_of, status_of
 from moorage.workers.webhooks.subscription import Subscription
 from moorage.workers.webhooks.view import Webhooks, generation_of

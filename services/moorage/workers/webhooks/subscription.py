@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 import uuid
+from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +20,7 @@ import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+from prometheus_client import Counter, Gauge, Histogram
 from pydantic import ValidationError
 
 from moorage.runtime.kafka.admin.broker_times import broker_times, session_timeout
@@ -27,17 +29,71 @@ from moorage.runtime.process import metrics
 from moorage.runtime.process.clock import Clock
 from moorage.runtime.settings import environment
 from moorage.runtime.settings.process_settings import Settings
-from moorage.workers.webhooks.deliveries import TOPICS, Delivery, delivery_of, written_at
+from moorage.workers.webhooks.deliveries import NAME, TOPICS, Delivery, delivery_of, letter_of, replayed, written_at
 from moorage.workers.webhooks.lanes import Lanes
-from moorage.workers.webhooks.letters import NAME, letter_of, replayed
-from moorage.workers.webhooks.metrics import ATTEMPTS, FAILING_SINCE, SECONDS, WAITING
-from moorage.workers.webhooks.positions import Position
 from moorage.workers.webhooks.sender import Outcome, Sender
 from moorage.workers.webhooks.status import DeliveryProgress
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import EnvelopeError
 from moorage_schemas.resources.webhook import WebhookReplay, WebhookSpec
 from moorage_schemas.topics import DEAD_LETTERS, Topic, partition_of
+
+ATTEMPTS = Counter("moorage_webhook_attempts_total", "Attempts to send an event to a webhook", ["webhook", "outcome"])
+SECONDS = Histogram("moorage_webhook_attempt_seconds", "Seconds that an attempt took", ["webhook"])
+WAITING = Gauge("moorage_webhook_waiting", "Events that were read for a webhook and are not delivered yet", ["webhook"])
+FAILING_SINCE = Gauge(
+    "moorage_webhook_failing_since_seconds",
+    "Unix time of the first failed attempt since the last success; 0 while attempts succeed",
+    ["webhook"],
+)
+
+
+def forget(webhook: str) -> None:
+    """Remove the series of a webhook that does not exist any more."""
+    for outcome in ("delivered", "failed"):
+        with contextlib.suppress(KeyError):
+            ATTEMPTS.remove(webhook, outcome)
+    for metric in (SECONDS, WAITING, FAILING_SINCE):
+        with contextlib.suppress(KeyError):
+            metric.remove(webhook)
+
+
+class Position:
+    """The position of a partition.
+
+    Args:
+        offset: the next offset to read.
+    """
+
+    def __init__(self, offset: int) -> None:
+        self.next = offset
+        """The next offset to read. Records below it have been read already."""
+
+        self._open: deque[int] = deque()
+        self._over: set[int] = set()
+
+    @property
+    def committable(self) -> int:
+        """The offset below which everything is over."""
+        while self._open and self._open[0] in self._over:
+            self._over.discard(self._open.popleft())
+        return self._open[0] if self._open else self.next
+
+    def read(self, offset: int) -> bool:
+        """Note that a record was read. Returns whether it is a new one."""
+        if offset < self.next:
+            return False
+        self.next = offset + 1
+        return True
+
+    def begin(self, offset: int) -> None:
+        """Note that the record at an offset is on its way. It was the last to be read."""
+        self._open.append(offset)
+
+    def end(self, offset: int) -> None:
+        """Note that the record at an offset has been delivered or given up."""
+        self._over.add(offset)
+
 
 _log = structlog.get_logger(__name__)
 

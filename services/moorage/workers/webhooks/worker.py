@@ -21,11 +21,10 @@ from moorage.runtime.kafka.tables.offsets import Offsets
 from moorage.runtime.process.clock import Clock, WallClock
 from moorage.runtime.process.member import Behind, TaskMember
 from moorage.runtime.settings.process_settings import Settings
-from moorage.workers.webhooks.letters import NAME
-from moorage.workers.webhooks.metrics import forget
+from moorage.workers.webhooks.deliveries import NAME
 from moorage.workers.webhooks.status import DeliveryProgress, ReceiverGoneError
 from moorage.workers.webhooks.status_writer import StatusWriter
-from moorage.workers.webhooks.subscription import Subscriber, Subscription
+from moorage.workers.webhooks.subscription import Subscriber, Subscription, forget
 from moorage.workers.webhooks.view import Webhooks, generation_of
 from moorage_schemas.resource import resource_key
 from moorage_schemas.topics import RESOURCES, WEBHOOK_STATUSES

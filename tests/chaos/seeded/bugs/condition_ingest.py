@@ -29,7 +29,7 @@ def with_generation(found: Accepted, generation: int) -> Accepted:
 
 @bug("silence-unheard", "When a source falls silent nothing becomes Unknown.")
 def _() -> list[Change]:
-    return [(HeartbeatMonitor, "look", lambda _self, _step, _ask: None)]
+    return [(HeartbeatMonitor, "check", lambda _self, _step, _ask: None)]
 
 
 @bug("silence-unquestioned", "A source is taken for silent as soon as its timer fires.", "sources")

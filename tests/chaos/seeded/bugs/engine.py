@@ -11,14 +11,14 @@ from tests.chaos.seeded.bugs.registry import Change, bug
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import PartitionEngine
+from moorage.runtime.engine.partition_tables import Standby
 from moorage.runtime.engine.requests import Read, Span
-from moorage.runtime.engine.standby import Standby
 from moorage.runtime.settings.configuration import Configuration
 from moorage.workers.governor.service import Governor
 from moorage.workers.taint_manager.service import TaintManager
 from moorage_schemas.topics import ZONE_GRANTS
 
-_LOOK = PartitionEngine._look_whether_caught_up
+_LOOK = PartitionEngine._check_caught_up
 _RESTORE = PartitionEngine.restore
 _OLDEST = PartitionEngine._oldest
 _PREPARE = PartitionEngine.prepare
@@ -65,7 +65,7 @@ def _() -> list[Change]:
 def _() -> list[Change]:
     # What may be granted with time is granted only when the nodes were read to their present end: both are missing.
     return [
-        (PartitionEngine, "_look_whether_caught_up", acts_on_half("governor")),
+        (PartitionEngine, "_check_caught_up", acts_on_half("governor")),
         (Governor, "needs", lambda _self, _state, _now: None),
     ]
 
@@ -74,7 +74,7 @@ def _() -> list[Change]:
 def _() -> list[Change]:
     # A wait that ends reads what was waiting once more, by itself: both have to be missing.
     return [
-        (PartitionEngine, "_look_whether_caught_up", acts_on_half("taint-manager")),
+        (PartitionEngine, "_check_caught_up", acts_on_half("taint-manager")),
         (TaintManager, "needs", lambda _self, _state, _now: None),
     ]
 

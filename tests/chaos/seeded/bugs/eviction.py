@@ -15,10 +15,10 @@ from moorage.decide.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verd
 from moorage.decide.timers.timer_table import TimerTable
 from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.service import Freshness, Needs
-from moorage.workers.eviction.guards import GuardView
+from moorage.workers.eviction.eviction_task import EvictionReport, OpenRequest
 from moorage.workers.eviction.service import Eviction
-from moorage.workers.eviction.state import EvictionPartition, EvictionReport, OpenRequest
-from moorage.workers.eviction.target_view import TargetView
+from moorage.workers.eviction.state import EvictionPartition
+from moorage.workers.eviction.target_view import GuardView, TargetView
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, TIMERS, WORKLOAD_CONDITIONS
 
@@ -35,7 +35,7 @@ def _unasked() -> list[Change]:
     """Eviction decides on what it happens to have read."""
 
     def wake(self: Any, state: Any, now: Any) -> Any:
-        state.look_again(now)
+        state.check_again(now)
         state.found = Freshness(now)
         return _WAKE(self, state, now)
 
@@ -44,7 +44,7 @@ def _unasked() -> list[Change]:
 
 @bug("1a half-the-taints", "Eviction, back again, evicts by what it has read so far.", "deadlines")
 def _() -> list[Change]:
-    return [*_unasked(), (PartitionEngine, "_look_whether_caught_up", acts_on_half("eviction"))]
+    return [*_unasked(), (PartitionEngine, "_check_caught_up", acts_on_half("eviction"))]
 
 
 @bug("2 history", "Each set of taints in a backlog is judged by itself, as if it were the present one.")
@@ -54,7 +54,7 @@ def _() -> list[Change]:
         for record in batch:
             emits += _PROCESS(self, state, [record], now, fresh=fresh)
             while state.pending:
-                self._settle(state, next(iter(state.pending)), Freshness(now), emits, {})
+                self._decide(state, next(iter(state.pending)), Freshness(now), emits, {})
         return emits
 
     return [(Eviction, "process", process)]
@@ -185,20 +185,20 @@ def _() -> list[Change]:
 
 @bug("never-cancelled", "A scheduled eviction is not cancelled when its taint goes.")
 def _() -> list[Change]:
-    settle = Eviction._not_due
+    drop_pending = Eviction._not_due
 
     def keep(self: Any, state: Any, look: Any, workload: str, found: Any) -> None:
         if not isinstance(found, Keep):
-            settle(self, state, look, workload, found)
+            drop_pending(self, state, look, workload, found)
 
     return [(Eviction, "_not_due", keep)]
 
 
 @bug("requested-cancelled", "An eviction that was requested is cancelled when its taint goes.")
 def _() -> list[Change]:
-    see = Eviction._look
+    see = Eviction._check
 
-    def look_at(self: Any, state: Any, look: Any, target: Any, workload: str) -> None:
+    def check_at(self: Any, state: Any, look: Any, target: Any, workload: str) -> None:
         see(self, state, look, target, workload)
         task = target.tasks.get(workload)
         if task is not None and task.state is EvictionState.REQUESTED:
@@ -206,7 +206,7 @@ def _() -> list[Change]:
             if isinstance(found, Keep):
                 look.write(workload, EvictionState.CANCELLED, reason="TaintRemoved", message=found.reason)
 
-    return [(Eviction, "_look", look_at)]
+    return [(Eviction, "_check", check_at)]
 
 
 @bug("pause-ignored", "Pauses hold nothing.", "answers")

@@ -22,13 +22,13 @@ _SET = InFlight._set
 
 @bug("lost-zone-granted", "Nodes are granted while every zone is fully disrupted.", "zones")
 def _() -> list[Change]:
-    settle = ZoneTable._settle_zone
+    decide = ZoneTable._decide_zone
 
     def grant(self: Any, *given: Any, lost: bool, stopped: bool, told: bool) -> None:
         assert lost or not stopped
-        settle(self, *given, lost=False, stopped=False, told=told)
+        decide(self, *given, lost=False, stopped=False, told=told)
 
-    return [(ZoneTable, "_settle_zone", grant)]
+    return [(ZoneTable, "_decide_zone", grant)]
 
 
 @bug("small-zone-granted", "Nodes of a small zone in partial disruption are granted.", "zones")
@@ -173,10 +173,10 @@ def _() -> list[Change]:
 
 @bug("grants-outlive", "The grants of nodes that are gone stay.", "again", "zones")
 def _() -> list[Change]:
-    settle = ZoneBook.settle
+    decide = ZoneBook.decide
 
     def without(self: Any, now: Any, write: Any, *given: Any) -> None:
         self._gone.clear()
-        settle(self, now, write, *given)
+        decide(self, now, write, *given)
 
-    return [(ZoneBook, "settle", without)]
+    return [(ZoneBook, "decide", without)]

@@ -102,7 +102,7 @@ def _() -> list[Change]:
         self.phase = partition_task.Phase.RUNNING
         self._event.set()
 
-    return [(PartitionTask, "_let_in", let_in), (PartitionEngine, "rest", lambda _self, _now: None)]
+    return [(PartitionTask, "_let_in", let_in), (PartitionEngine, "pending_offsets", lambda _self, _now: None)]
 
 
 _LET_IN = PartitionTask._let_in

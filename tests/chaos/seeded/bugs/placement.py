@@ -8,9 +8,9 @@ from typing import Any
 from tests.chaos.seeded.bugs.registry import Change, bug
 
 from moorage.decide.scheduling.nodes.filters.taint_toleration import TaintToleration
-from moorage.workers.placement.engine.evictions import EvictionTable, Requested
 from moorage.workers.placement.engine.outbox import Outbox
-from moorage.workers.placement.pods.view import PodView
+from moorage.workers.placement.engine.view_tables import EvictionTable, Requested
+from moorage.workers.placement.pods.pod_view import PodView
 from moorage.workers.placement.service import PlacementService
 from moorage_schemas.topics import BINDINGS, PLACEMENTS
 

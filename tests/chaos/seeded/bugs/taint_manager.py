@@ -8,10 +8,9 @@ from typing import Any
 
 from tests.chaos.seeded.bugs.registry import Change, bug
 
-from moorage.decide.taints.desired import reconcile, taint_list
-from moorage.decide.taints.desired.from_conditions import DesiredTaints
-from moorage.decide.taints.desired.hold import Holds
-from moorage.decide.taints.desired.reconcile import ReconciledTaints
+from moorage.decide.taints.desired import taint_reconciliation
+from moorage.decide.taints.desired.from_conditions import DesiredTaints, Holds
+from moorage.decide.taints.desired.taint_reconciliation import ReconciledTaints
 from moorage.workers.taint_manager.service import TaintManager
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import TaintEffect
@@ -19,7 +18,7 @@ from moorage_schemas.topics import CONDITIONS, RESOURCES, TAINTS, ZONE_MEMBERS
 
 module: Any = import_module("moorage.workers.taint_manager.service")  # the package gives the function of that name
 
-_DECIDE = reconcile.reconcile_taints
+_DECIDE = taint_reconciliation.reconcile_taints
 _DECIDED = TaintManager._decide
 
 
@@ -38,7 +37,7 @@ def _() -> list[Change]:
 
 @bug("9 by-hand", "A built-in taint that came in by hand stays.")
 def _() -> list[Change]:
-    return [(taint_list, "belongs_to_state", lambda *_given: False)]
+    return [(taint_reconciliation, "belongs_to_state", lambda *_given: False)]
 
 
 @bug("no-hold", "Conditions need not hold before they add a taint.")
@@ -88,12 +87,12 @@ def _() -> list[Change]:
 
 @bug("wish-lost", "Of several edits of a target's taints that wait only the first is worked in.", "again")
 def _() -> list[Change]:
-    work = reconcile._work_out
+    work = taint_reconciliation._work_out
 
     def first(want: Any, resource: Any, pending: Any, *given: Any, **named: Any) -> Any:
         return work(want, resource, pending[:1], *given, **named)
 
-    return [(reconcile, "_work_out", first)]
+    return [(taint_reconciliation, "_work_out", first)]
 
 
 @bug("member-untold", "A zone is not told that its node is ready again.", "zones")
@@ -148,7 +147,7 @@ def _() -> list[Change]:
 @bug("wait-forgotten", "What was held back when the taint-manager stopped is never looked at again.", "holds")
 def _() -> list[Change]:
     return [
-        (TaintManager, "_look_at_all", lambda _self, _state, _now: []),
+        (TaintManager, "_check_all", lambda _self, _state, _now: []),
         (TaintManager, "_resume", lambda _self, _state, _target, _now: None),
         (TaintManager, "reconcile", lambda _self, _state, _now: []),
     ]

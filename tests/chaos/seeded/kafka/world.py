@@ -97,7 +97,7 @@ class Replica:
         watchdog = Watchdog([worker], limit=limit, hidden=hidden, kafka_answers=answers, end=end)
         while True:
             await asyncio.sleep(limit / _LOOKS)
-            await watchdog.look(limit / _LOOKS)
+            await watchdog.check(limit / _LOOKS)
 
     def _again(self, process: Process) -> None:
         if self.wanted and self.process is process and not self._world.over:
@@ -139,7 +139,7 @@ class Replica:
     @property
     def idle(self) -> bool:
         """Whether none of its owners has anything in hand."""
-        owners = () if self.worker is None else self.worker.owners.values()
+        owners = () if self.worker is None else self.worker.tasks.values()
         return all(owner.phase is Phase.RUNNING and owner.idle for owner in owners)
 
 
@@ -311,7 +311,7 @@ class World:
         for replica in self.replicas:
             if (worker := replica.worker) is None:
                 continue
-            for partition, owner in sorted(worker.owners.items()):
+            for partition, owner in sorted(worker.tasks.items()):
                 if owner.caught_up:
                     yield f"{replica.process.name}/{partition}", rows_of(owner._engine.state)
 
@@ -372,7 +372,7 @@ class World:
         for replica in self.replicas:
             if (worker := replica.worker) is None:
                 continue
-            for partition, owner in sorted(worker.owners.items()):
+            for partition, owner in sorted(worker.tasks.items()):
                 now, due = replica.process.clock.now(), owner._engine.next_due()
                 if owner.caught_up and (due is None or due > now):  # what is due at this very instant is to come
                     service, state = worker.service, owner._engine.state

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from moorage.bridges.engine.seen_target import TAINTS_ANNOTATION
 from moorage.bridges.engine.taint_lists import taints_patch
-from moorage.bridges.engine.targets import TAINTS_ANNOTATION
 from moorage.bridges.ocm.cluster_acts import changed_labels, with_time_if_there
 from moorage.bridges.ocm.hub import SeenCluster, reduced
 from moorage_schemas.taint import TaintOrigin, TaintRecord

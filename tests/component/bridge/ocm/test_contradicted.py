@@ -16,7 +16,7 @@ from moorage.bridges.engine.act_queue import ActQueue
 from moorage.bridges.engine.contention import Contention
 from moorage.bridges.ocm.cluster_acts import ClusterActs
 from moorage.bridges.ocm.hub import SeenCluster
-from moorage.bridges.ocm.tables import HubTables
+from moorage.bridges.ocm.hub_tables import HubTables
 
 _LABEL: Final = "feature.open-cluster-management.io/addon-work"
 _FAR: Final = 40

@@ -12,7 +12,7 @@ from tests.support.virtual_time import virtual_time
 from moorage.bridges.engine.contention import Contention
 from moorage.bridges.ocm.decision_acts import DecisionActs
 from moorage.bridges.ocm.hub import DECISION, PLACEMENT, HubState
-from moorage.bridges.ocm.tables import HubTables
+from moorage.bridges.ocm.hub_tables import HubTables
 from moorage.runtime.service import Input
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import DecisionGroupStatus, PlacementState, TargetScore, WorkloadPlaced

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from moorage.bridges.ocm.decision_acts import status_patch
-from moorage.bridges.ocm.tables import HubTables
+from moorage.bridges.ocm.hub_tables import HubTables
 from moorage.runtime.service import Input
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import DecisionGroupStatus, PlacementCondition, PlacementState, WorkloadPlaced

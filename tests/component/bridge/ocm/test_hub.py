@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moorage.bridges.engine.state import LEASE, StateSink
+from moorage.bridges.engine.seen_state import LEASE, StateSink
 from moorage.bridges.ocm.hub import ADD_ON, CLUSTER, CLUSTER_LEASE, DECISION, PLACEMENT, HubState
 from moorage_schemas.resources.names import PLACEMENT_LABEL
 

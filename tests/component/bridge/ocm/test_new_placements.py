@@ -7,7 +7,7 @@ import asyncio
 from tests.support.virtual_time import virtual_time
 
 from moorage.bridges.engine.mirror import MirroredState
-from moorage.bridges.ocm.new_placements import HubContent, NewPlacements
+from moorage.bridges.ocm.hub_bridge import HubContent, NewPlacements
 
 
 def content(digest: bytes, available: str = "True") -> HubContent:
@@ -31,7 +31,7 @@ class Hub:
         """The topics know clusters, and it is told."""
         self.known.update(names)
         for name in names:
-            self.placements.look(name)
+            self.placements.check(name)
 
 
 @virtual_time

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.scheduling.ocm.reference import World, decide
 
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.columns.usage import Usage
 from moorage.decide.scheduling.ocm.plugin import Code
 from moorage.decide.scheduling.ocm.scheduler import PlacementScheduler

@@ -8,7 +8,7 @@ from tests.support.tables import table
 from moorage.decide.kubernetes.cel import ExpressionError, compiled
 from moorage.decide.scheduling.ocm.columns.cel import CelColumn, CelCostColumn, scores_of
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 
 DOCUMENT = {
     "metadata": {"name": "c2", "labels": {"v": "1.2.0", "r": "eu"}},

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.decide.scheduling.ocm.columns.column import Aspect
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.column import Aspect, ScoreColumn
 from moorage.decide.scheduling.ocm.columns.labels import ClaimColumn, LabelColumn
-from moorage.decide.scheduling.ocm.columns.membership import SetColumn, members
-from moorage.decide.scheduling.ocm.columns.scores import ScoreColumn
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.scheduler import SetColumn, members
 from moorage.decide.scheduling.ocm.selector import LabelTerms
 from moorage_schemas.taint import Taint
 

@@ -13,8 +13,8 @@ from tests.support.tables import table
 from moorage.decide.scheduling.ocm.allocatable import approximate
 from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.decide.scheduling.ocm.columns.instants import microseconds
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.taint_table import microseconds
 from moorage.decide.scheduling.ocm.columns.usage import Usage
 from moorage.decide.scheduling.ocm.decisions.groups import GroupTerms
 from moorage.decide.scheduling.ocm.decisions.result import Scheduled

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.columns.usage import GrowthSpan, Usage
 
 NAMES = [f"c{i}" for i in range(6)]

@@ -1,4 +1,4 @@
-"""Discovery: the groups, versions and resources that are served, in its first form and in the aggregated one."""
+"""Discovery of the served groups, versions and resources, in both forms, and of the issuer of tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moorage.apiserver.http.discovery import cluster_views, definitions, issuer, reviews
+from moorage.apiserver.authentication.account_tokens import AccountKeys
+from moorage.apiserver.http import health
+from moorage.apiserver.http.discovery import cluster_views, definitions, reviews
 from moorage.apiserver.http.filters.request_attributes import (
     CONDITIONS_PATH,
     DECISIONS_PATH,
@@ -146,7 +148,7 @@ def root_paths(*, issues_tokens: bool) -> Document:
         if group
         for path in (f"/apis/{group}", *(f"/apis/{group}/{one}" for one in versions))
     ]
-    configuration, keys = ((issuer.CONFIGURATION,), (issuer.KEYS,)) if issues_tokens else ((), ())
+    configuration, keys = ((ISSUER_CONFIGURATION,), (ISSUER_KEYS,)) if issues_tokens else ((), ())
     other = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", *keys, "/readyz")
     own = (CONDITIONS_PATH, DECISIONS_PATH, EXPLAIN_PATH, SIMULATE_PATH)
     return {"paths": [*configuration, "/api", "/api/v1", "/apis", *sorted(groups), *other, *own, "/version"]}
@@ -348,3 +350,41 @@ def _discovered(found: list[DiscoveredResource]) -> Iterable[Document]:
 def _response_kind(one: DiscoveredResource) -> Document:
     group, api_version = one.answers or ("", "")
     return {"group": group, "version": api_version, "kind": one.kind}
+
+
+ISSUER_CONFIGURATION: Final = "/.well-known/openid-configuration"
+ISSUER_KEYS: Final = "/openid/v1/jwks"
+
+_JWKS: Final = "application/jwk-set+json"
+_CACHED: Final = {"cache-control": "public, max-age=3600"}
+
+
+class Issuer:
+    """Shows the public keys.
+
+    Args:
+        accounts: has them.
+    """
+
+    def __init__(self, accounts: AccountKeys) -> None:
+        self._accounts = accounts
+
+    async def configuration(self, request: Request) -> Response:
+        """`/.well-known/openid-configuration`: what OpenID Connect calls the discovery document."""
+        document = {
+            "issuer": self._accounts.issuer,
+            "jwks_uri": str(request.url.replace(path=ISSUER_KEYS, query="")),
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": self._accounts.algorithms,
+        }
+        return self._shown(document, "application/json")
+
+    async def keys(self, _: Request) -> Response:
+        """`/openid/v1/jwks`: the public keys."""
+        return self._shown(self._accounts.key_set(), _JWKS)
+
+    def _shown(self, document: dict[str, Any], media_type: str) -> Response:
+        if not self._accounts.algorithms:
+            return health.no_page()  # no tokens count here
+        return Response(orjson.dumps(document), headers=_CACHED, media_type=media_type)

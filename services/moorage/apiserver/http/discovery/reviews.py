@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.apiserver.authentication.authenticator import Authenticator
-from moorage.apiserver.authentication.refusals import InvalidCredentialsError, UnknownYetError
+from moorage.apiserver.authentication.jwts import InvalidCredentialsError, UnknownYetError
 from moorage.apiserver.authorization.authorizer import Authorizer
 from moorage.apiserver.http import paths
 from moorage.apiserver.http.filters.access import Access, user_of
@@ -23,7 +23,7 @@ from moorage.apiserver.http.messages.negotiation import JSON, PROTOBUF, YAML, ac
 from moorage.apiserver.http.messages.options import write_options
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.machinery.api_errors import bad_request
-from moorage.apiserver.rbac.escalation import joined
+from moorage.apiserver.rbac.rules import joined
 from moorage.decide.kubernetes.attributes import Attributes, User
 from moorage.decide.kubernetes.field_errors import FieldError, invalid
 from moorage.decide.kubernetes.unstructured import part

@@ -23,7 +23,7 @@ from moorage.apiserver.storage.durable_log import Log, Write
 from moorage.apiserver.writing.object_records import SOURCE
 from moorage.decide.kubernetes.attributes import Attributes, User
 from moorage.runtime.process.clock import Clock
-from moorage.runtime.process.tasks import restarted
+from moorage.runtime.process.failures import restarted
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.topics import AUDIT

@@ -25,16 +25,16 @@ from moorage.apiserver.http import paths
 from moorage.apiserver.http.backend import Backend
 from moorage.apiserver.http.intake.letter_replay import LetterReplay
 from moorage.apiserver.http.messages import answers
+from moorage.apiserver.http.messages.answers import warn
 from moorage.apiserver.http.messages.options import list_options
 from moorage.apiserver.http.messages.representations import ListHead
 from moorage.apiserver.http.messages.selectors import Selector, selector
-from moorage.apiserver.http.messages.warnings import warn
 from moorage.apiserver.http.paths import ResourcePath
 from moorage.apiserver.kinds.dead_letter import KIND, REPLAY
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.machinery.api_errors import bad_request, unavailable
 from moorage.apiserver.storage.dead_letters import DeadLetters, LetterName, LetterReader, LetterRecord, read_page
-from moorage.runtime.process.redaction import redacted, redacted_field
+from moorage.runtime.process.logs import redacted, redacted_field
 from moorage_schemas.dead_letter import DeadLettered
 from moorage_schemas.times import format_time, parse_time
 

@@ -29,8 +29,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from moorage.apiserver.http import paths
-from moorage.apiserver.http.cluster_paths import cluster_of
 from moorage.apiserver.http.filters.limits import OpenWatches
+from moorage.apiserver.http.paths import cluster_of
 from moorage.apiserver.http.verbs.watch import chunks, fresh
 from moorage.apiserver.machinery.api_errors import StatusError, bad_request, unavailable
 from moorage.apiserver.metrics import Metrics

@@ -15,10 +15,10 @@ from starlette.responses import Response, StreamingResponse
 
 from moorage.apiserver.authentication.peers import Peers
 from moorage.apiserver.http import paths
-from moorage.apiserver.http.cluster_paths import cluster_of
 from moorage.apiserver.http.filters.access import user_of
 from moorage.apiserver.http.filters.request_attributes import EXPLAIN_PATH, SIMULATE_PATH
 from moorage.apiserver.http.messages import bodies
+from moorage.apiserver.http.paths import cluster_of
 from moorage.apiserver.machinery.api_errors import bad_request, unavailable
 
 _CONNECT_SECONDS: Final = 2.0

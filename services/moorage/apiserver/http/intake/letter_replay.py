@@ -40,8 +40,7 @@ from moorage.apiserver.writing.configuration import Limits
 from moorage.decide.conditions.reports import CLOCKS_DIFFER, Refusal, check_time, check_workload, unknown_target
 from moorage.decide.kubernetes.field_errors import FieldError, invalid
 from moorage.runtime.service import Input, Malformed
-from moorage.runtime.wire.codec import decode
-from moorage.runtime.wire.light_records import LightRecord
+from moorage.runtime.wire.codec import LightRecord, decode
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.dead_letter import REPLAY_HEADER, DeadLettered, RefusalReason
 from moorage_schemas.times import format_time, parse_time

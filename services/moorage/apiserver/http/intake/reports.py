@@ -38,23 +38,22 @@ from starlette.responses import Response
 
 from moorage.apiserver.authorization.report_guard import ReportGuard
 from moorage.apiserver.http import paths
-from moorage.apiserver.http.cluster_paths import cluster_of
 from moorage.apiserver.http.filters.access import user_of
 from moorage.apiserver.http.messages import bodies
 from moorage.apiserver.http.messages.negotiation import JSON, body_media
+from moorage.apiserver.http.paths import cluster_of
 from moorage.apiserver.kinds.status.clusters import local_key
 from moorage.apiserver.kinds.status.names import about_target
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery.api_errors import Cause, StatusError, bad_request, field_errors, unavailable
 from moorage.apiserver.storage.cluster_store import ClusterStore
-from moorage.apiserver.storage.durable_log import Log, Write
-from moorage.apiserver.storage.report_outcomes import Decided, RefusedLater, ReportCounted, ReportOutcomes
+from moorage.apiserver.storage.durable_log import Decided, Log, RefusedLater, ReportCounted, ReportOutcomes, Write
 from moorage.apiserver.storage.store import FleetObjects, Store
 from moorage.apiserver.writing.configuration import Limits
 from moorage.decide.conditions.grants import ReportClaim
 from moorage.decide.conditions.report_limits import Excess
 from moorage.decide.conditions.reports import (
-    Held,
+    KeptCondition,
     Refusal,
     check_order,
     check_size,
@@ -240,7 +239,7 @@ class Intake:
             refusal = Refusal(letter.reason, field=letter.field, value=letter.value, rule=letter.rule)
             return _Outcome("Refused", error=refused(refusal))
         if decided.condition is not None:
-            return self._unrecorded(write, Held.of(decided.condition))
+            return self._unrecorded(write, KeptCondition.of(decided.condition))
         # What the condition was before may have been decided a moment ago, and not be shown here yet.
         outcome = self._unrecorded(write, self._known(write))
         with contextlib.suppress(TimeoutError):
@@ -250,7 +249,7 @@ class Intake:
                     outcome = self._unrecorded(write, self._known(write))
         return outcome
 
-    def _unrecorded(self, write: Write, known: Held | None) -> _Outcome:
+    def _unrecorded(self, write: Write, known: KeptCondition | None) -> _Outcome:
         """The outcome of a report about which nothing was written.
 
         Args:
@@ -265,14 +264,14 @@ class Intake:
         # A report that counts and changes more than times is always recorded.
         return _Outcome("Ignored", _IGNORED_LATER)
 
-    def _ignored(self, write: Write, known: Held | None) -> _Outcome | None:
+    def _ignored(self, write: Write, known: KeptCondition | None) -> _Outcome | None:
         """Why a report cannot count. None if it may, as far as this gateway knows."""
         report, source = _said(write)
         uid = known.target_uid if known is not None else ""
         wrong = check_order(report, report_id=write.meta.id, source=source, target_uid=uid, known=known)
         return None if wrong is None else _Outcome("Ignored", wrong.why)
 
-    def _known(self, write: Write) -> Held | None:
+    def _known(self, write: Write) -> KeptCondition | None:
         """The condition that a report is about, of the present target. None if this gateway does not know it."""
         report, _ = _said(write)
         target = report.target
@@ -287,7 +286,7 @@ class Intake:
         declared = fleet.get(ObjectId(target.kind.value, "", target.name))
         if found is None or declared is None or declared.document["metadata"].get("uid") != found.target_uid:
             return None
-        return Held.of(found)
+        return KeptCondition.of(found)
 
     async def send_again(self, write: Write, wait: float, *, dry_run: bool) -> dict[str, Any]:
         """Write a report that was refused before and is checked now. Returns what became of it.

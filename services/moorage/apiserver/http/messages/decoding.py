@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
+from moorage.apiserver.http.messages.answers import told
 from moorage.apiserver.http.messages.bodies import of_another_type, read_body
 from moorage.apiserver.http.messages.negotiation import JSON, PROTOBUF, YAML, body_media
-from moorage.apiserver.http.messages.warnings import told
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.machinery.api_errors import StatusError, bad_request

@@ -12,9 +12,9 @@ from starlette.responses import Response
 from moorage.apiserver.http import paths
 from moorage.apiserver.http.backend import Backend
 from moorage.apiserver.http.messages import answers, decoding
+from moorage.apiserver.http.messages.answers import warn
 from moorage.apiserver.http.messages.decoding import Expected
 from moorage.apiserver.http.messages.options import DeletionRequest, delete_options, write_options
-from moorage.apiserver.http.messages.warnings import warn
 from moorage.apiserver.http.paths import ResourcePath
 from moorage.apiserver.http.verbs.writing import caller
 from moorage.apiserver.kinds.kind import ServedKind

@@ -1,7 +1,9 @@
-"""The subresources of objects: `scale` and `status`, and those that need running containers."""
+"""The subresources of objects: `scale`, `status`, `finalize`, and those that need running containers."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -9,26 +11,30 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.apiserver.admission import field_owners
-from moorage.apiserver.admission.status_reports import is_reported
+from moorage.apiserver.admission.status_reports import conditions_of, is_reported, reports_in
 from moorage.apiserver.http import paths
 from moorage.apiserver.http.backend import Backend
 from moorage.apiserver.http.messages import answers, bodies, decoding
+from moorage.apiserver.http.messages.answers import warn
 from moorage.apiserver.http.messages.decoding import Expected
 from moorage.apiserver.http.messages.negotiation import media_type
 from moorage.apiserver.http.messages.options import WriteOptions, write_options
 from moorage.apiserver.http.messages.representations import Representation
-from moorage.apiserver.http.messages.warnings import warn
 from moorage.apiserver.http.paths import ResourcePath
-from moorage.apiserver.http.subresources import finalizing, scale, tokens, written_status
+from moorage.apiserver.http.subresources import scale, tokens
 from moorage.apiserver.http.subresources.pods import ORDERS, PodOrders
 from moorage.apiserver.http.verbs import patches
 from moorage.apiserver.http.verbs.patches import SentPatch
 from moorage.apiserver.http.verbs.writing import caller, manager
-from moorage.apiserver.kinds.namespace import FINALIZE
+from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.kinds.namespace import FINALIZE, FINALIZERS, NamespaceKind
 from moorage.apiserver.kinds.service_account import TOKEN
+from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.machinery.api_errors import StatusError, bad_request
 from moorage.apiserver.machinery.patching.errors import PatchError
 from moorage.apiserver.storage.shown_objects import ShownObject
+from moorage.apiserver.writing.object_records import Caller
+from moorage.decide.kubernetes.field_errors import invalid
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.workload_kinds import POD
 
@@ -65,7 +71,7 @@ class Subresources:
         if path.subresource == TOKEN:
             return await tokens.request_token(self._backend, request, path)
         if path.subresource == FINALIZE:
-            return await finalizing.finalize(self._backend, request, path)
+            return await finalize(self._backend, request, path)
         return await self._on_part(request, path)
 
     async def _on_part(self, request: Request, path: ResourcePath) -> Response:
@@ -98,11 +104,11 @@ class Subresources:
         by, dry_run = caller(request), options.dry_run
         verb = f"{'update' if method == 'PUT' else 'patch'}/{path.subresource}"
         if path.kind.kind == POD:
-            after = await written_status.write_pod(self._backend, path, changed, by, dry_run=dry_run)
+            after = await write_pod(self._backend, path, changed, by, dry_run=dry_run)
         else:
             after = await self._backend.writer.change(path.kind, path.object_id, changed, verb, by, dry_run=dry_run)
             if not is_scale and not dry_run and is_reported(path.kind):
-                after = await written_status.report(self._backend, path, *seen[-1], by)
+                after = await report_status(self._backend, path, *seen[-1], by)
         response = self._answer(path, representation, after)
         warn(response, dict.fromkeys(warnings))
         return response
@@ -181,3 +187,117 @@ def _no_containers(path: ResourcePath) -> StatusError:
     if path.kind.kind == TargetKind.CLUSTER:
         why = "decides on clusters, and has no connection to them"
     return StatusError(501, f"{path.kind.plural}/{path.subresource} is not possible: Moorage {why}")
+
+
+class _Finalized(NamespaceKind):
+    """A namespace whose `spec.finalizers` are written."""
+
+    def changed(self, wanted: Document, shown: Mapping[str, Any]) -> Document:  # noqa: ARG002 - an override
+        """See `Kind`. No finalizers are an empty list: a namespace that says nothing of them has the standard ones."""
+        return {**wanted, "spec": {"finalizers": [], **(wanted.get("spec") or {})}}
+
+
+_KIND: Final = _Finalized()
+
+
+async def finalize(backend: Backend, request: Request, path: ResourcePath) -> Response:
+    """Replace the finalizers in the `spec` of a namespace. One that is being deleted goes with the last of them.
+
+    Raises:
+        StatusError: 404 if there is no such namespace, 409 if it is another one or has changed, 422 if a finalizer has
+            no valid name.
+    """
+    if request.method != "PUT":
+        raise paths.not_allowed()
+    options = write_options(request.query_params, "UpdateOptions")
+    representation = backend.representation(request, path.kind)
+    sent = await decoding.read_object(request, Expected.of(path.kind), options.field_validation)
+    document = bodies.check_identity(sent.document, path.kind, "", path.name)
+    finalizers = (document.get("spec") or {}).get("finalizers") or []
+    rule = "name is neither a standard finalizer name nor is it fully qualified"
+    if found := [
+        invalid(f"spec.finalizers[{at}]", one, rule)
+        for at, one in enumerate(finalizers)
+        if one not in FINALIZERS and "/" not in one
+    ]:
+        raise api_errors.invalid("", path.kind.kind, path.name, found)
+    who, now = manager(request), backend.clock.now()
+
+    def finalized(shown: Document) -> Document:
+        wanted = {**document, "spec": {**(shown.get("spec") or {}), "finalizers": finalizers}}
+        return field_owners.recorded(path.kind, shown, wanted, who, now, subresource=FINALIZE)
+
+    shown = await backend.writer.change(
+        ServedKind(_KIND, path.kind.version),
+        path.object_id,
+        finalized,
+        "finalize",
+        caller(request),
+        dry_run=options.dry_run,
+    )
+    response = answers.answer(200, representation.one(path.kind, shown), representation.media_type)
+    warn(response, sent.warnings)
+    return response
+
+
+_SHOWN_WITHIN: Final = 1.0  # seconds for which the answer waits for the report to be accepted
+
+
+async def report_status(
+    backend: Backend, path: ResourcePath, shown: Mapping[str, Any], wanted: Mapping[str, Any], caller: Caller
+) -> ShownObject:
+    """Report the conditions in a status that was written. Returns the object as it is shown after that.
+
+    Args:
+        backend: the objects.
+        path: names the object.
+        shown: the object before.
+        wanted: the object with the written status.
+        caller: the source of the reports.
+
+    Raises:
+        StatusError: a condition is invalid, or nothing can be written now.
+    """
+    now = backend.clock.now()
+    cluster = backend.store.cluster
+    found = reports_in(path.object_id, shown, wanted, source=caller.actor, now=now, cluster=cluster)
+    if found:
+        await backend.writer.report(found, caller)
+        said = {one.type: one.status.value for one in found}
+
+        def accepted() -> bool:
+            present = backend.store.get(path.object_id)
+            if present is None:
+                return True
+            known = conditions_of(present.document)
+            return all(known.get(name, {}).get("status") == status for name, status in said.items())
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SHOWN_WITHIN):
+                while not accepted():
+                    await backend.store.history.wait()
+    return backend.present(path)
+
+
+async def write_pod(
+    backend: Backend,
+    path: ResourcePath,
+    change: Callable[[Document], Document],
+    caller: Caller,
+    *,
+    dry_run: bool,
+) -> ShownObject:
+    """Write the status of a pod, also of one that a controller makes. Nothing but its conditions counts.
+
+    Raises:
+        StatusError: 404 if there is no such pod, 409 if it is not the expected one, and as `report`.
+    """
+    present = backend.present(path)
+    shown = present.document
+    wanted = change(dict(shown))
+    metadata = wanted["metadata"]
+    if metadata.get("uid") not in {None, "", shown["metadata"].get("uid")}:
+        raise api_errors.conflict("", path.kind.plural, path.name)
+    if metadata.get("resourceVersion") not in {None, "", str(present.version)}:
+        raise api_errors.conflict("", path.kind.plural, path.name)
+    return present if dry_run else await report_status(backend, path, shown, wanted, caller)

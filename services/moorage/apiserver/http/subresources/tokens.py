@@ -16,10 +16,10 @@ from moorage.apiserver.authentication.account_tokens import ObjectOfToken, Reque
 from moorage.apiserver.http import paths
 from moorage.apiserver.http.backend import Backend
 from moorage.apiserver.http.messages import answers, decoding
+from moorage.apiserver.http.messages.answers import warn
 from moorage.apiserver.http.messages.decoding import Expected
 from moorage.apiserver.http.messages.negotiation import JSON, PROTOBUF, YAML, accepted
 from moorage.apiserver.http.messages.options import write_options
-from moorage.apiserver.http.messages.warnings import warn
 from moorage.apiserver.http.paths import ResourcePath
 from moorage.apiserver.http.verbs.writing import caller
 from moorage.apiserver.kinds.status.records import ObjectId

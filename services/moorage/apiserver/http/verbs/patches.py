@@ -14,17 +14,16 @@ from starlette.responses import Response
 from moorage.apiserver.admission import field_owners
 from moorage.apiserver.http.backend import Backend
 from moorage.apiserver.http.messages import bodies, decoding
+from moorage.apiserver.http.messages.answers import told, warn
 from moorage.apiserver.http.messages.decoding import Expected
 from moorage.apiserver.http.messages.negotiation import media_type
 from moorage.apiserver.http.messages.options import write_options
-from moorage.apiserver.http.messages.warnings import told, warn
 from moorage.apiserver.http.paths import ResourcePath
 from moorage.apiserver.http.verbs.writing import caller, manager, written
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.machinery.api_errors import Cause, StatusError, bad_request
 from moorage.apiserver.machinery.openapi import registry, strict
-from moorage.apiserver.machinery.openapi.built_in import DecodeError, json_type, repeated
-from moorage.apiserver.machinery.openapi.conversion import conversion_flaw
+from moorage.apiserver.machinery.openapi.built_in import DecodeError, conversion_flaw, json_type, repeated
 from moorage.apiserver.machinery.patching import errors as patching_errors
 from moorage.apiserver.machinery.patching import json_patch, merge_patch, strategic_merge
 from moorage.apiserver.machinery.patching.errors import PatchError

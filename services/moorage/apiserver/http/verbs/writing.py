@@ -10,14 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.apiserver.admission import field_owners
-from moorage.apiserver.admission.feature_gates import finalizer_warnings, owner_warnings, warnings
+from moorage.apiserver.admission.validation import finalizer_warnings, owner_warnings, warnings
 from moorage.apiserver.http.backend import Backend
 from moorage.apiserver.http.filters.access import user_of
 from moorage.apiserver.http.messages import answers, bodies, decoding
+from moorage.apiserver.http.messages.answers import told, warn
 from moorage.apiserver.http.messages.decoding import Expected
 from moorage.apiserver.http.messages.options import write_options
 from moorage.apiserver.http.messages.representations import Representation
-from moorage.apiserver.http.messages.warnings import told, warn
 from moorage.apiserver.http.paths import ResourcePath
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.machinery.api_errors import StatusError, conflict

@@ -113,7 +113,7 @@ class Target(Kind[ResourceT]):
         return targets.taints(resource, records)
 
     @override
-    def wanted_taints(self, resource: ResourceT) -> Sequence[Taint]:
+    def spec_taints(self, resource: ResourceT) -> Sequence[Taint]:
         taints: Sequence[Taint] | None = getattr(resource, "spec").taints  # noqa: B009 - all of them have one
         return taints or ()
 

@@ -17,8 +17,14 @@ from moorage.apiserver.kinds.status import reported
 from moorage.apiserver.kinds.status.index import Groups, Index
 from moorage.apiserver.kinds.status.records import ObjectId, Records
 from moorage.decide.conditions.heartbeats import BY_BRIDGE
-from moorage.decide.disruption.budgets import DISRUPTION, Disruption, Disruptions, disruption_of, disruptions
-from moorage.decide.disruption.health import is_healthy
+from moorage.decide.disruption.budgets import (
+    DISRUPTION,
+    Disruption,
+    Disruptions,
+    disruption_of,
+    disruptions,
+    is_healthy,
+)
 from moorage.decide.kubernetes.unstructured import at
 from moorage_schemas.condition import HEALTHY, ConditionStatus
 from moorage_schemas.eviction import EvictionState

@@ -1,15 +1,19 @@
-"""What kinds count of the records, kept up to date with each record."""
+"""Indexes of the records, kept up to date with each record: the base, those of views and of mirrored clusters."""
 
 from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from moorage.apiserver.kinds.status.records import ObjectId, Records
+from typing_extensions import override
+
+from moorage.apiserver.kinds.status.records import ObjectId, ObjectMap, Records
+from moorage_schemas.base import Model
+from moorage_schemas.resource import ResourceDeclared
 
 
 class Index(ABC):
@@ -94,3 +98,102 @@ class Groups(dict[str, set[str]]):
             self.discard(group, item)
         for group in after - before:
             self.add(group, item)
+
+
+class MadeOfRecords(Protocol):
+    """A kind whose objects show the records of a topic (`View`)."""
+
+    made_from: ClassVar[str]
+    """The short name of the topic."""
+
+    def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
+        """The objects that a record shows."""
+
+
+class ViewIndex(Index):
+    """The record behind each object of the kinds that are made of the records of a topic.
+
+    Args:
+        kinds: those kinds.
+    """
+
+    def __init__(self, kinds: Iterable[MadeOfRecords]) -> None:
+        self.origins = ObjectMap[str]()
+        """The record key behind each object."""
+
+        self._kinds: dict[str, list[MadeOfRecords]] = {}
+        for kind in kinds:
+            self._kinds.setdefault(kind.made_from, []).append(kind)
+        self.topics = self._kinds.keys()
+
+    @override
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
+        touched: set[ObjectId] = set()
+        for kind in self._kinds[topic]:
+            earlier, now = (
+                set(kind.objects(key, record)) if record is not None else set[ObjectId]() for record in (before, after)
+            )
+            for object_id in earlier - now:
+                if self.origins.get(object_id) == key:
+                    self.origins.discard(object_id)
+            for object_id in now:
+                if self.origins.get(object_id) != key:
+                    self.origins.put(object_id, key)
+            touched |= now | earlier
+        return touched
+
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+class MirroredIndex(Index):
+    """How many objects of each cluster every bridge has mirrored, by kind."""
+
+    topics = ("resources",)
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Counter[tuple[str, str]]] = {}
+        """By bridge: how many objects there are by the uid of their cluster and their kind."""
+
+        self._kinds: dict[str, Counter[str]] = {}
+        """By the uid of a cluster: how many objects there are of each kind."""
+
+    @property
+    def sources(self) -> list[str]:
+        """The bridges of which something is mirrored."""
+        return sorted(self._counts)
+
+    def cluster_uids(self, source: str) -> set[str]:
+        """Return the uids of the clusters that a bridge has mirrored. One, unless none has been said."""
+        return {uid for uid, _ in self._counts.get(source, ())} - {""}
+
+    def kinds_of(self, cluster_uid: str) -> AbstractSet[str]:
+        """Return the kinds of which objects of a cluster are mirrored, by whichever bridge."""
+        return self._kinds.get(cluster_uid, Counter[str]()).keys()
+
+    def count(self, source: str, kind: str) -> int:
+        """Return how many objects of a kind a bridge has mirrored."""
+        return sum(count for (_, found), count in self._counts.get(source, Counter()).items() if found == kind)
+
+    @override
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
+        self._add(before, -1)
+        self._add(after, 1)
+        return ()
+
+    def _add(self, declared: ResourceDeclared | None, number: int) -> None:
+        if declared is None or declared.mirrored is None:
+            return
+        source, place = declared.mirrored.source, (declared.mirrored.cluster_uid, declared.kind)
+        _count(self._counts, source, place, number)
+        _count(self._kinds, declared.mirrored.cluster_uid, declared.kind, number)
+
+
+def _count(table: dict[str, Counter[KeyT]], outer: str, inner: KeyT, number: int) -> None:
+    """Count in a table of counters, which keeps none that is zero."""
+    counts = table.setdefault(outer, Counter())
+    counts[inner] += number
+    if not counts[inner]:
+        del counts[inner]
+        if not counts:
+            del table[outer]

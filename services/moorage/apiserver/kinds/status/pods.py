@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from pydantic import ValidationError
+from typing_extensions import override
+
 from moorage.apiserver.kinds.status import reported
-from moorage.apiserver.kinds.status.dedicated import DedicatedIndex
+from moorage.apiserver.kinds.status.built_in import PRIORITY_CLASS, SYSTEM_PRIORITIES
+from moorage.apiserver.kinds.status.index import Index
 from moorage.apiserver.kinds.status.records import Document, ObjectId, Records
 from moorage.apiserver.kinds.status.rollouts import keeper_of, plain_template
 from moorage.decide.kubernetes.pod_defaults import qos_class
@@ -270,3 +275,56 @@ def _condition(condition: WorkloadConditionChanged) -> Document:
         **({"message": condition.message} if condition.message else {}),
         "lastTransitionTime": format_time(condition.last_transition_time),
     }
+
+
+class DedicatedIndex(Index):
+    """The rules for dedicated nodes, as pods are given defaults by them."""
+
+    topics = ("resources",)
+
+    def __init__(self) -> None:
+        self.rules: dict[str, DedicatedNodes] = {}
+        """By record key."""
+
+    @override
+    def changed(
+        self,
+        topic: str,
+        key: str,
+        before: ResourceDeclared | None,
+        after: ResourceDeclared | None,
+        records: Records,
+    ) -> Iterable[ObjectId]:
+        if key.startswith("DedicatedNodes/"):
+            self.rules.pop(key, None)
+            with contextlib.suppress(ValidationError):  # it was checked when it was declared
+                if after is not None:
+                    self.rules[key] = DedicatedNodes.model_validate(after.object)
+        return ()
+
+
+class PriorityIndex(Index):
+    """The priority classes, as new pods get their priority by them."""
+
+    topics = ("resources",)
+
+    def __init__(self) -> None:
+        self.classes: dict[str, Mapping[str, Any]] = {
+            name: {"value": value} for name, value in SYSTEM_PRIORITIES.items()
+        }
+        """By name, with those of the system."""
+
+    @override
+    def changed(
+        self,
+        topic: str,
+        key: str,
+        before: ResourceDeclared | None,
+        after: ResourceDeclared | None,
+        records: Records,
+    ) -> Iterable[ObjectId]:
+        if key.startswith(f"{PRIORITY_CLASS}/") and (name := ObjectId.of(key).name) not in SYSTEM_PRIORITIES:
+            self.classes.pop(name, None)
+            if after is not None:
+                self.classes[name] = after.object
+        return ()

@@ -11,7 +11,7 @@ from typing_extensions import override
 from moorage.apiserver.kinds.status.index import Index
 from moorage.apiserver.kinds.status.records import Document, ObjectId, Records
 from moorage.decide.kubernetes.unstructured import part
-from moorage.decide.taints.desired.reconcile import next_taints
+from moorage.decide.taints.desired.taint_reconciliation import next_taints
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.keys import ConditionKey, TargetKey
 from moorage_schemas.refs import TargetKind

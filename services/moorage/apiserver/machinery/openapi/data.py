@@ -1,13 +1,16 @@
-"""The files of data, with what Moorage says in addition to them. Each is read when it is first asked for."""
+"""The files of data, with what Moorage says in addition to them. Each is read when it is first asked for.
+
+Added fields that Moorage reads are those of other releases, or of named deviations. Fields of `status` are those that
+Moorage shows: a client may send back what it has read. They have no numbers in protobuf, so they are not sent there.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-from moorage.apiserver.machinery.openapi import additions
+from typing import Any, Final
 
 Data = dict[str, Any]
 
@@ -17,7 +20,7 @@ def native() -> Data:
     """The kinds that are built into an API server, by group, version and kind, and the definitions that they use."""
     found = _read("native")
     definitions = found["definitions"]
-    for name, more in additions.DEFINITIONS.items():
+    for name, more in DEFINITIONS.items():
         definitions[name]["fields"].update(more(definitions))
     for name, texts in _read("descriptions").items():
         for field, text in texts.items() if name in definitions else ():
@@ -40,10 +43,10 @@ def custom() -> Data:
     """The custom resources, by group, version and kind."""
     found = _read("custom")
     kinds = found["kinds"]
-    for kind, paths in additions.KINDS.items():
+    for kind, paths in KINDS.items():
         for path, more in paths.items():
             _fields(kinds[kind], path).update(more)
-    for kind, (newer, taken) in additions.AS_IN_NEWER.items():
+    for kind, (newer, taken) in AS_IN_NEWER.items():
         for path in taken:
             around, _, field = path.rpartition(".")
             _fields(kinds[kind], around)[field] = _part(kinds[newer], path)
@@ -75,3 +78,72 @@ def _fields(said: Data, path: str) -> Data:
     part = _part(said, path)
     found: Data = part.get("items", part)["fields"]
     return found
+
+
+_APPS: Final = "io.k8s.api.apps.v1"
+_CLUSTERS: Final = "com.github.karmada-io.karmada.pkg.apis.cluster.v1alpha1"
+_CONDITION: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.Condition"
+_OCM: Final = "cluster.open-cluster-management.io"
+
+_NUMBER: Final = {"form": "integer", "format": "int32"}
+_TEXT: Final = {"form": "string"}
+_TIME: Final = {"form": "time", "format": "date-time"}
+_HELD_TAINTS: Final = {
+    "heldTaints": {"form": "list", "items": {"form": "any"}, "description": "Taints that wait for the end of a hold."}
+}
+_SCHEDULED: Final = {"scheduledReplicas": {**_NUMBER, "description": "How many of its pods are bound."}}
+
+
+def _cluster_status(definitions: Mapping[str, Data]) -> Data:
+    """Conditions with the time of the last report, and held taints."""
+    condition = {"form": "struct", "fields": {**definitions[_CONDITION]["fields"], "lastHeartbeatTime": _TIME}}
+    return {"conditions": {"form": "list", "items": condition}, **_HELD_TAINTS}
+
+
+DEFINITIONS: Final[Mapping[str, Callable[[Mapping[str, Data]], Data]]] = {
+    **{
+        f"{package}.{kind}Status": lambda _: _SCHEDULED
+        for package, kind in (
+            *((_APPS, kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")),
+            ("io.k8s.api.batch.v1", "Job"),
+            ("io.k8s.api.core.v1", "ReplicationController"),
+        )
+    },
+    "io.k8s.api.policy.v1.PodDisruptionBudgetStatus": lambda _: {
+        "held": {**_NUMBER, "description": "How many evictions it holds now."}
+    },
+    "io.k8s.api.core.v1.NodeStatus": lambda _: _HELD_TAINTS,
+    f"{_CLUSTERS}.ClusterStatus": _cluster_status,
+}
+"""Fields of definitions, from all definitions."""
+
+_GRACE: Final = {"gracePeriodSeconds": {**_NUMBER, "constraints": {"minimum": 0}}}
+_SELECTOR_TYPE: Final = {
+    "selectorType": {"form": "string", "enum": ["LegacyClusterSetLabel", "ExclusiveClusterSetLabel", "LabelSelector"]}
+}
+
+KINDS: Final[Mapping[str, Mapping[str, Data]]] = {
+    "policy.karmada.io/v1alpha1/PropagationPolicy": {"spec.failover.cluster": _GRACE},
+    "policy.karmada.io/v1alpha1/ClusterPropagationPolicy": {"spec.failover.cluster": _GRACE},
+    f"{_OCM}/v1beta1/ManagedClusterSet": {"spec.clusterSelector": _SELECTOR_TYPE},
+    f"{_OCM}/v1/ManagedCluster": {
+        "status": _HELD_TAINTS,
+        # Conditions are shown without what is empty.
+        "status.conditions": {"reason": _TEXT, "message": _TEXT, "lastHeartbeatTime": _TIME},
+    },
+    f"{_OCM}/v1beta1/Placement": {
+        "spec.prioritizerPolicy.configurations": {"name": _TEXT},
+        "spec.decisionStrategy.groupStrategy.decisionGroups.groupClusterSelector": {
+            "celSelector": {"form": "struct", "fields": {"celExpressions": {"form": "list", "items": _TEXT}}}
+        },
+    },
+}
+"""Fields of custom resources: by kind, and by the path of the struct that they are in."""
+
+AS_IN_NEWER: Final = {
+    f"{_OCM}/v1alpha1/Placement": (
+        f"{_OCM}/v1beta1/Placement",
+        ("spec.decisionStrategy", "spec.predicates.requiredClusterSelector.celSelector", "spec.spreadPolicy"),
+    )
+}
+"""Fields that Moorage takes in an older version although upstream has them only in a newer one."""

@@ -6,15 +6,14 @@ order of Go's maps, it does not here: of a list that is both merged and deleted 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from moorage.apiserver.machinery.patching import patch_rules as rules
-from moorage.apiserver.machinery.patching.errors import PatchError, bad_patch, shown, type_name
+from moorage.apiserver.machinery.patching.errors import PatchError, bad_patch, quoted, shown, type_name, unprocessable
 from moorage.apiserver.machinery.patching.merge_patch import same
-from moorage.apiserver.machinery.patching.patch_rules import DELETE_SCALARS, DIRECTIVE, ELEMENT_ORDER, RETAIN_KEYS
-from moorage.apiserver.machinery.schema import Schema
+from moorage.apiserver.machinery.schema import Form, Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def merged(
             _merge_field(result, key, value, schema, manner)
     for key in deletions:
         if manner.is_carried_out:
-            _delete_scalars(result, rules.list_name(key, DELETE_SCALARS), rest[key], schema)
+            _delete_scalars(result, list_name(key, DELETE_SCALARS), rest[key], schema)
         else:
             result[key] = rest[key]
     return result
@@ -110,10 +109,10 @@ def _order_elements(result: dict[str, Any], patch: dict[str, Any], schema: Schem
                 raise bad_patch("invalid patch format of setElementOrder list")
             result.setdefault(key, order)
         order = _list(order)
-        name = rules.list_name(key, ELEMENT_ORDER)
+        name = list_name(key, ELEMENT_ORDER)
         had, gets = name in result, name in patch
         before, change = _list(result[name]) if had else [], _list(patch[name]) if gets else []
-        rule = rules.rule_of_list(schema, name)
+        rule = rule_of_list(schema, name)
         _check_order(change, order, rule.merge_key)
         if not (had or gets):
             continue
@@ -123,7 +122,7 @@ def _order_elements(result: dict[str, Any], patch: dict[str, Any], schema: Schem
             elements = _without_directives(change)
         else:
             elements = _merged_list(before, change, rule, manner)
-        rules.check_elements(before, change)
+        check_elements(before, change)
         result[name] = _interleaved(elements, order, before, rule.merge_key)
         patch.pop(name, None)
 
@@ -142,7 +141,7 @@ def _check_order(change: Sequence[Any], order: Sequence[Any], merge_key: str) ->
         if isinstance(wanted[found], Mapping) and DIRECTIVE in wanted[found]:
             found += 1
             continue
-        found += rules.identity_of(wanted[found], merge_key) == rules.identity_of(order[named], merge_key)
+        found += identity_of(wanted[found], merge_key) == identity_of(order[named], merge_key)
         named += 1
     if found < len(wanted):
         raise bad_patch(
@@ -158,11 +157,11 @@ def _delete_scalars(result: dict[str, Any], name: str, gone: Any, schema: Schema
     before = result.get(name)
     if not (isinstance(before, list) and isinstance(gone, list)):
         return
-    rules.rule_of_list(schema, name)
+    rule_of_list(schema, name)
     if before or gone:
-        rules.check_elements(before, gone)
-        deleted = rules.places(gone, "")
-        result[name] = [element for element in before if rules.identity(element) not in deleted]
+        check_elements(before, gone)
+        deleted = places_of(gone, "")
+        result[name] = [element for element in before if identity(element) not in deleted]
 
 
 def _merge_field(result: dict[str, Any], key: str, value: Any, schema: Schema | None, manner: Manner) -> None:
@@ -173,32 +172,32 @@ def _merge_field(result: dict[str, Any], key: str, value: Any, schema: Schema | 
         return
     before = result.get(key)
     if isinstance(before, Mapping) and isinstance(value, Mapping):
-        rule = rules.rule_of_object(schema, key)
+        rule = rule_of_object(schema, key)
         is_replaced = rule.strategy == "replace"
         result[key] = dict(value) if is_replaced else merged(before, value, rule.schema, manner)
     elif isinstance(before, list) and isinstance(value, list):
-        result[key] = _merged_list(before, value, rules.rule_of_list(schema, key), manner)
+        result[key] = _merged_list(before, value, rule_of_list(schema, key), manner)
     elif isinstance(value, Mapping) and DIRECTIVE in value:
         result.pop(key, None)
     else:
         result[key] = _without_directives(_without_nulls(value) if manner.is_carried_out else value)
 
 
-def _merged_list(original: list[Any], patch: list[Any], rule: rules.FieldRule, manner: Manner) -> list[Any]:
+def _merged_list(original: list[Any], patch: list[Any], rule: FieldRule, manner: Manner) -> list[Any]:
     if rule.strategy != "merge":
         return patch
     if not original and not patch:
         return original
-    if not issubclass(rules.check_elements(original, patch), Mapping):
-        scalars = list({rules.identity(element): element for element in (*original, *patch)}.values())
+    if not issubclass(check_elements(original, patch), Mapping):
+        scalars = list({identity(element): element for element in (*original, *patch)}.values())
         return _interleaved(scalars, patch, original, "")
     if not rule.merge_key:
-        raise bad_patch(f"cannot merge lists without merge key for {rules.kind_of(rule.schema)}")
+        raise bad_patch(f"cannot merge lists without merge key for {kind_of(rule.schema)}")
     before, change = _after_directives(original, patch, rule.merge_key)
     elements = list(before)
-    places = rules.places(elements, rule.merge_key)
+    places = places_of(elements, rule.merge_key)
     for element in change:
-        place = places.setdefault(rules.identity_of(element, rule.merge_key), len(elements))
+        place = places.setdefault(identity_of(element, rule.merge_key), len(elements))
         if place == len(elements):
             elements.append(element)
         else:
@@ -218,8 +217,8 @@ def _after_directives(original: list[Any], patch: list[Any], merge_key: str) -> 
         directive = element[DIRECTIVE]
         if directive == "delete":
             if merge_key not in element:
-                raise rules.no_merge_key(element, merge_key)
-            deleted.add(rules.identity(element[merge_key]))
+                raise no_merge_key(element, merge_key)
+            deleted.add(identity(element[merge_key]))
         elif directive == "replace":
             is_replaced = True
         elif directive == "merge":
@@ -228,7 +227,7 @@ def _after_directives(original: list[Any], patch: list[Any], merge_key: str) -> 
             raise _unknown_directive(directive, element)
     if is_replaced:
         return change, []
-    kept = [one for one in original if not (merge_key in one and rules.identity(one[merge_key]) in deleted)]
+    kept = [one for one in original if not (merge_key in one and identity(one[merge_key]) in deleted)]
     return kept, change
 
 
@@ -237,16 +236,16 @@ def _interleaved(elements: Sequence[Any], named: Sequence[Any], original: Sequen
 
     One of the others comes before the first that it was before in the original list.
     """
-    places, before = rules.places(named, merge_key), rules.places(original, merge_key)
-    tokens = [rules.identity_of(element, merge_key) for element in elements]
+    places, before = places_of(named, merge_key), places_of(original, merge_key)
+    tokens = [identity_of(element, merge_key) for element in elements]
     mine = [element for element, token in zip(elements, tokens, strict=True) if token in places]
     theirs = [element for element, token in zip(elements, tokens, strict=True) if token not in places]
-    mine, theirs = rules.in_order(mine, named, merge_key), rules.in_order(theirs, original, merge_key)
+    mine, theirs = in_order(mine, named, merge_key), in_order(theirs, original, merge_key)
     result: list[Any] = []
     left = right = 0
     while left < len(theirs) and right < len(mine):
-        one = before.get(rules.identity_of(theirs[left], merge_key), -1)
-        other = before.get(rules.identity_of(mine[right], merge_key), -1)
+        one = before.get(identity_of(theirs[left], merge_key), -1)
+        other = before.get(identity_of(mine[right], merge_key), -1)
         if 0 <= one < other:
             result.append(theirs[left])
             left += 1
@@ -283,3 +282,170 @@ def _without_nulls(value: Any) -> Any:
 def _json_type(value: Any) -> str:
     names = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
     return names.get(type(value), "null")
+
+
+DIRECTIVE: Final = "$patch"
+"""In an object of a patch: `replace`, `delete` or `merge` it."""
+
+RETAIN_KEYS: Final = "$retainKeys"
+"""In an object of a patch: the fields that stay; all others go."""
+
+DELETE_SCALARS: Final = "$deleteFromPrimitiveList"
+"""Before the name of a list in a patch: scalars that are removed from it."""
+
+ELEMENT_ORDER: Final = "$setElementOrder"
+"""Before the name of a list in a patch: the order of its elements."""
+
+_KINDS: Final = {Form.STRUCT: "struct", Form.MAP: "map", Form.LIST: "slice", Form.ANY: "interface"}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRule:
+    """How a field is merged."""
+
+    schema: Schema | None
+    """The schema of the object, or of the elements of the list. None if there is none."""
+
+    strategy: str
+    """`merge`, `replace`, or empty."""
+
+    merge_key: str
+    retains_keys: bool
+
+
+def rule_of_object(schema: Schema | None, name: str) -> FieldRule:
+    """How a field with an object is merged.
+
+    Args:
+        schema: what the field is in.
+        name: the name of the field.
+
+    Raises:
+        PatchError: 400 if the schema does not know the field.
+    """
+    found = _field(schema, name)
+    strategies = found.patch_strategies
+    others = sorted(strategies - {"retainKeys"})
+    return FieldRule(found, others[0] if others else "", found.merge_key, "retainKeys" in strategies)
+
+
+def rule_of_list(schema: Schema | None, name: str) -> FieldRule:
+    """How a field with a list is merged. Its schema is that of the elements.
+
+    Raises:
+        PatchError: 400 if the schema does not know the field, or it is no list.
+    """
+    rule = rule_of_object(schema, name)
+    if rule.schema is None or rule.schema.form is not Form.LIST:
+        raise bad_patch(f"expected slice or array type, but got: {_kind(schema)}")
+    return FieldRule(rule.schema.items, rule.strategy, rule.merge_key, rule.retains_keys)
+
+
+def list_name(key: str, mark: str) -> str:
+    """The name of the list that a marked key of a patch belongs to.
+
+    Raises:
+        PatchError: 400 if the key has no name.
+    """
+    found, slash, name = key.partition("/")
+    if not slash or found != mark:
+        raise bad_patch(f"invalid patch format of {'primitive' if mark == DELETE_SCALARS else 'setElementOrder'} list")
+    return name
+
+
+def kind_of(schema: Schema | None) -> str:
+    """What a schema is, as Kubernetes' messages call it."""
+    return _kind(schema)
+
+
+def check_elements(*lists: Sequence[Any]) -> type:
+    """The type that all elements have: `dict` for objects.
+
+    Raises:
+        PatchError: 422 if there are lists among them; 400 if they are of different types, or there are none.
+    """
+    found: type | None = None
+    for element in (element for one in lists for element in one):
+        if isinstance(element, list):
+            raise unprocessable()
+        if found is not None and type(element) is not found:
+            raise bad_patch(f"list element types are not identical: [{' '.join(shown(list(one)) for one in lists)}]")
+        found = type(element)
+    if found is None:
+        raise bad_patch("no elements in any of the given slices")
+    return found
+
+
+def key_of(element: Any, merge_key: str) -> Any:
+    """The value by which an element is told from others.
+
+    Raises:
+        PatchError: 400 if it is no object, or has no such field.
+    """
+    if not isinstance(element, Mapping):
+        raise bad_patch(f"expected a map[string]interface {{}}, but received a {type_name(element)}")
+    if merge_key not in element:
+        raise no_merge_key(element, merge_key)
+    return element[merge_key]
+
+
+def no_merge_key(element: Mapping[str, Any], merge_key: str) -> Exception:
+    """400: an element of a list does not have the field that would tell which one it is."""
+    return bad_patch(f"map: {shown(element)} does not contain declared merge key: {merge_key}")
+
+
+def identity(value: Any) -> Any:
+    """What two equal JSON values have in common, and no others, for use as a key. Unlike in Python, true is not 1."""
+    if isinstance(value, bool):
+        return (value,)
+    return json.dumps(value, sort_keys=True) if isinstance(value, (dict, list)) else value
+
+
+def places_of(elements: Sequence[Any], merge_key: str) -> dict[Any, int]:
+    """The index of the first element with each value of the merge key, or of each scalar if there is no key.
+
+    Raises:
+        PatchError: 400 if an element is no object although there is a key.
+    """
+    found: dict[Any, int] = {}
+    for number, element in enumerate(elements):
+        if not merge_key:
+            found.setdefault(identity(element), number)
+        elif not isinstance(element, Mapping):
+            raise bad_patch(f"value for key {number} is not a map")
+        elif merge_key in element:
+            found.setdefault(identity(element[merge_key]), number)
+    return found
+
+
+def identity_of(element: Any, merge_key: str) -> Any:
+    """What an element of a merged list is told from others by.
+
+    Raises:
+        PatchError: 400 if it is no object, or has no such field.
+    """
+    return identity(key_of(element, merge_key) if merge_key else element)
+
+
+def in_order(elements: Sequence[Any], order: Sequence[Any], merge_key: str) -> list[Any]:
+    """The elements sorted as `order` has them. Those that are marked for deletion come last."""
+    for element in (*elements, *order) if merge_key else ():
+        key_of(element, merge_key)
+    place = places_of(order, merge_key)
+    kept = [one for one in elements if not (merge_key and one.get(DIRECTIVE) == "delete")]
+    kept.sort(key=lambda one: place.get(identity_of(one, merge_key), -1))
+    return kept + [one for one in elements if merge_key and one.get(DIRECTIVE) == "delete"]
+
+
+def _field(schema: Schema | None, name: str) -> Schema:
+    if schema is None or schema.form is not Form.STRUCT:
+        raise bad_patch(f"merging an object in json but data type is not struct, instead is: {_kind(schema)}")
+    found = schema.at(name)
+    if found is None:
+        struct = schema.name.rpartition(".")[2]
+        raise bad_patch(f"unable to find api field in struct {struct} for the json field {quoted(name)}")
+    return found
+
+
+def _kind(schema: Schema | None) -> str:
+    return "interface" if schema is None else _KINDS.get(schema.form, schema.form.value)

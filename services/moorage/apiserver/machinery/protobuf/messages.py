@@ -2,20 +2,35 @@
 
 An object is a prefix of four bytes (`k8s` and a zero), then a message (`runtime.Unknown`) with its `apiVersion` and
 `kind`, and the object itself as bytes. What it contains follows from the schema of its kind.
+
+A message does not tell a field that is absent from one with the zero value where upstream's type does not either. What
+JSON shows then is what upstream's type would show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import base64
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from moorage.apiserver.machinery.openapi import registry
 from moorage.apiserver.machinery.openapi.built_in import DecodeError
-from moorage.apiserver.machinery.protobuf import decoding, encoding, wire
-from moorage.apiserver.machinery.protobuf.encoding import NotEncodableError
-from moorage.apiserver.machinery.protobuf.wire import BYTES, WireError
-from moorage.apiserver.machinery.schema import Schema
+from moorage.apiserver.machinery.protobuf import encoding, wire
+from moorage.apiserver.machinery.protobuf.encoding import (
+    MICRO_TIME,
+    ONLY,
+    MessageLayout,
+    NotEncodableError,
+    is_repeated,
+    layout,
+    wire_type,
+)
+from moorage.apiserver.machinery.protobuf.wire import BYTES, VARINT, WireError
+from moorage.apiserver.machinery.schema import Field, Form, Schema
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 """The media type of an object. A watch has it with the parameter `stream=watch`."""
@@ -167,5 +182,203 @@ def _decode(body: memoryview, expected: tuple[str, str, str], deepest: int) -> D
         is_envelope = bytes(raw[: len(_PREFIX)]) == _PREFIX
         return _decode(raw, ("", "", ""), deepest - 1) if is_envelope else None
 
-    document = decoding.message(schema, found.raw, embedded)
+    document = decoded(schema, found.raw, embedded)
     return {"apiVersion": found.api_version, "kind": found.kind, **document}
+
+
+Embedded = Callable[[memoryview], Document | None]
+"""Decodes bytes that are embedded in a message, if they are an object in its envelope."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_ZEROS: Final[Mapping[Form, Any]] = {
+    Form.STRING: "",
+    Form.INTEGER: 0,
+    Form.NUMBER: 0,
+    Form.INT_OR_STRING: 0,
+    Form.BOOLEAN: False,
+    Form.QUANTITY: "0",
+}
+
+
+def decoded(schema: Schema, data: memoryview, embedded: Embedded) -> Document:
+    """Return a message of a struct's type.
+
+    Args:
+        schema: of the struct.
+        data: the message.
+        embedded: decodes objects within it.
+
+    Raises:
+        WireError: the bytes are no such message.
+        UnicodeDecodeError: a text is not UTF-8.
+    """
+    return _Decoder(embedded).struct(schema, data)
+
+
+class _Decoder:
+    def __init__(self, embedded: Embedded) -> None:
+        self._embedded = embedded
+
+    def struct(self, schema: Schema, data: memoryview) -> Document:
+        found: Document = {}
+        self._collect(layout(schema), data, found)
+        made: Document = {}
+        for name, one in schema.fields.items():
+            if not one.number:
+                continue
+            value = found.get(name)
+            if value is None:
+                value = self._absent(one)
+            elif one.omits_empty and not one.is_pointer and _is_empty(value, one.schema):
+                continue
+            if value is not None:
+                made[name] = value
+        return made
+
+    def _absent(self, one: Field) -> Any:
+        """What JSON shows of a field that is not in the message. None if it does not show it."""
+        if one.is_pointer or one.omits_empty or one.schema.format == "byte":
+            return None
+        match one.schema.form:
+            case Form.STRUCT:
+                return self.struct(one.schema, memoryview(b""))
+            case Form.LIST:
+                return []
+        return _ZEROS.get(one.schema.form)
+
+    def _collect(self, at: MessageLayout, data: memoryview, into: Document) -> None:
+        """Read the fields of a message. Those of embedded messages are put beside its own."""
+        for number, kind, value in wire.fields(data):
+            if (embedded := at.embedded.get(number)) is not None and isinstance(value, memoryview):
+                self._collect(embedded, value, into)
+            elif (one := at.fields.get(number)) is not None:
+                self._field(one, kind, value, into)
+
+    def _field(self, one: Field, kind: int, value: int | memoryview, into: Document) -> None:
+        schema = one.schema
+        if is_repeated(schema) and schema.items is not None:
+            listed = into.setdefault(one.name, [])
+            if kind == BYTES and wire_type(schema.items) == VARINT and isinstance(value, memoryview):
+                listed += _packed(schema.items, value)
+            else:
+                listed.append(self._value(schema.items, kind, value))
+        elif schema.form is Form.MAP and schema.items is not None:
+            key, entry = self._entry(schema.items, value)
+            into.setdefault(one.name, {})[key] = entry
+        else:
+            # Protobuf merges a message that comes twice. No client sends one, so the last one counts here.
+            into[one.name] = self._value(schema, kind, value)
+
+    def _entry(self, items: Schema, data: int | memoryview) -> tuple[str, Any]:
+        """The key and the value of an entry of a map."""
+        if isinstance(data, int):
+            raise WireError("wrong wireType = 0 for an entry of a map")
+        kind = wire_type(items)
+        key, entry = "", self._value(items, kind, _nothing(kind))
+        for number, inner_kind, value in wire.fields(data):
+            if number == 1 and isinstance(value, memoryview):
+                key = bytes(value).decode()
+            elif number == 2:  # noqa: PLR2004 - the number of the value
+                entry = self._value(items, inner_kind, value)
+        return key, entry
+
+    def _value(self, schema: Schema, kind: int, value: int | memoryview) -> Any:
+        """One value of a field, of a list or of a map."""
+        if kind != wire_type(schema):
+            raise WireError(f"wrong wireType = {kind} for a value of the form {schema.form.value}")
+        if isinstance(value, int):
+            return _integer(schema, value)
+        if schema.form is Form.STRUCT:
+            return self.struct(schema, value)
+        if schema.form is Form.LIST and schema.items is not None:
+            items = schema.items
+            inner = ((kind, one) for number, kind, one in wire.fields(value) if number == ONLY)
+            return [self._value(items, kind, one) for kind, one in inner]
+        if schema.form is Form.ANY:
+            return self._any(value)
+        return _VALUES.get(schema.form, _text)(schema, value)
+
+    def _any(self, data: memoryview) -> Any:
+        """A value that is embedded as text, or as an object in its envelope."""
+        raw = _last(data, ONLY)
+        if not raw:
+            return None
+        if (found := self._embedded(raw)) is not None:
+            return found
+        try:
+            return json.loads(bytes(raw), parse_constant=_no_constant)
+        except (ValueError, RecursionError):
+            raise WireError("embedded bytes are not JSON") from None
+
+
+def _no_constant(text: str) -> Any:
+    raise WireError(f"embedded bytes are not JSON: {text}")
+
+
+def _nothing(kind: int) -> int | memoryview:
+    """What stands for a value that is not there."""
+    return 0 if kind == VARINT else memoryview(bytes(8) if kind != BYTES else b"")
+
+
+def _is_empty(value: Any, schema: Schema) -> bool:
+    """Whether a value is the zero value of a type that is no struct."""
+    return schema.form not in {Form.STRUCT, Form.ANY, Form.INT_OR_STRING, Form.QUANTITY} and not value
+
+
+def _packed(items: Schema, data: memoryview) -> Iterator[Any]:
+    at = 0
+    while at < len(data):
+        value, at = wire.read_varint(data, at)
+        yield _integer(items, value)
+
+
+def _integer(schema: Schema, value: int) -> int | bool:
+    return value != 0 if schema.form is Form.BOOLEAN else wire.signed(value, 64 if schema.format == "int64" else 32)
+
+
+def _last(data: memoryview, number: int) -> memoryview:
+    """The bytes of the last field of a number. Empty if there is none."""
+    found = [value for at, _, value in wire.fields(data) if at == number and isinstance(value, memoryview)]
+    return found[-1] if found else memoryview(b"")
+
+
+def _text(schema: Schema, data: memoryview) -> str:
+    return base64.b64encode(data).decode() if schema.format == "byte" else bytes(data).decode()
+
+
+def _number(_: Schema, data: memoryview) -> float:
+    found = wire.read_double(data)
+    if not math.isfinite(found):
+        raise WireError("a number is not finite")
+    return found
+
+
+def _quantity(_: Schema, data: memoryview) -> str:
+    return bytes(_last(data, ONLY)).decode() or "0"
+
+
+def _time(schema: Schema, data: memoryview) -> str | None:
+    if not data:
+        return None
+    said = {number: value for number, _, value in wire.fields(data) if isinstance(value, int)}
+    seconds, nanos = wire.signed(said.get(1, 0), 64), wire.signed(said.get(2, 0), 32)
+    try:
+        found = _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000 if schema.name == MICRO_TIME else 0)
+    except OverflowError:
+        raise WireError(f"a time is out of range: {seconds} s") from None
+    text = found.replace(tzinfo=None).isoformat(timespec="microseconds" if schema.name == MICRO_TIME else "seconds")
+    return f"{text}Z"
+
+
+def _int_or_string(_: Schema, data: memoryview) -> int | str:
+    said = {number: value for number, _, value in wire.fields(data) if isinstance(value, int)}
+    is_text, number = said.get(1, 0), said.get(2, 0)
+    return bytes(_last(data, 3)).decode() if is_text else wire.signed(number, 32)
+
+
+_VALUES: Final[Mapping[Form, Callable[[Schema, memoryview], Any]]] = {
+    Form.NUMBER: _number,
+    Form.TIME: _time,
+    Form.QUANTITY: _quantity,
+    Form.INT_OR_STRING: _int_or_string,
+}

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_network
 from typing import Any, Final
 
-from moorage.apiserver.rules.validation.container_resources import amounts
 from moorage.apiserver.rules.validation.fields import Fields, inner, listed, object_in, text
+from moorage.apiserver.rules.validation.pods import amounts
 from moorage.decide.kubernetes.field_errors import FieldError, forbidden, invalid
 
 _RANGES: Final = "spec.podCIDRs"

@@ -23,7 +23,7 @@ from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.clients.refusals import told
 from moorage.runtime.kafka.tables.table_age import TableAge
 from moorage.runtime.process.clock import Clock
-from moorage.runtime.process.errors import StartAfresh, TablesTooOld
+from moorage.runtime.process.failures import StartAfresh, TablesTooOld
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.envelope import to_headers
 from moorage_schemas.shown import GatewayLeader

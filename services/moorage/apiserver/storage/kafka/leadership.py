@@ -21,7 +21,7 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, Cons
 from moorage.runtime.kafka.admin.broker_times import BrokerTimes, session_timeout
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.tables.table_reader import has_ended
-from moorage.runtime.process.errors import StartAfresh
+from moorage.runtime.process.failures import StartAfresh
 from moorage.runtime.settings.process_settings import Settings
 
 _log = structlog.get_logger(__name__)

@@ -12,8 +12,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from moorage.apiserver.storage.durable_log import Write
-from moorage.apiserver.storage.report_outcomes import Decided, Following, RefusedLater, ReportCounted, Unrecorded
+from moorage.apiserver.storage.durable_log import Decided, Following, RefusedLater, ReportCounted, Unrecorded, Write
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.service import Malformed
 from moorage.runtime.settings.process_settings import Settings

@@ -5,8 +5,11 @@ one from then on. Then it reads the topics that objects are built from to their 
 are checked against everything that was written before. After an error of a transaction its outcome may be unknown. So
 the term ends with it, and what was read in it is discarded.
 
-A write is answered when it was read back. Kafka confirms a commit before the markers of the transaction are written,
-and a broker that ends in between may lose them (docs/decisions/0013).
+A write is answered when it was read back. Kafka confirms a commit before it has written the markers of the transaction.
+A broker that ends in between may lose them: after its restart the coordinator takes a partition that has no leader yet
+as deleted, and skips its marker (docs/decisions/0013). Readers cannot get past such a record, and the next transaction
+of the same id decides what becomes of it. No gateway has answered that it is written (docs/decisions/0041), so it is
+aborted.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -29,17 +32,17 @@ from moorage.apiserver.machinery.api_errors import StatusError, unavailable
 from moorage.apiserver.metrics import Metrics
 from moorage.apiserver.storage.derivation import Derivation
 from moorage.apiserver.storage.durable_log import RECORD_OVERHEAD, Write, check_sizes
-from moorage.apiserver.storage.kafka.lost_markers import end_open_transactions
+from moorage.apiserver.storage.kafka.log_reader import SourceReader
 from moorage.apiserver.storage.kafka.object_reader import object_partition
-from moorage.apiserver.storage.kafka.source_reader import SourceReader
 from moorage.apiserver.storage.object_log import Emission
 from moorage.apiserver.storage.store import Store
 from moorage.runtime.kafka.admin.broker_times import BrokerTimes
 from moorage.runtime.kafka.clients import clients
-from moorage.runtime.kafka.clients.keep_alive import KeepAlive
+from moorage.runtime.kafka.clients.fenced_producer import KeepAlive, write_to_each
+from moorage.runtime.kafka.tables.offsets import Offsets
 from moorage.runtime.kafka.tables.table_age import TableAge
 from moorage.runtime.process.clock import Clock
-from moorage.runtime.process.errors import first_of
+from moorage.runtime.process.failures import first_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id, to_headers
@@ -445,3 +448,36 @@ async def stop(producer: AIOKafkaProducer | None) -> None:
     with contextlib.suppress(Exception):
         async with asyncio.timeout(_CLOSE_TIMEOUT):
             await producer.stop()
+
+
+async def end_open_transactions(
+    settings: Settings, producer: AIOKafkaProducer, partitions: Iterable[TopicPartition], metrics: Metrics
+) -> None:
+    """Abort what earlier producers of the same transactional id have left open.
+
+    A transaction of another id that is open at this moment is not touched.
+
+    Args:
+        settings: Kafka's addresses.
+        producer: the leader's. It has started, so all transactions of its id are over, and it is in none.
+        partitions: those that the leader writes.
+        metrics: what is found is counted here.
+
+    Raises:
+        KafkaError: Kafka does not answer, or refuses.
+    """
+    offsets = Offsets(settings, name=f"{settings.topic_prefix}.gateway-open")
+    try:
+        await offsets.start()
+        ends = await offsets.end(partitions)
+        stable = await offsets.stable(ends)
+    finally:
+        await offsets.stop()
+    still_open = [tp for tp, end in sorted(ends.items()) if stable[tp] < end]
+    if not still_open:
+        return
+    metrics.lost_markers.inc()
+    _log.warning("gateway.marker_lost", open=[f"{tp.topic}/{tp.partition}" for tp in still_open])
+    await producer.begin_transaction()
+    await write_to_each(producer, still_open)
+    await producer.abort_transaction()

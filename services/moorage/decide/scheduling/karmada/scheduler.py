@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from moorage.decide.scheduling.framework.verdicts import Objection
+from moorage.decide.scheduling.framework.target_verdicts import Objection
 from moorage.decide.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
 from moorage.decide.scheduling.karmada.plugin import ClusterFilter, ClusterPrioritizer, ClusterRequest
 from moorage.decide.scheduling.karmada.replica_division import Candidate, NotEnoughError, divide, division_of, room_for

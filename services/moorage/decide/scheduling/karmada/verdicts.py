@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 
 from typing_extensions import override
 
-from moorage.decide.scheduling.framework.verdicts import FilterVerdict, PartScore, Reason, TargetVerdict, Verdicts
+from moorage.decide.scheduling.framework.target_verdicts import (
+    FilterVerdict,
+    PartScore,
+    Reason,
+    TargetVerdict,
+    Verdicts,
+)
 from moorage.decide.scheduling.karmada.plugin import ClusterRequest
 from moorage.decide.scheduling.karmada.replica_division import Candidate
 from moorage.decide.scheduling.karmada.scheduler import ClusterDecision, ClusterScheduler, groups_of

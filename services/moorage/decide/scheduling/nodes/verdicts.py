@@ -8,7 +8,13 @@ from typing import Final
 import numpy as np
 from typing_extensions import override
 
-from moorage.decide.scheduling.framework.verdicts import FilterVerdict, PartScore, Reason, TargetVerdict, Verdicts
+from moorage.decide.scheduling.framework.target_verdicts import (
+    FilterVerdict,
+    PartScore,
+    Reason,
+    TargetVerdict,
+    Verdicts,
+)
 from moorage.decide.scheduling.nodes.fleet import Counts, Mask
 from moorage.decide.scheduling.nodes.plugin import NodeFilter, NodePrioritizer, PodRequest
 from moorage.decide.scheduling.nodes.ranking import preference

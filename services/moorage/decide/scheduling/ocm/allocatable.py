@@ -14,9 +14,9 @@ import numpy as np
 from typing_extensions import override
 
 from moorage.decide.kubernetes.quantities import QuantityError, parse_quantity
-from moorage.decide.scheduling.framework.scores import MAX_SCORE
+from moorage.decide.scheduling.framework.plugins import MAX_SCORE
 from moorage.decide.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Rows, Scores, Values
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.plugin import ManagedPrioritizer, PlacementRequest, Scored
 from moorage.decide.scheduling.ocm.terms import PlacementTerms
 

@@ -5,14 +5,18 @@ See docs/domain.md, "ManagedClusterSets".
 An exclusive set contains the clusters that name it in the label `SET_LABEL`, so a cluster is in at most one of them.
 Any other set contains the clusters that its label selector selects. `default` and `global` always exist: a cluster that
 names no set is in `default`, and `global` contains every cluster.
+
+The permissions on the clusters of a set are those of `stolostron/multicloud-operators-foundation`, which grants them
+beside Open Cluster Management.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from moorage.decide.kubernetes.attributes import Attributes
 from moorage.decide.scheduling.ocm.selector import LabelTerms, SelectorError
 from moorage_schemas.resources.managed import (
     BUILT_IN_SETS,
@@ -167,3 +171,35 @@ def usable_sets(bindings: Iterable[str], existing: ManagedSets | Collection[str]
     wanted = frozenset(asked)
     eligible = tuple(name for name in bound if name in wanted) if wanted else bound
     return UsableSets(bound, eligible, tuple(asked))
+
+
+OCM_GROUP: Final = "cluster.open-cluster-management.io"
+SETS: Final = "managedclustersets"
+CLUSTERS: Final = "managedclusters"
+
+_GET: Final = "get"
+_VERBS: Final = {_GET: _GET, "list": _GET, "watch": _GET, "update": "update", "patch": "update", "delete": "update"}
+"""The verb on a set that permits a verb on its clusters."""
+
+
+def of_cluster(asked: Attributes) -> bool:
+    """Whether a question is about one managed cluster, and may be permitted by its set."""
+    return (
+        asked.resource == CLUSTERS
+        and asked.group == OCM_GROUP
+        and bool(asked.name)
+        and not asked.subresource
+        and asked.verb in _VERBS
+    )
+
+
+def set_attributes(asked: Attributes, name: str) -> Iterator[Attributes]:
+    """What permits something with a managed cluster of a set.
+
+    Args:
+        asked: what somebody asks to do with the cluster.
+        name: of the exclusive set that the cluster is in.
+    """
+    yield Attributes(_VERBS[asked.verb], OCM_GROUP, "", SETS, "", "", name)
+    if _VERBS[asked.verb] == _GET:
+        yield Attributes(_GET, OCM_GROUP, "", SETS, "", "", GLOBAL_SET)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.plugin import PlacementRequest
 from moorage.decide.taints.dialects.ocm import NO_SELECT, NO_SELECT_IF_NEW, OCM
 from moorage.decide.taints.matching import tolerates

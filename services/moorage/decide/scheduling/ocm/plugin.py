@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from moorage.decide.scheduling.framework.plugins import Basis, Filter, Prioritizer
 from moorage.decide.scheduling.ocm.columns.column import Column, Mask, Rows, Scores
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.columns.usage import GrowthSpan, Usage
 from moorage.decide.scheduling.ocm.terms import Coordinate, PlacementTerms
 

@@ -7,16 +7,16 @@ with equal terms. For a single placement, only the scores that depend on decisio
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
 from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet
-from moorage.decide.scheduling.ocm.columns.column import Column, Mask, Rows, Scores
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.decide.scheduling.ocm.columns.instants import FOREVER, NEVER, instant, microseconds
-from moorage.decide.scheduling.ocm.columns.membership import SetColumn, members
+from moorage.decide.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Mask, Rows, Scores, Values
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.taint_table import FOREVER, NEVER, instant, microseconds
 from moorage.decide.scheduling.ocm.columns.usage import Usage
 from moorage.decide.scheduling.ocm.decisions.best_clusters import NO_ROWS, BestClusters
 from moorage.decide.scheduling.ocm.decisions.result import Filtered, Scheduled, Score, Shared
@@ -31,6 +31,32 @@ from moorage.decide.scheduling.ocm.plugin import (
     Status,
 )
 from moorage.decide.scheduling.ocm.terms import PlacementTerms
+
+
+@dataclass(frozen=True, slots=True)
+class SetColumn(Column):
+    """Whether a cluster is in a set."""
+
+    of: ManagedSet
+
+    aspects: ClassVar[Aspect] = Aspect.LABELS | Aspect.LIFE
+
+    def empty(self, capacity: int) -> Values:
+        """False."""
+        return np.zeros(capacity, dtype=np.bool_)
+
+    def answer(self, fleet: ColumnSource, row: int) -> bool:
+        """Whether the cluster is in the set."""
+        return self.of.has(fleet.at(row).labels)
+
+
+def members(fleet: ManagedFleet, sets: frozenset[ManagedSet]) -> Mask:
+    """The clusters of these sets that a placement may choose."""
+    found = np.zeros(fleet.capacity, dtype=np.bool_)
+    for one in sets:
+        found |= fleet.column(SetColumn(one))
+    return found & fleet.available
+
 
 Candidates = frozenset[ManagedSet] | Mask | None
 """The clusters that a placement may choose from: those in sets, those in a mask, or all."""

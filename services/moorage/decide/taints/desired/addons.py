@@ -1,4 +1,4 @@
-"""The states of a managed cluster's add-ons, as labels of the cluster (docs/domain.md, "Add-ons").
+"""The states of a managed cluster's add-ons and their leases, as labels of the cluster (docs/domain.md, "Add-ons").
 
 A ManagedClusterAddOn in the namespace that is named after the cluster enables an add-on. The add-on shows that it is
 alive by renewing the Lease of its own name there. While it is enabled, the cluster has a label for it: `available`
@@ -15,17 +15,37 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from moorage.decide.kubernetes.unstructured import part
-from moorage.decide.taints.desired.leases import DEFAULT_GRACE, lease_grace
-from moorage.decide.taints.desired.ocm import AVAILABLE as CLUSTER_AVAILABLE
+from moorage.decide.taints.desired.managed_taints import AVAILABLE as CLUSTER_AVAILABLE
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import OF_MANAGED_CLUSTERS, ResourceDeclared
 from moorage_schemas.times import parse_time
+
+RENEWALS: Final = 5
+"""How many times its duration a lease is valid after a renewal, for clusters and for add-ons."""
+
+LEASE_SECONDS: Final = 60
+"""The duration of a lease that does not state one."""
+
+DEFAULT_GRACE: Final = timedelta(seconds=RENEWALS * LEASE_SECONDS)
+
+_LONGEST: Final = timedelta(days=36_500)
+
+
+def lease_grace(seconds: Any) -> timedelta | None:
+    """How long a lease with this duration in seconds is valid, a hundred years at most.
+
+    None if the field is absent, 0 or not a number of seconds. Then the lease states no duration.
+    """
+    if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds <= 0:
+        return None
+    return timedelta(seconds=min(RENEWALS * seconds, _LONGEST.total_seconds()))
+
 
 ADD_ON: Final = "ManagedClusterAddOn"
 LEASE: Final = "Lease"

@@ -72,7 +72,7 @@ def selects(affinity: ClusterAffinity | None, cluster: ClusterFacts) -> bool:
     if affinity.label_selector is not None and not matches_labels(affinity.label_selector, cluster.labels):
         return False
     fields = affinity.field_selector
-    return fields is None or all(_field_matches(wish, cluster) for wish in fields.match_expressions or ())
+    return fields is None or all(_field_matches(requirement, cluster) for requirement in fields.match_expressions or ())
 
 
 def objections(affinity: ClusterAffinity | None, cluster: ClusterFacts) -> Iterator[str]:
@@ -86,40 +86,42 @@ def objections(affinity: ClusterAffinity | None, cluster: ClusterFacts) -> Itera
     if affinity.label_selector is not None:
         yield from _label_objections(affinity.label_selector, cluster.labels)
     fields = affinity.field_selector
-    for wish in (fields.match_expressions if fields is not None else None) or ():
-        if not _field_matches(wish, cluster):
-            has = {PROVIDER: cluster.provider, REGION: cluster.region, ZONE: ", ".join(cluster.zones)}.get(wish.key)
-            yield f"fieldSelector {requirement_text(wish)} fails: {_present(has or None)}"
+    for requirement in (fields.match_expressions if fields is not None else None) or ():
+        if not _field_matches(requirement, cluster):
+            has = {PROVIDER: cluster.provider, REGION: cluster.region, ZONE: ", ".join(cluster.zones)}.get(
+                requirement.key
+            )
+            yield f"fieldSelector {requirement_text(requirement)} fails: {_present(has or None)}"
 
 
 def _label_objections(selector: LabelSelector, labels: Mapping[str, str]) -> Iterator[str]:
     for key, value in (selector.match_labels or {}).items():
         if labels.get(key) != value:
             yield f"labelSelector {key}={value} fails: {_present(labels.get(key))}"
-    for wish in selector.match_expressions or ():
-        if not test_of(wish, node=False)(labels.get(wish.key)):
-            yield f"labelSelector {requirement_text(wish)} fails: {_present(labels.get(wish.key))}"
+    for requirement in selector.match_expressions or ():
+        if not test_of(requirement, node=False)(labels.get(requirement.key)):
+            yield f"labelSelector {requirement_text(requirement)} fails: {_present(labels.get(requirement.key))}"
 
 
 def _present(value: str | None) -> str:
     return "the cluster has none" if value is None else f"it is {value!r}"
 
 
-def _field_matches(wish: SelectorRequirement, cluster: ClusterFacts) -> bool:
-    if wish.key == ZONE:
-        return _zones_match(wish, cluster.zones)
+def _field_matches(requirement: SelectorRequirement, cluster: ClusterFacts) -> bool:
+    if requirement.key == ZONE:
+        return _zones_match(requirement, cluster.zones)
     # As with labels, an empty field counts as absent, and so does a field that clusters do not have.
-    known = {PROVIDER: cluster.provider, REGION: cluster.region}.get(wish.key)
-    return test_of(wish, node=True)(known or None)
+    known = {PROVIDER: cluster.provider, REGION: cluster.region}.get(requirement.key)
+    return test_of(requirement, node=True)(known or None)
 
 
-def _zones_match(wish: SelectorRequirement, zones: tuple[str, ...]) -> bool:
+def _zones_match(requirement: SelectorRequirement, zones: tuple[str, ...]) -> bool:
     """Whether a requirement on the zones matches. `In` requires at least one zone, and all zones among the values."""
-    values = wish.values or ()
-    if wish.operator == IN:
+    values = requirement.values or ()
+    if requirement.operator == IN:
         return bool(zones) and all(zone in values for zone in zones)
-    if wish.operator == NOT_IN:
+    if requirement.operator == NOT_IN:
         return not any(zone in values for zone in zones)
-    if wish.operator == EXISTS:
+    if requirement.operator == EXISTS:
         return bool(zones)
-    return wish.operator == DOES_NOT_EXIST and not zones
+    return requirement.operator == DOES_NOT_EXIST and not zones

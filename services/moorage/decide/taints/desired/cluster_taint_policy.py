@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from moorage.decide.kubernetes.selectors import IN, NOT_IN
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts, selects
-from moorage.decide.taints.desired.hold import parse_hold
+from moorage.decide.taints.desired.from_conditions import parse_hold
 from moorage_schemas.resources.policies import ClusterAffinity, ClusterTaintPolicy, MatchCondition
 from moorage_schemas.taint import Taint
 
@@ -112,13 +112,15 @@ def matches(requirements: Sequence[MatchCondition], statuses: Mapping[str, Seque
             matches neither operator. Only requests that are compared with upstream have more than one status for a
             type: `In` then matches any of them, and `NotIn` considers the last.
     """
-    return bool(requirements) and all(_matches(wish, statuses.get(wish.condition_type, ())) for wish in requirements)
+    return bool(requirements) and all(
+        _matches(requirement, statuses.get(requirement.condition_type, ())) for requirement in requirements
+    )
 
 
-def _matches(wish: MatchCondition, statuses: Sequence[str]) -> bool:
-    if wish.operator == IN:
-        return any(status in wish.status_values for status in statuses)
-    return wish.operator == NOT_IN and bool(statuses) and statuses[-1] not in wish.status_values
+def _matches(requirement: MatchCondition, statuses: Sequence[str]) -> bool:
+    if requirement.operator == IN:
+        return any(status in requirement.status_values for status in statuses)
+    return requirement.operator == NOT_IN and bool(statuses) and statuses[-1] not in requirement.status_values
 
 
 def acts(

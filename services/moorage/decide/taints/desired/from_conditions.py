@@ -11,19 +11,23 @@ that were compacted away.
 
 Taints that the state may require belong only to the state (see `belongs_to_state`): people and policies cannot add
 them.
+
+Flap damping (a hold) is off by default: with a hold of zero, the condition acts at once. A hold counts from the last
+change of a condition's status, because only that is stored. So it also starts again when a condition changes between
+two statuses that a policy treats alike. The exception is a node's not-ready and unreachable, which count as one state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from moorage.decide.kubernetes import taint_keys
+from moorage.decide.kubernetes.durations import seconds_of
 from moorage.decide.kubernetes.unstructured import part
-from moorage.decide.taints.desired.hold import NO_HOLD, Holds, hold_end, holds_since
-from moorage.decide.taints.desired.ocm import AVAILABLE, UNAVAILABLE, UNREACHABLE, built_in_taint
+from moorage.decide.taints.desired.managed_taints import AVAILABLE, UNAVAILABLE, UNREACHABLE, built_in_taint
 from moorage.decide.taints.dialects import kubernetes
 from moorage.decide.taints.dialects.karmada import READY_TAINTS
 from moorage.decide.taints.dialects.kubernetes import ConditionTaint
@@ -33,6 +37,45 @@ from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import HeldTaint, Taint, TaintEffect, TaintOrigin, TaintRecord
 from moorage_schemas.times import format_time
 from moorage_schemas.zone import NoExecuteGranted
+
+NO_HOLD: Final = timedelta()
+_LATEST: Final = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """How long a condition must hold before it adds a taint, and before it removes one."""
+
+    add: timedelta = NO_HOLD
+    remove: timedelta = NO_HOLD
+
+
+def parse_hold(text: str) -> timedelta | None:
+    """Parse a duration such as `30s` or `1m30s`, or `0`. None if the text is not a duration."""
+    text = text.strip()
+    if text == "0":
+        return NO_HOLD
+    seconds = seconds_of(text)
+    try:
+        return None if seconds is None else timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+
+
+def holds_since(condition: ConditionChanged) -> datetime:
+    """Since when a condition has its status, by Moorage's clock. Records without that time have the probe's."""
+    return condition.status_since or condition.last_transition_time
+
+
+def hold_end(since: datetime, hold: timedelta) -> datetime | None:
+    """When a state that began at `since` may act. None if it does not have to wait at all."""
+    if hold <= NO_HOLD:
+        return None
+    try:
+        return since + hold
+    except OverflowError:
+        return _LATEST
+
 
 Identity = tuple[str, str]
 

@@ -9,7 +9,7 @@ from typing import Final
 from moorage.decide.kubernetes.taint_keys import NOT_READY, UNREACHABLE
 from moorage.decide.kubernetes.unstructured import part
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
-from moorage.decide.taints.desired.hold import NO_HOLD, hold_end
+from moorage.decide.taints.desired.from_conditions import NO_HOLD, hold_end
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared

@@ -18,7 +18,7 @@ from aiokafka.protocol.admin import CreateAclsRequest_v1, DeleteAclsRequest_v1, 
 from aiokafka.protocol.api import Request
 
 from moorage.runtime.kafka.clients import clients
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.settings.process_settings import Settings
 
 _ANY: Final = 1

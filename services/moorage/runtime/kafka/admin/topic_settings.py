@@ -10,21 +10,82 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import structlog
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, for_code
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Schema, String
 
-from moorage.runtime.kafka.admin.admin_requests import SetTopicConfigs, refusals
 from moorage.runtime.kafka.admin.topics_admin import try_on
 from moorage.runtime.kafka.clients import clients
-from moorage.runtime.process.errors import TopicsError
+from moorage.runtime.process.failures import TopicsError
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TOPICS, Topic
+
+_TOPIC: Final = 2
+_SET: Final = 0
+_TEXT = String("utf-8")
+
+
+class _IncrementalAlterConfigsResponse(Response):  # type: ignore[misc]  # aiokafka has no types
+    API_KEY: ClassVar[int] = 44
+    API_VERSION: ClassVar[int] = 0
+    SCHEMA: ClassVar[Schema] = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "resources",
+            Array(("error_code", Int16), ("error_message", _TEXT), ("resource_type", Int8), ("resource_name", _TEXT)),
+        ),
+    )
+
+
+class _IncrementalAlterConfigs(RequestStruct):  # type: ignore[misc]  # as above
+    API_KEY: ClassVar[int] = 44
+    API_VERSION: ClassVar[int] = 0
+    RESPONSE_TYPE: ClassVar[type[Response]] = _IncrementalAlterConfigsResponse
+    SCHEMA: ClassVar[Schema] = Schema(
+        (
+            "resources",
+            Array(
+                ("resource_type", Int8),
+                ("resource_name", _TEXT),
+                ("configs", Array(("config_name", _TEXT), ("operation", Int8), ("config_value", _TEXT))),
+            ),
+        ),
+        ("validate_only", Boolean),
+    )
+
+
+class SetTopicConfigs(Request[_IncrementalAlterConfigs]):  # type: ignore[misc]  # as above
+    """Sets settings of topics. All others keep their values.
+
+    Args:
+        wanted: the values to set, by topic name and setting.
+    """
+
+    API_KEY: ClassVar[int] = 44
+
+    def __init__(self, wanted: Mapping[str, Mapping[str, str]]) -> None:
+        self._wanted = wanted
+
+    def build(self, request_struct_class: type[_IncrementalAlterConfigs]) -> _IncrementalAlterConfigs:
+        """Return the request."""
+        resources = [
+            (_TOPIC, topic, [(name, _SET, value) for name, value in values.items()])
+            for topic, values in self._wanted.items()
+        ]
+        return request_struct_class(resources, False)  # noqa: FBT003 - the struct takes its fields in order
+
+
+def refusals(answer: Any) -> Sequence[tuple[str, int, str]]:
+    """Return the topics whose settings were not changed: the name, the error code and the broker's explanation."""
+    return [(name, code, why or "") for code, why, _, name in answer.resources if code]
+
 
 log = structlog.get_logger(__name__)
 

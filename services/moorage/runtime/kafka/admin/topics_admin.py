@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError, TopicAuthorizat
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.clients.refusals import hidden_topic
 from moorage.runtime.kafka.clients.security import principal
-from moorage.runtime.process.errors import TopicsError
+from moorage.runtime.process.failures import TopicsError
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TOPICS, Topic
 

@@ -43,8 +43,8 @@ from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthentication
 
 from moorage.runtime.kafka.clients.passwords import Password
 from moorage.runtime.kafka.clients.refusals import REFUSALS, NotAuthenticatedError, not_allowed, refusal
-from moorage.runtime.process.errors import RuntimeFailure
-from moorage.runtime.wire.light_records import LightRecord, light
+from moorage.runtime.process.failures import RuntimeFailure
+from moorage.runtime.wire.codec import LightRecord, light
 
 _Function = Callable[..., Any]
 

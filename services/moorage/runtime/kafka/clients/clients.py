@@ -11,9 +11,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 
 from moorage.runtime.kafka.clients.security import security
-from moorage.runtime.process.errors import RuntimeFailure
+from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.settings.process_settings import Settings
-from moorage.runtime.wire.light_records import light
+from moorage.runtime.wire.codec import light
 
 FETCH_MAX_WAIT_MS = 200
 """How long the broker may hold an empty fetch, in milliseconds. aiokafka has one fetch in flight for each broker, so a

@@ -9,10 +9,10 @@ from typing import Any, Final
 import structlog
 from aiokafka.errors import KafkaError
 
-from moorage.runtime.kafka.clients.keep_alive import KeepAlive
+from moorage.runtime.kafka.clients.fenced_producer import KeepAlive
 from moorage.runtime.kafka.partition.context import WorkerContext
 from moorage.runtime.kafka.partition.dangling_transactions import markers_lost_since, mind_a_slow_commit
-from moorage.runtime.process.errors import StartAfresh
+from moorage.runtime.process.failures import StartAfresh
 
 log = structlog.get_logger(__name__)
 

@@ -22,7 +22,7 @@ from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.clients.fenced_producer import PartitionProducer
 from moorage.runtime.kafka.partition.context import WorkerContext
 from moorage.runtime.process import metrics
-from moorage.runtime.process.errors import StartAfresh
+from moorage.runtime.process.failures import StartAfresh
 from moorage.runtime.service import source_name
 from moorage.runtime.wire import codec
 from moorage_schemas.topics import DEAD_LETTERS, JOURNAL, Topic
@@ -30,7 +30,7 @@ from moorage_schemas.topics import DEAD_LETTERS, JOURNAL, Topic
 log = structlog.get_logger(__name__)
 
 _SLOW = 0.5  # seconds from which a transaction counts as slow; a normal one takes a tenth of that
-_LOOK_AGAIN: Final = 0.05  # seconds
+_CHECK_AGAIN: Final = 0.05  # seconds
 _READ_MS: Final = 200
 
 
@@ -254,7 +254,7 @@ async def _still_open(context: WorkerContext[Any], partitions: Iterable[TopicPar
         ends = {tp: end for tp, end in ends.items() if stable[tp] < end}
         if not ends or loop.time() >= deadline:
             return list(ends)
-        await asyncio.sleep(_LOOK_AGAIN)
+        await asyncio.sleep(_CHECK_AGAIN)
 
 
 def _named(partitions: Iterable[TopicPartition]) -> list[str]:

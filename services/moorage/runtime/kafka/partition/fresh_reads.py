@@ -14,7 +14,7 @@ from moorage.runtime.kafka.partition.context import WorkerContext
 from moorage.runtime.kafka.partition.source_feed import SourceFeed
 from moorage.runtime.kafka.partition.table_restore import Restorer
 from moorage.runtime.kafka.partition.upstream_lag import UpstreamEnds, UpstreamWatch
-from moorage.runtime.process.errors import StartAfresh
+from moorage.runtime.process.failures import StartAfresh
 from moorage.runtime.service import Freshness, Needs
 from moorage_schemas.topics import Topic
 
@@ -33,7 +33,7 @@ _STALE_COMMIT: Final = 5.0
 _READ_AGAIN: Final = 0.1
 """Seconds between two checks of whether everything has been read."""
 
-_LOOK_AGAIN: Final = 0.005
+_CHECK_AGAIN: Final = 0.005
 """Seconds between two checks of how far the consumer has come."""
 
 
@@ -165,6 +165,6 @@ class FreshReads:
                     break
                 self._arrived.clear()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK_AGAIN):
+                    async with asyncio.timeout(_CHECK_AGAIN):
                         await self._arrived.wait()
         return ends, await self._upstream.lagging(needs.upstream, ends)

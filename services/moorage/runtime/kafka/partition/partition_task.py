@@ -21,9 +21,9 @@ from aiokafka.errors import IllegalStateError, InvalidProducerEpoch, KafkaError,
 from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.engine.encode import Encoder, with_steps
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine, Transaction
-from moorage.runtime.engine.format import KafkaFormat
+from moorage.runtime.engine.partition_tables import PartitionTables
+from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.engine.requests import CatchUp, Refresh, Request, Turn, Written
-from moorage.runtime.engine.tables import PartitionTables
 from moorage.runtime.kafka.clients.fenced_producer import PartitionProducer
 from moorage.runtime.kafka.clients.refusals import told
 from moorage.runtime.kafka.partition.commit_watch import CommitWatch
@@ -36,7 +36,7 @@ from moorage.runtime.kafka.partition.source_feed import SourceFeed
 from moorage.runtime.kafka.partition.table_restore import Progress, Restorer
 from moorage.runtime.process import metrics
 from moorage.runtime.process.clock import Clock
-from moorage.runtime.process.errors import StartAfresh
+from moorage.runtime.process.failures import StartAfresh
 from moorage.runtime.service import Freshness
 from moorage_schemas.topics import Topic
 
@@ -46,7 +46,7 @@ S = TypeVar("S")
 
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.1, 5.0  # seconds between starts after errors
 _MINE_POLL = 0.5  # seconds between two requests to the coordinator
-_LOOK_AGAIN = 0.005  # seconds between two checks of how far the consumer has come
+_CHECK_AGAIN = 0.005  # seconds between two checks of how far the consumer has come
 _READ_AGAIN = 0.1  # seconds between two checks of whether everything has been read
 _BACKLOG_GROWTH = 4  # how many times larger a batch may be while records are waiting
 
@@ -469,7 +469,7 @@ class PartitionTask(Generic[S]):
             self._event.set()
         elif not self._engine.caught_up:
             # After a transaction's markers there are no records, only a position, so the position is checked again.
-            asyncio.get_running_loop().call_later(_LOOK_AGAIN, self._event.set)
+            asyncio.get_running_loop().call_later(_CHECK_AGAIN, self._event.set)
 
     # Writing.
 
@@ -516,8 +516,8 @@ class PartitionTask(Generic[S]):
 
     async def _stay_parked(self) -> None:
         """Commit what is open, wait until the partition comes back, and check that it had no other owner meanwhile."""
-        if (rest := self._engine.rest(self._context.clock.now())) is not None:
-            await self._write(rest)
+        if (pending_offsets := self._engine.pending_offsets(self._context.clock.now())) is not None:
+            await self._write(pending_offsets)
         self.phase = Phase.PARKED
         self._engine.clear()
         self._quiet.set()

@@ -1,24 +1,196 @@
-"""The standbys of one worker: which there are, how far their owners have come, and when they are warm."""
+"""The standbys of one worker: which exist, how far they have read, and when they are warm."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
-from typing import Final, Generic, TypeVar
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 import structlog
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from moorage.runtime.engine.tables import PartitionTables
+from moorage.runtime.engine.partition_tables import PartitionTables, Standby
+from moorage.runtime.engine.record_format import KafkaFormat
+from moorage.runtime.engine.requests import Bounded, Steps
+from moorage.runtime.kafka.clients.refusals import told
 from moorage.runtime.kafka.partition.context import WorkerContext
-from moorage.runtime.kafka.partition.standby_task import StandbyTask
+from moorage.runtime.kafka.partition.table_restore import Restorer
 from moorage.runtime.process import metrics
+from moorage.runtime.process.failures import StartAfresh, restarted
+from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
 
 S = TypeVar("S")
 
-_LOOK: Final = 0.5  # seconds between two requests for the committed offsets of the owners
+_CHECK_EVERY: Final = 0.5  # seconds between two requests for the committed offsets of the owners
+
+_HELD: Final = 10_000
+"""Records of one source that wait for the owner. Of an owner that stands still, no more are kept in memory."""
+
+_WORN: Final = 8
+"""How many times as many records as at its start a standby reads before it starts anew. A service tidies up its state
+while it decides, which a standby does not do, so some of what is over stays in memory."""
+
+_WORN_LEAST: Final = 1_000_000
+"""Records that a standby reads at least before it starts anew."""
+
+_BACKOFF: Final = 1.0  # seconds before it starts again after an error
+
+
+class StandbyTask(Generic[S]):
+    """Keeps the tables of one partition ready.
+
+    Args:
+        context: the context of the worker's session.
+        partition: the partition.
+    """
+
+    def __init__(self, context: WorkerContext[S], partition: int) -> None:
+        self.partition = partition
+        self.warm = False
+        """Whether the tables have been read to the ends that they had at the start."""
+
+        service = context.service
+        self.sources = {topic: context.tp(topic, partition) for topic in service.sources}
+        """The sources, by their names in Kafka."""
+
+        self._context = context
+        self._tables = self._empty()
+        self._standby: Standby[S] | None = None
+        self._restorer: Restorer | None = None
+        self._full: set[Topic] = set()
+        self._limit = 0
+        self._worn = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def started(self) -> bool:
+        """Whether it has begun to read."""
+        return self._task is not None
+
+    def start(self) -> None:
+        """Begin to read."""
+        name = f"{self._context.service.name}-{self.partition}-standby"
+        self._task = asyncio.create_task(restarted(name, self._run), name=name)
+
+    def processed(self, committed: Mapping[TopicPartition, int]) -> None:
+        """Note how far the owner has committed. Topics without a committed offset are left out."""
+        standby, restorer = self._standby, self._restorer
+        if standby is None or restorer is None:
+            return
+        standby.processed({topic: committed[tp] for topic, tp in self.sources.items() if tp in committed})
+        for topic in [topic for topic in self._full if standby.has_room(topic)]:
+            self._full.discard(topic)
+            restorer.let_go(topic)
+
+    def hand_over(self) -> PartitionTables[S] | None:
+        """Stop, and return what was read, for the owner that this worker starts; None when nothing was."""
+        task, self._task = self._task, None
+        if task is None:
+            return None
+        task.cancel()
+        self._close()
+        return self._tables
+
+    async def stop(self) -> None:
+        """Stop."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self._close()
+
+    async def read_to_ends(self) -> bool:
+        """Return True when everything that is committed now has been read; False when that is not known.
+
+        A standby that has not begun, or is reading everything, will do so.
+
+        Raises:
+            KafkaError: Kafka does not answer.
+            StartAfresh: a table is no longer read.
+        """
+        if self._full:
+            return False
+        if self.warm and self._restorer is not None:
+            await self._restorer.catch_up()
+        return True
+
+    # Reading.
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._read()
+                await self._worn.wait()
+                log.info("standby.reads_anew", service=self._context.service.name, partition=self.partition)
+            except (StartAfresh, KafkaError, TimeoutError, OSError) as error:
+                why = told(error, self._context.settings)
+                log.warning("standby.failed", service=self._context.service.name, partition=self.partition, error=why)
+                await asyncio.sleep(_BACKOFF)
+            finally:
+                self._close()
+
+    async def _read(self) -> None:
+        context, service = self._context, self._context.service
+        await context.globals_ready()
+        async with context.standing_by:
+            committed = await context.offsets.committed(context.group, self.sources.values())
+            self._tables = tables = self._empty()
+            self._restorer = restorer = Restorer(
+                partition=self.partition,
+                prefix=context.settings.topic_prefix,
+                reader=context.reader,
+                offsets=context.offsets,
+                fold=self._take,
+            )
+            await restorer.run(
+                _read(tables, {topic: committed.get(tp) for topic, tp in self.sources.items()}), tables.every
+            )
+        records = sum(tables.folded.values())
+        self._standby = Standby(tables, most=_HELD)
+        self._limit = max(_WORN * records, _WORN_LEAST)
+        self.warm = True
+        log.info("standby.warm", service=service.name, partition=self.partition, records=records)
+
+    def _take(self, topic: Topic, records: Sequence[Any]) -> None:
+        standby, restorer = self._standby, self._restorer
+        try:
+            if standby is None or restorer is None:
+                self._tables.fold(topic, records)
+                return
+            standby.offer(topic, records)
+        except Exception:
+            # The reader logs it, and no longer reads this table. Some of the records may be in the state.
+            self.warm, self._tables = False, self._empty()
+            self._worn.set()
+            raise
+        if standby.is_full(topic):
+            self._full.add(topic)
+            restorer.hold(topic)
+        if standby.taken > self._limit:
+            self._worn.set()
+
+    def _empty(self) -> PartitionTables[S]:
+        return PartitionTables(self._context.service, self.partition, KafkaFormat())
+
+    def _close(self) -> None:
+        self.warm = False
+        self._standby = None
+        self._full.clear()
+        self._worn.clear()
+        restorer, self._restorer = self._restorer, None
+        if restorer is not None:
+            restorer.close()
+
+
+def _read(tables: PartitionTables[S], committed: Mapping[Topic, int | None]) -> Steps[None]:
+    """Read tables as a restore does."""
+    bounds: Bounded = yield tables.bounds()
+    yield from tables.read(bounds, committed)
 
 
 class Standbys(Generic[S]):
@@ -62,13 +234,13 @@ class Standbys(Generic[S]):
     async def mind(self) -> None:
         """Start the standbys when it is time, and tell them how far their owners have come, until cancelled."""
         while True:
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_CHECK_EVERY)
             try:
-                await self._look()
+                await self._check()
             except (KafkaError, TimeoutError, OSError) as error:
                 log.debug("standbys.offsets_unknown", service=self._context.service.name, error=repr(error))
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         context = self._context
         if self._calm():
             for task in self._tasks.values():

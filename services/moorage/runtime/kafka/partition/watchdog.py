@@ -1,6 +1,6 @@
 """Ends the process when there is work and no progress.
 
-Four things are watched. A task in the event loop checks the progress of each owner, whether its consumer still receives
+Four things are watched. A task in the event loop checks the progress of each task, whether its consumer still receives
 what Kafka has, and whether the tables that a worker follows are still read. A thread checks the event loop itself.
 While Kafka does not answer, a much longer limit applies, because a restart would not help.
 """
@@ -20,21 +20,20 @@ from typing import Any
 import structlog
 from aiokafka import TopicPartition
 
-from moorage.runtime.process.errors import EXIT_STUCK
+from moorage.runtime.process.failures import EXIT_STUCK, restarted
 from moorage.runtime.process.member import Member
-from moorage.runtime.process.tasks import restarted
 
 log = structlog.get_logger(__name__)
 
 OUTAGE_FACTOR = 10
 """The factor by which the limit is longer while Kafka does not answer."""
 
-_LOOKS = 12  # checks within the limit
+_CHECKS = 12  # checks within the limit
 
 
 @dataclass
 class _Seen:
-    """What was seen of one owner, of a table, or of a worker that has no partitions assigned yet."""
+    """What was seen of one task, of a table, or of a worker that has no partitions assigned yet."""
 
     item: Any
     moves: int
@@ -89,15 +88,15 @@ class Watchdog:
                 await self._task
 
     async def _watch(self) -> None:
-        pause = self._limit / _LOOKS
+        pause = self._limit / _CHECKS
         while True:
             self._beat = time.monotonic()
             await asyncio.sleep(pause)
             self._beat = time.monotonic()
-            await self.look(pause)
+            await self.check(pause)
 
-    async def look(self, seconds: float) -> None:
-        """Check every worker and owner once.
+    async def check(self, seconds: float) -> None:
+        """Check every worker and task once.
 
         Args:
             seconds: the time since the last check.
@@ -110,11 +109,11 @@ class Watchdog:
             items: list[tuple[str, Any, int]] = [(f"{name}, which {worker.lacks},", worker, 0)]
             items += [
                 (
-                    f"{name} partition {partition} ({owner.phase.value}, {owner.waiting} records waiting)",
-                    owner,
+                    f"{name} partition {partition} ({task.phase.value}, {task.waiting} records waiting)",
+                    task,
                     partition,
                 )
-                for partition, owner in worker.owners.items()
+                for partition, task in worker.tasks.items()
             ]
             for number, (what, item, partition) in enumerate(items):
                 place = (name, partition if number else -1)
@@ -162,8 +161,8 @@ class Watchdog:
 
     def _watch_loop(self) -> None:
         """Watch the event loop: a service that never returns would block it, and with it the checks above."""
-        while not self._stop.wait(min(1.0, self._limit / _LOOKS)):
-            still = time.monotonic() - self._beat - self._limit / _LOOKS
+        while not self._stop.wait(min(1.0, self._limit / _CHECKS)):
+            still = time.monotonic() - self._beat - self._limit / _CHECKS
             if still > self._limit + 10:  # a request to Kafka takes some seconds of a check
                 self._end(f"the event loop has been blocked for {still:.0f} s")
                 return

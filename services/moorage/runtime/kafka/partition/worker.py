@@ -1,6 +1,6 @@
 """A worker: one service in one process, as a member of the service's consumer group.
 
-The group assigns partitions to it. It creates an owner for each of them, and passes fetched records to the owners.
+The group assigns partitions to it. It creates a task for each of them, and passes fetched records to the tasks.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ from moorage.runtime.kafka.tables.table_age import TableAge, tombstones_kept
 from moorage.runtime.kafka.tables.table_reader import TableReader
 from moorage.runtime.process import metrics
 from moorage.runtime.process.clock import Clock, WallClock
-from moorage.runtime.process.errors import RuntimeFailure, TablesTooOld
+from moorage.runtime.process.failures import RuntimeFailure, TablesTooOld, log_failure, restarted
 from moorage.runtime.process.member import Behind
-from moorage.runtime.process.tasks import log_failure, restarted
 from moorage.runtime.service import Service
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import Topic
@@ -71,8 +70,8 @@ class Worker(Generic[S]):
         partitions: int | None = None,
     ) -> None:
         self.service = service
-        self.owners: dict[int, PartitionTask[S]] = {}
-        """The owners by partition."""
+        self.tasks: dict[int, PartitionTask[S]] = {}
+        """The tasks by partition."""
 
         self._settings = settings
         self._clock = clock or WallClock()
@@ -126,7 +125,7 @@ class Worker(Generic[S]):
             self._assigned
             and (self._globals is None or self._globals.sound)
             and (self._context is None or (self._context.reader.alive and not self._context.reader.standing))
-            and all(owner.caught_up for owner in self.owners.values())
+            and all(task.caught_up for task in self.tasks.values())
         )
 
     @property
@@ -136,13 +135,13 @@ class Worker(Generic[S]):
 
     @property
     def restored(self) -> object:
-        """What it has restored as a standby, and how often each owner has restored its state."""
+        """What it has restored as a standby, and how often each task has restored its state."""
         warm = frozenset() if self._standbys is None else self._standbys.warm
-        return warm, {partition: owner.restores for partition, owner in self.owners.items()}
+        return warm, {partition: task.restores for partition, task in self.tasks.items()}
 
     @property
     def idle(self) -> bool:
-        """Whether the group has assigned partitions. The owners are watched separately."""
+        """Whether the group has assigned partitions. The tasks are watched separately."""
         return self._assigned
 
     async def behind(self) -> Behind:
@@ -155,7 +154,7 @@ class Worker(Generic[S]):
             self._fail(failure)
         if failure is not None or self._context is None or not self._assigned:
             return Behind()
-        phases = {partition: owner.phase for partition, owner in self.owners.items()}
+        phases = {partition: task.phase for partition, task in self.tasks.items()}
         return await _behind(self._context, phases, self._globals)
 
     def report(self) -> dict[str, Any]:
@@ -168,8 +167,8 @@ class Worker(Generic[S]):
             "globals": None if self._globals is None else round(self._globals.progress, 3),
             "standing": sorted(f"{tp.topic}/{tp.partition}" for tp in standing),
             "partitions": {
-                str(partition): {"phase": owner.phase.value, "restored": round(owner.progress.fraction, 3)}
-                for partition, owner in sorted(self.owners.items())
+                str(partition): {"phase": task.phase.value, "restored": round(task.progress.fraction, 3)}
+                for partition, task in sorted(self.tasks.items())
             },
             "standbys": {} if self._standbys is None else self._standbys.report(),
         }
@@ -275,17 +274,17 @@ class Worker(Generic[S]):
         return self._journals
 
     def _poke(self, partitions: Iterable[int] | None) -> None:
-        for partition in self.owners if partitions is None else partitions:
-            owner = self.owners.get(partition)
-            if owner is not None:
-                owner.poke()
+        for partition in self.tasks if partitions is None else partitions:
+            task = self.tasks.get(partition)
+            if task is not None:
+                task.poke()
 
     async def _session(self, age: TableAge, journals: Journals, times: BrokerTimes) -> None:
         """Run one consumer until an exception ends it."""
         settings = self._settings
         assignor = StickyAssignor(
-            owned=lambda: self.owners,
-            cold=lambda: [partition for partition, owner in self.owners.items() if owner.cold],
+            owned=lambda: self.tasks,
+            cold=lambda: [partition for partition, task in self.tasks.items() if task.cold],
             warm=self._warm,
             partitions=self.partitions,
             standbys=settings.standbys,
@@ -332,7 +331,7 @@ class Worker(Generic[S]):
                         await stop()
 
     async def _consume(self, context: WorkerContext[S], standbys: Standbys[S]) -> None:
-        """Start the clients of a session, and pass the records that they read to the owners."""
+        """Start the clients of a session, and pass the records that they read to the tasks."""
         await context.offsets.start()
         await context.consumer.start()
         context.reader.start()
@@ -375,7 +374,7 @@ class Worker(Generic[S]):
             await view.freshen(self.service.globals, context.offsets)
         if self._standbys is not None and not await self._standbys.read_to_ends():
             return False
-        return all(await asyncio.gather(*(owner.read_to_ends() for owner in list(self.owners.values()))))
+        return all(await asyncio.gather(*(task.read_to_ends() for task in list(self.tasks.values()))))
 
     async def _poll(self, consumer: AIOKafkaConsumer, age: TableAge) -> None:
         topics = {topic.name(self._settings.topic_prefix): topic for topic in self.service.sources}
@@ -388,9 +387,9 @@ class Worker(Generic[S]):
             # Nothing may be awaited between this call and the offers, so that no seek comes between them.
             batches = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_POLL_RECORDS)
             for tp, records in batches.items():
-                owner = self.owners.get(tp.partition)
-                if owner is not None:
-                    owner.offer(topics[tp.topic], records)
+                task = self.tasks.get(tp.partition)
+                if task is not None:
+                    task.offer(topics[tp.topic], records)
             if loop.time() - last_report > 1:
                 last_report = loop.time()
                 self._measure(consumer)
@@ -398,19 +397,19 @@ class Worker(Generic[S]):
 
     def _measure(self, consumer: AIOKafkaConsumer) -> None:
         name = self.service.name
-        metrics.OWNED.labels(name).set(len(self.owners))
-        for partition, owner in self.owners.items():
+        metrics.OWNED.labels(name).set(len(self.tasks))
+        for partition, task in self.tasks.items():
             metrics.LAG.labels(name, str(partition)).set(self.lag(consumer, partition))
-            metrics.RESTORE_PROGRESS.labels(name, str(partition)).set(owner.progress.fraction)
+            metrics.RESTORE_PROGRESS.labels(name, str(partition)).set(task.progress.fraction)
 
     def lag(self, consumer: AIOKafkaConsumer, partition: int) -> int:
         """Return the largest possible number of records of a partition that are committed and not processed here."""
-        total = self.owners[partition].waiting
+        total = self.tasks[partition].waiting
         for topic in self.service.sources:
             tp = TopicPartition(topic.name(self._settings.topic_prefix), partition)
             with contextlib.suppress(IllegalStateError, AssertionError):
                 stable = consumer.last_stable_offset(tp)
-                position = self.owners[partition].fetched(topic)
+                position = self.tasks[partition].fetched(topic)
                 if stable is not None and position is not None:
                     total += max(0, stable - position)
         return total
@@ -434,39 +433,39 @@ class Worker(Generic[S]):
             clients.rejoin(consumer)
 
     async def revoked(self) -> None:
-        """Drain every owner, because any partition may be taken away."""
+        """Drain every task, because any partition may be taken away."""
         async with self._lock:
             self._assigned = False
             await self._drain()
 
     async def assigned(self, context: WorkerContext[S], tps: Iterable[TopicPartition]) -> None:
-        """Keep the owners of partitions that came back, give up the others, and start owners for new partitions."""
+        """Keep the tasks of partitions that came back, give up the others, and start tasks for new partitions."""
         metrics.REBALANCES.labels(self.service.name).inc()
         async with self._lock:
             if context is not self._context:
-                return  # this session has ended in the meantime, and an owner with its clients would never start
+                return  # this session has ended in the meantime, and a task with its clients would never start
             partitions = clients.whole_partitions(
                 tps, clients.topic_names(self.service.sources, self._settings.topic_prefix)
             )
-            gone = [owner for partition, owner in self.owners.items() if partition not in partitions]
-            for owner in gone:
-                del self.owners[owner.partition]
+            gone = [task for partition, task in self.tasks.items() if partition not in partitions]
+            for task in gone:
+                del self.tasks[task.partition]
             standbys, assignor = self._standbys, self._assignor
             for partition in sorted(partitions):
-                owner_or_none = self.owners.get(partition)
-                if owner_or_none is not None:
-                    owner_or_none.unpark()
+                task_or_none = self.tasks.get(partition)
+                if task_or_none is not None:
+                    task_or_none.unpark()
                 else:
                     ready = None if standbys is None else standbys.hand_over(partition)
-                    owner = PartitionTask(context, partition, ready)
-                    self.owners[partition] = owner
-                    owner.start()
+                    task = PartitionTask(context, partition, ready)
+                    self.tasks[partition] = task
+                    task.start()
             self._assigned = True
             self._moves += 1
             log.info("worker.assigned", service=self.service.name, partitions=sorted(partitions), given_up=len(gone))
             if gone:
                 # The coordinator waits for this method before it sends heartbeats again.
-                self._background(asyncio.gather(*(owner.stop() for owner in gone), return_exceptions=True))
+                self._background(asyncio.gather(*(task.stop() for task in gone), return_exceptions=True))
             if standbys is not None and assignor is not None:
                 self._background(asyncio.ensure_future(standbys.hold(assignor.standby - partitions)))
 
@@ -481,26 +480,26 @@ class Worker(Generic[S]):
             self._failure.set_exception(error)
 
     async def _drain(self) -> None:
-        """Let every owner finish what is in flight. An owner that cannot is given up."""
+        """Let every task finish what is in flight. An task that cannot is given up."""
         limit = self._settings.transaction_timeout_ms / 1000
-        owners = list(self.owners.values())
+        tasks = list(self.tasks.values())
         results = await asyncio.gather(
-            *(asyncio.wait_for(owner.park(), limit) for owner in owners), return_exceptions=True
+            *(asyncio.wait_for(task.park(), limit) for task in tasks), return_exceptions=True
         )
-        for owner, result in zip(owners, results, strict=True):
+        for task, result in zip(tasks, results, strict=True):
             if isinstance(result, BaseException):
                 log.warning(
-                    "worker.not_drained", service=self.service.name, partition=owner.partition, error=repr(result)
+                    "worker.not_drained", service=self.service.name, partition=task.partition, error=repr(result)
                 )
-                del self.owners[owner.partition]
-                self._background(asyncio.ensure_future(owner.stop()))
+                del self.tasks[task.partition]
+                self._background(asyncio.ensure_future(task.stop()))
 
     async def _give_up(self) -> None:
         async with self._lock:
             if self._stopping:
                 await self._drain()
-            owners, self.owners = list(self.owners.values()), {}
-            await asyncio.gather(*(owner.stop() for owner in owners), return_exceptions=True)
+            tasks, self.tasks = list(self.tasks.values()), {}
+            await asyncio.gather(*(task.stop() for task in tasks), return_exceptions=True)
             if self._leaving:
                 await asyncio.gather(*self._leaving, return_exceptions=True)
 
@@ -527,7 +526,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka pu
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         try:
-            # Records come in before this method returns: nothing may be fetched until an owner is ready for it.
+            # Records come in before this method returns: nothing may be fetched until a task is ready for it.
             self._context.consumer.pause(*assigned)
             await self._worker.assigned(self._context, assigned)
         except Exception as error:  # noqa: BLE001 - aiokafka would log and forget it, so it is passed on
@@ -543,7 +542,7 @@ async def _behind(context: WorkerContext[Any], phases: Mapping[int, Phase], view
 
     Args:
         context: the context of the worker's session.
-        phases: the phases of the worker's owners, by partition.
+        phases: the phases of the worker's tasks, by partition.
         view: the reader of the global view, if there is one.
     """
     working = [partition for partition, phase in phases.items() if phase is Phase.RUNNING]

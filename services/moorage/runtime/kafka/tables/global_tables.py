@@ -20,7 +20,7 @@ from moorage.runtime.kafka.clients.refusals import told
 from moorage.runtime.kafka.tables.offsets import Offsets
 from moorage.runtime.kafka.tables.table_reader import TableReader, Tail
 from moorage.runtime.process import metrics
-from moorage.runtime.process.errors import RuntimeFailure, StartAfresh
+from moorage.runtime.process.failures import RuntimeFailure, StartAfresh
 from moorage.runtime.service import GlobalView, Malformed
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire import codec

@@ -20,7 +20,7 @@ from aiokafka.errors import KafkaError
 from moorage.runtime.kafka.admin.topics_admin import try_on
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.process.clock import Clock
-from moorage.runtime.process.errors import StartAfresh, TablesTooOld
+from moorage.runtime.process.failures import StartAfresh, TablesTooOld
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TOMBSTONE_RETENTION_MS, TOPICS, Cleanup
 
@@ -33,7 +33,7 @@ _ASKING: Final = 60.0
 _SAFE: Final = 0.5
 """The part of that time that may pass. The rest allows for the read itself, and for differences between clocks."""
 
-_LOOKS: Final = 8
+_CHECKS: Final = 8
 """The number of checks within the limit of whether everything has been read."""
 
 
@@ -63,7 +63,7 @@ class TableAge:
     @property
     def interval(self) -> float:
         """Seconds between two checks of whether everything has been read."""
-        return self._limit / _LOOKS
+        return self._limit / _CHECKS
 
     @property
     def limit(self) -> float:

@@ -20,7 +20,7 @@ from aiokafka.errors import IllegalStateError, KafkaError
 
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.clients.refusals import told
-from moorage.runtime.process.errors import StartAfresh
+from moorage.runtime.process.failures import StartAfresh
 from moorage.runtime.settings.process_settings import Settings
 
 log = structlog.get_logger(__name__)

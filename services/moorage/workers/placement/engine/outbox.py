@@ -1,15 +1,16 @@
-"""The records to write for each piece of work, with their cause. They take effect as soon as they are added."""
+"""Last decisions, and the records to write for each piece of work. They take effect as soon as they are added."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from moorage.runtime.service import Emit
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
-from moorage_schemas.placement import WorkloadPlaced
+from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.topics import PLACEMENTS, Topic
 
 SOURCE: Final = "moorage/placement"
@@ -67,3 +68,23 @@ class Outbox:
 def timed_cause(key: str, at: datetime) -> Meta:
     """Return the cause of work that is due at a certain time."""
     return Meta(event_id(SOURCE, key, at.isoformat()), SOURCE, WorkloadPlaced.event_type, time=at)
+
+
+@dataclass(slots=True, eq=False)
+class LastDecision:
+    """The fields that the decisions of all three controllers share."""
+
+    workload: str
+    uid: str
+    """The uid of the workload."""
+
+    generation: int
+    state: PlacementState
+    reason: str
+    message: str
+    decided_time: datetime
+
+
+def supersedes(event: WorkloadPlaced, known: LastDecision | None) -> bool:
+    """Return whether a decision replaces the known one: it is newer, or about a later workload of the same name."""
+    return known is None or known.uid != event.uid or event.generation >= known.generation

@@ -1,22 +1,60 @@
-"""Writes decisions on claimed resources if they are new."""
+"""Drafts decisions on claimed resources, and writes those that are new."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from moorage.decide.scheduling.karmada.policy_match import Policy
+from moorage.decide.scheduling.karmada.scheduler import ClusterDecision
 from moorage.workers.placement.engine.outbox import Outbox
 from moorage.workers.placement.engine.work_queue import Work
-from moorage.workers.placement.karmada.decision import BindingDecision
-from moorage.workers.placement.karmada.draft import BindingDraft
-from moorage.workers.placement.karmada.state import BindingState
-from moorage.workers.placement.karmada.terms import Rules, terms_of
-from moorage.workers.placement.karmada.view import Terms, bound_of
+from moorage.workers.placement.karmada.binding_state import SCHEDULED, BindingDecision, BindingState
+from moorage.workers.placement.karmada.cluster_view import Terms, bound_of
+from moorage.workers.placement.karmada.resource import ClaimedResource, Demand
+from moorage.workers.placement.karmada.terms import Rules, binding_uid, terms_of
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import BindingKey, TargetKey, binding_key
-from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
+from moorage_schemas.placement import LeavingTarget, PlacedTarget, PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.topics import BINDINGS, PLACEMENTS
+
+
+@dataclass(slots=True)
+class BindingDraft:
+    """A decision that is being made."""
+
+    resource: ClaimedResource
+    policy: Policy
+    demand: Demand
+    workload: WorkloadRef
+    known: BindingDecision | None
+    """The previous decision on the same resource."""
+
+    generation: int
+    """The generation of the new decision, if there is one."""
+
+    kept: dict[str, PlacedTarget] = field(default_factory=dict)
+    leaving: dict[str, LeavingTarget] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+    """Clusters whose binding has ended."""
+
+    reason: str = SCHEDULED
+    message: str = ""
+    left: str = ""
+    """A cluster that was left, for the message."""
+
+    placement_key: str = ""
+    affinity_name: str = ""
+    decision: ClusterDecision | None = None
+    report_time: datetime | None = None
+
+    @property
+    def uid(self) -> str:
+        """The uid of the workload."""
+        return binding_uid(self.resource)
+
 
 REFRESH: Final = timedelta(seconds=30)
 """The minimum time between two updates of the counts in a waiting resource's message."""
@@ -73,7 +111,7 @@ class BindingWriter:
         """Set another cause for the records that are written from now on."""
         self.outbox.cause = meta
 
-    def look_again(self) -> None:
+    def check_again(self) -> None:
         """Request another check of the resource."""
         self.again = self.outbox.cause
 

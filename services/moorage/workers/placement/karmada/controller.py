@@ -10,16 +10,15 @@ from pydantic import ValidationError
 from typing_extensions import override
 
 from moorage.runtime.settings.configuration import Configuration, Derived
-from moorage.workers.placement.engine.controller import Controller
 from moorage.workers.placement.engine.outbox import Outbox, timed_cause
+from moorage.workers.placement.engine.placement_controller import Controller
 from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.karmada.binding_state import BindingState
 from moorage.workers.placement.karmada.binding_writer import BindingWriter
-from moorage.workers.placement.karmada.demand import Demand
+from moorage.workers.placement.karmada.cluster_view import ClusterListener, ClusterView
 from moorage.workers.placement.karmada.reconcile import reconcile
-from moorage.workers.placement.karmada.resource import CLAIMABLE, PLACED, is_part
-from moorage.workers.placement.karmada.state import BindingState
+from moorage.workers.placement.karmada.resource import CLAIMABLE, PLACED, Demand, is_part
 from moorage.workers.placement.karmada.terms import Rules, rules_of
-from moorage.workers.placement.karmada.view import ClusterListener, ClusterView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
@@ -94,7 +93,7 @@ class BindingController(Controller, ClusterListener):
         """
         return event.mirrored is not None and event.kind in BINDING_KINDS and event.key not in self.state.resources
 
-    def look_at(self, key: str, cause: Meta) -> None:
+    def check_resource(self, key: str, cause: Meta) -> None:
         """Add a resource to the queue if it is, or was until now, placed on clusters."""
         if self.state.concerned(key):
             self.work.add(Work(key, cause))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from moorage.decide.scheduling.karmada.plugin import ClusterRequest
 from moorage.decide.scheduling.karmada.replica_division import Division, division_of
 from moorage.decide.scheduling.karmada.scheduler import ClusterDecision, ClusterScheduler
-from moorage.workers.placement.engine.evictions import Requested
+from moorage.workers.placement.engine.view_tables import Requested
 
 
 @dataclass(slots=True)

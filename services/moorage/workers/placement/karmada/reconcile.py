@@ -11,10 +11,9 @@ from moorage.decide.scheduling.karmada.policy_match import Policy
 from moorage.decide.scheduling.karmada.scheduler import ClusterDecision, is_steady
 from moorage.decide.taints.dialects.karmada import KARMADA
 from moorage.decide.taints.eviction_verdict import EvictAt, EvictNow, verdict
-from moorage.workers.placement.engine.evictions import Requested
+from moorage.workers.placement.engine.view_tables import Requested
 from moorage.workers.placement.engine.work_queue import Work
-from moorage.workers.placement.karmada.binding_writer import BindingWriter, cluster_ref
-from moorage.workers.placement.karmada.decision import (
+from moorage.workers.placement.karmada.binding_state import (
     INVALID,
     NO_REPLACEMENT,
     OTHER_SCHEDULER,
@@ -22,11 +21,9 @@ from moorage.workers.placement.karmada.decision import (
     UNSCHEDULABLE,
     BindingDecision,
 )
-from moorage.workers.placement.karmada.demand import Demand
+from moorage.workers.placement.karmada.binding_writer import BindingDraft, BindingWriter, cluster_ref
 from moorage.workers.placement.karmada.departure import Departure, decide, depart
-from moorage.workers.placement.karmada.draft import BindingDraft
-from moorage.workers.placement.karmada.mirrored_binding import MirroredBinding
-from moorage.workers.placement.karmada.resource import ClaimedResource
+from moorage.workers.placement.karmada.resource import ClaimedResource, Demand, MirroredBinding
 from moorage.workers.placement.karmada.terms import DIRECTLY, GRACEFULLY, binding_ref
 from moorage_schemas.placement import LeavingTarget, PlacedTarget
 
@@ -69,7 +66,7 @@ def reconcile(writer: BindingWriter, work: Work, demand: Callable[[str], Demand]
     writer.write(draft, repair=work.repair)
     if draft.leaving.keys() - (draft.known.leaving.keys() if draft.known else ()) and _is_replaced(writer, draft):
         # The clusters that stay were reported healthy before, so no report will cause another check.
-        writer.look_again()
+        writer.check_again()
 
 
 def draft_of(

@@ -1,17 +1,116 @@
-"""A declared resource of a kind that policies can claim."""
+"""Declared resources that policies can claim, and the mirrored bindings of a real Karmada control plane.
+
+A mirrored binding carries the placement itself, so no policy is looked for: Karmada has found it.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from moorage.decide.scheduling.karmada.policy_match import Claimable
+from moorage.decide.kubernetes.hashes import document_hash
+from moorage.decide.kubernetes.quantities import QuantityError, whole_amounts
+from moorage.decide.scheduling.karmada.mirrored_bindings import TAINT_MANAGER, placed_elsewhere
+from moorage.decide.scheduling.karmada.policy_match import CLUSTER_WIDE, NAMESPACED, Claimable, Policy
 from moorage.decide.scheduling.nodes.workloads import text_labels
-from moorage.workers.placement.karmada.mirrored_binding import MirroredBinding, mirrored_binding
 from moorage_schemas.refs import WorkloadRef
-from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resource import ResourceDeclared, resource_key
+from moorage_schemas.resources.bindings import GracefulEvictionTask, ResourceBinding, ResourceBindingSpec
+from moorage_schemas.resources.policies import ClusterPlacement, PropagationSpec
 from moorage_schemas.resources.workload_kinds import BINDING_KINDS, PROPAGATED
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The number and the requests of a resource's replicas."""
+
+    replicas: int = 0
+    """0 for a resource without replicas, and for one that is scaled to 0: it goes to each cluster as a whole."""
+
+    requests: tuple[tuple[str, int], ...] = ()
+    """The requests of one replica."""
+
+    error: str = ""
+    """Why the resource cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MirroredBinding:
+    """What a mirrored binding asks for, and where it is."""
+
+    bridge: str
+    """The bridge that mirrors it. It is the deployer of its work."""
+
+    policy: Policy
+    """Its own placement, in the form of a policy."""
+
+    demand: Demand
+    claimable: Claimable
+    """The resource that it places."""
+
+    clusters: Mapping[str, int]
+    """The replicas on each cluster where it is now."""
+
+    tasks: tuple[GracefulEvictionTask, ...]
+    """The clusters that it has to leave because of their taints, and has not left."""
+
+    affinity_name: str
+    """The group of clusters that was tried last."""
+
+    elsewhere: str
+    """Why it is placed by somebody else, or not at all, and only followed. Empty if Moorage places it."""
+
+
+def mirrored_binding(event: ResourceDeclared) -> MirroredBinding | None:
+    """Return what a record says of a mirrored binding. None if it is none.
+
+    Raises:
+        ValidationError: it cannot be read.
+    """
+    if event.mirrored is None:
+        return None
+    found = ResourceBinding.model_validate(event.object)
+    spec, metadata = found.spec, found.metadata
+    about = spec.resource
+    return MirroredBinding(
+        bridge=event.mirrored.source,
+        policy=_policy(found),
+        demand=_demand(spec),
+        claimable=Claimable(about.api_version, about.kind, about.namespace, about.name, text_labels(metadata.labels)),
+        clusters={one.name: one.replicas for one in spec.clusters or ()},
+        tasks=tuple(one for one in spec.graceful_eviction_tasks or () if one.producer == TAINT_MANAGER),
+        affinity_name=found.status.scheduler_observing_affinity_name,
+        elsewhere=placed_elsewhere(found),
+    )
+
+
+def _policy(found: ResourceBinding) -> Policy:
+    placement = found.spec.placement or ClusterPlacement()
+    annotations = found.metadata.annotations or {}
+    namespace = annotations.get("propagationpolicy.karmada.io/namespace", "")
+    name = annotations.get("propagationpolicy.karmada.io/name", "")
+    wide = annotations.get("clusterpropagationpolicy.karmada.io/name", "")
+    key = resource_key(NAMESPACED, namespace, name) if name else resource_key(CLUSTER_WIDE, "", wide) if wide else ""
+    return Policy(
+        key=key,
+        namespace=namespace,
+        name=name or wide,
+        spec=PropagationSpec(placement=placement, failover=found.spec.failover),
+        annotations=annotations,
+        placement_key=document_hash(placement.model_dump(mode="json", exclude_none=True)),
+    )
+
+
+def _demand(spec: ResourceBindingSpec) -> Demand:
+    wanted = spec.replica_requirements.resource_request if spec.replica_requirements is not None else None
+    try:
+        requests = whole_amounts(wanted, "spec.replicaRequirements.resourceRequest")
+    except QuantityError as error:
+        return Demand(error=str(error))
+    return Demand(spec.replicas, tuple(sorted(requests.items())) if spec.replicas else ())
+
 
 CLAIMABLE: Final = tuple(f"{kind}/" for kind in PROPAGATED)
 PLACED: Final = tuple(f"{kind}/" for kind in BINDING_KINDS)

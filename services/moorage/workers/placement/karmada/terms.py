@@ -9,10 +9,9 @@ from typing import Final
 
 from moorage.decide.scheduling.karmada.policy_match import Policy
 from moorage.runtime.settings.process_settings import Settings
-from moorage.workers.placement.engine.owner import Owner
-from moorage.workers.placement.karmada.demand import Demand
-from moorage.workers.placement.karmada.resource import ClaimedResource
-from moorage.workers.placement.karmada.view import Terms
+from moorage.workers.placement.engine.pod_source import PodSource
+from moorage.workers.placement.karmada.cluster_view import Terms
+from moorage.workers.placement.karmada.resource import ClaimedResource, Demand
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.workload_kinds import RESOURCE_BINDING
@@ -71,7 +70,7 @@ def rules_of(settings: Settings) -> Rules:
     )
 
 
-def demand_of(owner: Owner | None, rules: tuple[DedicatedNodes, ...], rules_version: int) -> Demand:
+def demand_of(owner: PodSource | None, rules: tuple[DedicatedNodes, ...], rules_version: int) -> Demand:
     """Return the replicas and requests of a resource, as upstream's interpreter reads them.
 
     Args:

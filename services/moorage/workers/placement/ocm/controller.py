@@ -7,16 +7,15 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from moorage.workers.placement.engine.controller import Controller
 from moorage.workers.placement.engine.outbox import Outbox, timed_cause
+from moorage.workers.placement.engine.placement_controller import Controller
 from moorage.workers.placement.engine.work_queue import Work
-from moorage.workers.placement.ocm.decision import DECISION_PREFIX
 from moorage.workers.placement.ocm.decision_writer import DecisionWriter
 from moorage.workers.placement.ocm.equivalence_classes import ClassMember, MemberPartition
+from moorage.workers.placement.ocm.managed_view import ManagedView
 from moorage.workers.placement.ocm.reconcile import reconcile
-from moorage.workers.placement.ocm.spec import PLACEMENT_PREFIX
-from moorage.workers.placement.ocm.state import SelectionState
-from moorage.workers.placement.ocm.view import ManagedView
+from moorage.workers.placement.ocm.selection_state import SelectionState
+from moorage.workers.placement.ocm.spec import DECISION_PREFIX, PLACEMENT_PREFIX
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
@@ -60,7 +59,7 @@ class SelectionController(Controller, MemberPartition):
         known = self.state.specs.get(event.key)
         return known is None or known.uid != event.uid
 
-    def look_at(self, key: str, cause: Meta) -> None:
+    def check_resource(self, key: str, cause: Meta) -> None:
         """Add a placement to the queue."""
         self.work.add_once(Work(key, cause))
 
@@ -70,7 +69,7 @@ class SelectionController(Controller, MemberPartition):
 
     @override
     def notice(self, member: ClassMember, meta: Meta) -> None:
-        self.look_at(member.key, meta)
+        self.check_resource(member.key, meta)
 
     # Work to do.
 
@@ -94,7 +93,7 @@ class SelectionController(Controller, MemberPartition):
                 state.join(key, self)
                 self.work.add_once(Work(key, None, check=True))
         for key, at in state.requeues.take_due(now):
-            self.look_at(key, timed_cause(key, at))
+            self.check_resource(key, timed_cause(key, at))
 
     def repair(self) -> None:
         """Add everything to the queue, to repair decisions that can no longer be right."""
@@ -107,4 +106,4 @@ class SelectionController(Controller, MemberPartition):
         writer = DecisionWriter(self, self.state, outbox)
         again = reconcile(writer, work)
         if again is not None:
-            self.look_at(work.key, again)
+            self.check_resource(work.key, again)

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from moorage.decide.scheduling.ocm.decisions.conditions import leading_condition
-from moorage.decide.scheduling.ocm.decisions.pages import DecisionPart, records_between
+from moorage.decide.scheduling.ocm.decisions.pages import DecisionPart, Layout, records_between
+from moorage.decide.scheduling.ocm.decisions.result import Scheduled
 from moorage.workers.placement.engine.outbox import SOURCE, Outbox
 from moorage.workers.placement.engine.work_queue import Work
-from moorage.workers.placement.ocm.decision import PLACEMENT_DECISION, SelectionDecision
-from moorage.workers.placement.ocm.outcome import SelectionOutcome
-from moorage.workers.placement.ocm.spec import PLACEMENT, SelectionSpec
-from moorage.workers.placement.ocm.state import SelectionState
-from moorage.workers.placement.ocm.view import SelectedClusters
+from moorage.workers.placement.ocm.managed_view import SelectedClusters
+from moorage.workers.placement.ocm.selection_state import SelectionDecision, SelectionState
+from moorage.workers.placement.ocm.spec import PLACEMENT, PLACEMENT_DECISION, SelectionSpec
 from moorage_schemas.envelope import Meta, event_id
-from moorage_schemas.placement import PlacementState, WorkloadPlaced
+from moorage_schemas.placement import PlacementCondition, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.topics import PLACEMENTS
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionOutcome:
+    """A decision, ready to be written."""
+
+    layout: Layout
+    selected: int
+    conditions: tuple[PlacementCondition, ...]
+    requeue_at: datetime | None
+    grounds: Scheduled
+    """The reasons. The written part is computed only when it is written."""
 
 
 class DecisionWriter:

@@ -24,11 +24,11 @@ import numpy as np
 from moorage.decide.scheduling.framework.plugins import Basis
 from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet
 from moorage.decide.scheduling.ocm.columns.column import Column, Mask, Rows
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.decide.scheduling.ocm.columns.instants import instant, microseconds
-from moorage.decide.scheduling.ocm.columns.membership import SetColumn, members
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.taint_table import instant, microseconds
 from moorage.decide.scheduling.ocm.columns.usage import Usage
 from moorage.decide.scheduling.ocm.plugin import MisconfiguredError, PlacementRequest, Plugins
+from moorage.decide.scheduling.ocm.scheduler import SetColumn, members
 from moorage.decide.scheduling.ocm.terms import PlacementTerms
 from moorage_schemas.envelope import Meta
 

@@ -11,10 +11,9 @@ from moorage.decide.scheduling.ocm.decisions.pages import layout_of
 from moorage.decide.scheduling.ocm.decisions.result import Scheduled
 from moorage.decide.scheduling.ocm.plugin import Code, Status
 from moorage.workers.placement.engine.work_queue import Work
-from moorage.workers.placement.ocm.decision import SelectionDecision
-from moorage.workers.placement.ocm.decision_writer import DecisionWriter
+from moorage.workers.placement.ocm.decision_writer import DecisionWriter, SelectionOutcome
 from moorage.workers.placement.ocm.equivalence_classes import ClassMember
-from moorage.workers.placement.ocm.outcome import SelectionOutcome
+from moorage.workers.placement.ocm.selection_state import SelectionDecision
 from moorage.workers.placement.ocm.spec import SelectionSpec
 from moorage_schemas.envelope import Meta
 

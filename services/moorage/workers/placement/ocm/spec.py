@@ -1,4 +1,4 @@
-"""An OCM placement as it is declared."""
+"""An OCM placement as it is declared, and the names of its PlacementDecisions."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from moorage_schemas.resources.names import DISABLED_ANNOTATION
 
 PLACEMENT: Final = "Placement"
 PLACEMENT_PREFIX: Final = f"{PLACEMENT}/"
+PLACEMENT_DECISION: Final = "PlacementDecision"
+DECISION_PREFIX: Final = f"{PLACEMENT_DECISION}/"
 
 
 @dataclass(slots=True, eq=False)
@@ -57,3 +59,9 @@ def selection_spec_of(event: ResourceDeclared) -> SelectionSpec:
         spec_key=event_id(json.dumps(event.object.get("spec"), sort_keys=True)),
         paused=disabled or metadata.deletion_timestamp is not None,
     )
+
+
+def page_number(name: str) -> int:
+    """Return the number of a PlacementDecision among those of its placement, from its name or key."""
+    number = name.rpartition("-")[2]
+    return int(number) if number.isdigit() else 0

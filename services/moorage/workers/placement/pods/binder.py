@@ -11,12 +11,11 @@ from moorage.decide.scheduling.nodes.plugin import PodRequest
 from moorage.decide.scheduling.nodes.pod_shape import PodShape
 from moorage.decide.scheduling.nodes.scheduler import Decision
 from moorage.workers.placement.engine.outbox import DECISION, Outbox
-from moorage.workers.placement.engine.owner import Owner
+from moorage.workers.placement.engine.pod_source import PodSource
 from moorage.workers.placement.engine.work_queue import Work
-from moorage.workers.placement.pods.decision import PodDecision
+from moorage.workers.placement.pods.pod_state import PodDecision, PodState
+from moorage.workers.placement.pods.pod_view import PodListener
 from moorage.workers.placement.pods.reservation import Reservation
-from moorage.workers.placement.pods.state import PodState
-from moorage.workers.placement.pods.view import PodListener
 from moorage_schemas.keys import ResourceKey, binding_key
 from moorage_schemas.placement import FilterResult, PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
@@ -144,7 +143,7 @@ class Binder:
         order = owner.orders.get(last.uid) if owner is not None else None
         return order if order is not None and not order.node else None
 
-    def place(self, owner: Owner, slot: Slot) -> bool:
+    def place(self, owner: PodSource, slot: Slot) -> bool:
         """Look for a node, and write the result. Return False when the pod has to wait."""
         shape = owner.shape(self.view.rules, self.view.rules_version)
         order = owner.orders.get(slot.uid)
@@ -169,7 +168,7 @@ class Binder:
         self._bind(owner, slot, shape, decision, SCHEDULED)
         return True
 
-    def fits_without(self, owner: Owner, last: PodDecision, slot: Slot) -> bool:
+    def fits_without(self, owner: PodSource, last: PodDecision, slot: Slot) -> bool:
         """Return whether a pod would find a node if another pod were gone. Nothing is decided."""
         self.outbox.effort += DECISION
         shape = owner.shape(self.view.rules, self.view.rules_version)
@@ -191,20 +190,20 @@ class Binder:
         self.unbind(last)
         self.outbox.put(PLACEMENTS, last.workload, last.owner, None)
 
-    def evict(self, owner: Owner, last: PodDecision, leaving: Leaving) -> None:
+    def evict(self, owner: PodSource, last: PodDecision, leaving: Leaving) -> None:
         """Evict a bare pod. It is not replaced."""
         self.unbind(last)
         slot = Slot(workload=owner.ref, uid=last.uid, previous=last.node)
         event = self._event(owner, slot, PlacementState.EVICTED, leaving.reason, leaving.message)
         self.outbox.put(PLACEMENTS, last.workload, owner.key, event)
 
-    def refuse(self, owner: Owner) -> None:
+    def refuse(self, owner: PodSource) -> None:
         """Report that a declared pod cannot be read, once."""
         known = self.state.pods_of(owner.key).get(owner.key)
         if known is None or known.uid != owner.uid:
             self._wait(owner, Slot(workload=owner.ref, uid=owner.uid), INVALID, Decision(None, 0, (), (), owner.error))
 
-    def follow_spec(self, owner: Owner, last: PodDecision) -> None:
+    def follow_spec(self, owner: PodSource, last: PodDecision) -> None:
         """Write a binding again when the pod's tolerations, requests or labels have changed.
 
         So it is too when the cluster of a mirrored pod has bound it, or it has another controller or bridge.
@@ -224,7 +223,7 @@ class Binder:
             return
         self._rewrite_binding(last, owner, shape, reservation, bypassed=bypassed)
 
-    def follow_labels(self, owner: Owner, last: PodDecision) -> None:
+    def follow_labels(self, owner: PodSource, last: PodDecision) -> None:
         """Write the binding of a controller's pod again if somebody has changed the pod's labels.
 
         So it is too if it is from a version in which bindings had no labels. Then, if its template no longer exists,
@@ -242,12 +241,12 @@ class Binder:
         self._rewrite_binding(last, owner, reservation, reservation, bypassed=reservation.bypassed)
 
     def _rewrite_binding(
-        self, last: PodDecision, owner: Owner, shape: PodShape | Reservation, known: Reservation, *, bypassed: bool
+        self, last: PodDecision, owner: PodSource, shape: PodShape | Reservation, known: Reservation, *, bypassed: bool
     ) -> None:
         """Write a binding again that has changed since it was `known`. It is the same binding."""
         self._write_binding(last, owner, shape, revision=known.revision + 1, bypassed=bypassed, time=known.bound_time)
 
-    def restore_binding(self, owner: Owner, last: PodDecision) -> None:
+    def restore_binding(self, owner: PodSource, last: PodDecision) -> None:
         """Write a missing binding again."""
         if self.view.reservation(binding_key(last.workload, self._node(last.node))) is None:
             shape = owner.shape(self.view.rules, self.view.rules_version)
@@ -263,7 +262,7 @@ class Binder:
                 self.view.release(self._listener, key)
                 self.outbox.put(BINDINGS, key, self._node(node).key, None)
 
-    def _place_as_named(self, owner: Owner, slot: Slot, shape: PodShape, name: str) -> bool:
+    def _place_as_named(self, owner: PodSource, slot: Slot, shape: PodShape, name: str) -> bool:
         """Bind a pod to the node that `spec.nodeName` or another scheduler names, without the filters.
 
         If that node does not exist yet, the pod waits for it, so that every binding has a node. For a mirrored pod the
@@ -281,7 +280,7 @@ class Binder:
         self._bind(owner, slot, shape, Decision(name, considered, against, (), ""), NODE_NAME_SET)
         return True
 
-    def _decide(self, owner: Owner, slot: Slot, shape: PodShape) -> Decision:
+    def _decide(self, owner: PodSource, slot: Slot, shape: PodShape) -> Decision:
         """Return the decision. For a shape that fitted nowhere, that decision is used until the next opening."""
         failed = self.state.failed
         known = failed.get(shape.key) if slot.only is None else None
@@ -297,14 +296,14 @@ class Binder:
             del failed[shape.key]
         return decision
 
-    def request(self, owner: Owner, shape: PodShape) -> PodRequest:
+    def request(self, owner: PodSource, shape: PodShape) -> PodRequest:
         """Return the scheduler's request for a pod of an owner."""
         spread = owner.controller is not None or owner.bound_as is not owner.ref
         by = owner.bound_as.key
         rows = self.view.replica_rows(by if spread else "")
         return PodRequest(shape=shape, owner=by, replica_rows=rows, spread=spread, now=self._at(None))
 
-    def _wait(self, owner: Owner, slot: Slot, reason: str, decision: Decision) -> None:
+    def _wait(self, owner: PodSource, slot: Slot, reason: str, decision: Decision) -> None:
         """Write that a pod waits. While only the counts of the reasons change, at most once in `REFRESH`."""
         known = self.state.pods_of(owner.key).get(slot.workload.key)
         message = f"{decision.message} {slot.why}".rstrip()
@@ -319,7 +318,7 @@ class Binder:
         event = self._event(owner, slot, PlacementState.PENDING, reason, message, decision=decision)
         self.outbox.put(PLACEMENTS, slot.workload.key, owner.key, event)
 
-    def _bind(self, owner: Owner, slot: Slot, shape: PodShape, decision: Decision, reason: str) -> None:
+    def _bind(self, owner: PodSource, slot: Slot, shape: PodShape, decision: Decision, reason: str) -> None:
         event = self._event(owner, slot, PlacementState.PLACED, reason, slot.why, decision=decision)
         self.outbox.put(PLACEMENTS, slot.workload.key, owner.key, event)
         last = self.state.last[owner.key][slot.workload.key]
@@ -329,7 +328,7 @@ class Binder:
     def _write_binding(
         self,
         last: PodDecision,
-        owner: Owner,
+        owner: PodSource,
         shape: PodShape | Reservation,
         *,
         revision: int,
@@ -358,7 +357,7 @@ class Binder:
 
     def _event(
         self,
-        owner: Owner,
+        owner: PodSource,
         slot: Slot,
         state: PlacementState,
         reason: str,
@@ -402,6 +401,6 @@ class Binder:
         return max(at, since) if since is not None else at
 
 
-def _labels(owner: Owner, last: PodDecision) -> dict[str, str]:
+def _labels(owner: PodSource, last: PodDecision) -> dict[str, str]:
     """Return the labels of a pod."""
     return owner.labels(ResourceKey.parse(last.workload).name, last.uid, last.index, last.template_hash)

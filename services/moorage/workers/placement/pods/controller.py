@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Final
 
-from moorage.workers.placement.engine.controller import EFFORT, PORTION, Controller
 from moorage.workers.placement.engine.outbox import Outbox
-from moorage.workers.placement.engine.owner import OWNERS, Owner
+from moorage.workers.placement.engine.placement_controller import EFFORT, PORTION, Controller
+from moorage.workers.placement.engine.pod_source import POD_SOURCES, PodSource
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.pods.binder import Binder
+from moorage.workers.placement.pods.pod_state import PodState
+from moorage.workers.placement.pods.pod_view import PodView
 from moorage.workers.placement.pods.reconcile import owner_steps, pod_steps
-from moorage.workers.placement.pods.state import PodState
-from moorage.workers.placement.pods.view import PodView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
@@ -28,7 +28,7 @@ class _Begun:
     """Work that did not fit into one call."""
 
     work: Work
-    owner: Owner | None
+    owner: PodSource | None
     claimed: bool
     binder: Binder
     steps: Iterator[None]
@@ -55,7 +55,7 @@ class PodController(Controller):
         super().__init__()
         self.cluster = cluster
         before = f"{cluster}:" if cluster else ""
-        self.resources = tuple(f"{before}{prefix}" for prefix in OWNERS)
+        self.resources = tuple(f"{before}{prefix}" for prefix in POD_SOURCES)
         self.decisions = tuple(f"{before}{prefix}" for prefix in PODS)
         self.state = PodState(PodView(cluster))
         self._claimed = claimed
@@ -96,7 +96,7 @@ class PodController(Controller):
             return False
         return not self._claimable(event)
 
-    def look_at(self, key: str, cause: Meta) -> None:
+    def check_resource(self, key: str, cause: Meta) -> None:
         """Add an owner to the queue."""
         self.work.add(Work(key, cause))
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from moorage.decide.kubernetes.quantities import QuantityError, whole
 from moorage.decide.scheduling.nodes.fleet import TAKEN_AS_ENOUGH, UNLIMITED, Fleet, NodeFacts
-from moorage.runtime.process.pools import Pool
-from moorage.workers.placement.engine.target_table import Declaration, TargetTable, present_taints
+from moorage.runtime.process.memory import Pool
+from moorage.workers.placement.engine.view_tables import Declaration, TargetTable, present_taints
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from moorage.decide.scheduling.nodes.workloads import WorkloadController, daemon_index, pod_name, pod_uid
 from moorage.workers.placement.engine.outbox import DECISION
-from moorage.workers.placement.engine.owner import Owner
+from moorage.workers.placement.engine.pod_source import PodSource
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.pods.binder import (
     CONFLICT,
@@ -19,7 +19,7 @@ from moorage.workers.placement.pods.binder import (
     Leaving,
     Slot,
 )
-from moorage.workers.placement.pods.decision import PodDecision
+from moorage.workers.placement.pods.pod_state import PodDecision
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.workload_kinds import POD
 from moorage_schemas.trusted_events import trusted
@@ -83,7 +83,7 @@ def _end_all(binder: Binder, last: Iterable[PodDecision]) -> Iterator[None]:
         yield
 
 
-def _bare_steps(binder: Binder, owner: Owner, work: Work) -> Iterator[None]:
+def _bare_steps(binder: Binder, owner: PodSource, work: Work) -> Iterator[None]:
     """Reconcile a declared pod. It is placed once; if it has to leave, it is only placed again after a new creation.
 
     A mirrored pod is where its cluster says. It has not left before its bridge has acknowledged that, or its record is
@@ -116,14 +116,14 @@ def _bare_steps(binder: Binder, owner: Owner, work: Work) -> Iterator[None]:
     yield
 
 
-def _follow_cluster(binder: Binder, owner: Owner, last: PodDecision) -> None:
+def _follow_cluster(binder: Binder, owner: PodSource, last: PodDecision) -> None:
     """Move the binding of a mirrored pod to the node that the pod is bound to in its cluster."""
     binder.unbind(last)
     why = f"its cluster has bound it to {owner.node_name}, not to {last.node}"
     binder.place(owner, Slot(workload=owner.ref, uid=last.uid, previous=last.node, why=why))
 
 
-def _controller_steps(binder: Binder, owner: Owner, controller: WorkloadController, work: Work) -> Iterator[None]:
+def _controller_steps(binder: Binder, owner: PodSource, controller: WorkloadController, work: Work) -> Iterator[None]:
     mine = binder.state.pods_of(owner.key)
     yield from _end_all(binder, [one for one in mine.values() if one.owner_uid != owner.uid])
     for one in [one for one in mine.values() if one.placed]:
@@ -153,7 +153,7 @@ def _controller_steps(binder: Binder, owner: Owner, controller: WorkloadControll
 
 
 def _places(
-    binder: Binder, owner: Owner, controller: WorkloadController, wanted: dict[int, str | None]
+    binder: Binder, owner: PodSource, controller: WorkloadController, wanted: dict[int, str | None]
 ) -> dict[int, list[PodDecision]]:
     """Return the present pods by index, without those that wait for their deployer.
 
@@ -172,7 +172,7 @@ def _places(
     return places
 
 
-def _steps_at_nodes(binder: Binder, owner: Owner, controller: WorkloadController, work: Work) -> Iterator[None]:
+def _steps_at_nodes(binder: Binder, owner: PodSource, controller: WorkloadController, work: Work) -> Iterator[None]:
     """Reconcile the pods of a DaemonSet for a few nodes that have changed. The other nodes are not visited."""
     view, state = binder.view, binder.state
     shape = owner.shape(view.rules, view.rules_version)
@@ -203,7 +203,7 @@ def _steps_at_nodes(binder: Binder, owner: Owner, controller: WorkloadController
 
 def _fill(
     binder: Binder,
-    owner: Owner,
+    owner: PodSource,
     controller: WorkloadController,
     wanted: dict[int, str | None],
     places: dict[int, list[PodDecision]],
@@ -242,7 +242,7 @@ def _fill(
 
 def _roll(
     binder: Binder,
-    owner: Owner,
+    owner: PodSource,
     controller: WorkloadController,
     outdated: list[PodDecision],
     wanted: dict[int, str | None],
@@ -276,7 +276,9 @@ def _roll(
         yield
 
 
-def _leave(binder: Binder, owner: Owner, controller: WorkloadController, last: PodDecision, leaving: Leaving) -> None:
+def _leave(
+    binder: Binder, owner: PodSource, controller: WorkloadController, last: PodDecision, leaving: Leaving
+) -> None:
     """Replace a pod that has to leave. The new pod takes its place, on another node if necessary.
 
     While its deployer has not acknowledged that it is gone, its binding stays. As in Kubernetes, a Deployment's pod is
@@ -338,7 +340,7 @@ def _is_replaced(binder: Binder, last: PodDecision) -> bool:
     )
 
 
-def _place_again(binder: Binder, owner: Owner, last: PodDecision, leaving: Leaving) -> None:
+def _place_again(binder: Binder, owner: PodSource, last: PodDecision, leaving: Leaving) -> None:
     """Place a pod again whose binding was withdrawn in favour of an earlier one. It keeps its name: it never ran."""
     binder.unbind(last)
     slot = Slot(
@@ -369,7 +371,13 @@ def _again(controller: WorkloadController, last: PodDecision, only: str | None) 
 
 
 def _fresh(
-    binder: Binder, owner: Owner, controller: WorkloadController, index: int, only: str | None, *, previous: str = ""
+    binder: Binder,
+    owner: PodSource,
+    controller: WorkloadController,
+    index: int,
+    only: str | None,
+    *,
+    previous: str = "",
 ) -> Slot:
     """Return the slot of a new pod for a place without a pod of the present template."""
     salt = (owner.version, only or "")
@@ -384,7 +392,7 @@ def _fresh(
     )
 
 
-def _free_name(binder: Binder, owner: Owner, controller: WorkloadController, index: int, *salt: object) -> str:
+def _free_name(binder: Binder, owner: PodSource, controller: WorkloadController, index: int, *salt: object) -> str:
     """Return a name that no pod of the owner has. If a short hash collides, the next one is used."""
     taken = binder.state.pods_of(owner.key)
     name = pod_name(controller, index, *salt)
@@ -400,7 +408,7 @@ def _ref(controller: WorkloadController, name: str) -> WorkloadRef:
     return trusted(WorkloadRef, kind=POD, namespace=ref.namespace, name=name, cluster=ref.cluster)
 
 
-def _daemon_slots(binder: Binder, owner: Owner) -> dict[int, str | None]:
+def _daemon_slots(binder: Binder, owner: PodSource) -> dict[int, str | None]:
     """Return the places of a DaemonSet: nodes that accept its pods, and nodes with one of its pods that may stay."""
     view, fleet = binder.view, binder.view.fleet
     shape = owner.shape(view.rules, view.rules_version)
@@ -412,7 +420,7 @@ def _daemon_slots(binder: Binder, owner: Owner) -> dict[int, str | None]:
     return {daemon_index(name): name for name in sorted(names)}
 
 
-def _eligible(binder: Binder, owner: Owner, node: str) -> bool:
+def _eligible(binder: Binder, owner: PodSource, node: str) -> bool:
     view = binder.view
     shape = owner.shape(view.rules, view.rules_version)
     return node in view.fleet and bool(view.scheduler.eligible(shape)[view.fleet.row_of(node)])

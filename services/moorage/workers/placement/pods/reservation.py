@@ -8,7 +8,7 @@ from sys import intern
 
 from msgspec import Struct
 
-from moorage.workers.placement.engine.owner import TAKES_NOTHING
+from moorage.workers.placement.engine.pod_source import TAKES_NOTHING
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.taint import Toleration
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from typing_extensions import override
 
-from moorage.decide.scheduling.framework.plugins import Basis
-from moorage.decide.scheduling.framework.scores import MAX_SCORE
+from moorage.decide.scheduling.framework.plugins import MAX_SCORE, Basis
 from moorage.decide.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
 from moorage.decide.scheduling.karmada.plugin import ClusterPrioritizer, ClusterRequest
 

@@ -14,8 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from moorage.decide.kubernetes.quantities import amount_text
-from moorage.decide.scheduling.framework.plugins import Basis
-from moorage.decide.scheduling.framework.scores import MAX_SCORE
+from moorage.decide.scheduling.framework.plugins import MAX_SCORE, Basis
 from moorage.decide.scheduling.nodes.fleet import COUNTED_AT_LEAST, UNLIMITED, Counts, Fleet, Rows
 from moorage.decide.scheduling.nodes.plugin import NodePrioritizer, PodRequest
 

@@ -8,7 +8,7 @@ import numpy as np
 from typing_extensions import override
 
 from moorage.decide.kubernetes.selectors import matches_node_term
-from moorage.decide.scheduling.framework.scores import normalised
+from moorage.decide.scheduling.framework.plugins import normalised
 from moorage.decide.scheduling.nodes.fleet import Counts, Fleet, Rows
 from moorage.decide.scheduling.nodes.node_terms import nodes_of
 from moorage.decide.scheduling.nodes.plugin import NodePrioritizer, PodRequest

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from typing_extensions import override
 
-from moorage.decide.scheduling.framework.scores import normalised
+from moorage.decide.scheduling.framework.plugins import normalised
 from moorage.decide.scheduling.nodes.fleet import Counts, Fleet, Rows
 from moorage.decide.scheduling.nodes.plugin import NodePrioritizer, PodRequest
 from moorage.decide.taints.dialects.kubernetes import KUBERNETES

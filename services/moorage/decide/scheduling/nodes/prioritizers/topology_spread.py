@@ -13,8 +13,7 @@ from typing import Final
 import numpy as np
 from typing_extensions import override
 
-from moorage.decide.scheduling.framework.plugins import Basis
-from moorage.decide.scheduling.framework.scores import MAX_SCORE
+from moorage.decide.scheduling.framework.plugins import MAX_SCORE, Basis
 from moorage.decide.scheduling.nodes.fleet import Counts, Fleet, Rows
 from moorage.decide.scheduling.nodes.plugin import NodePrioritizer, PodRequest
 

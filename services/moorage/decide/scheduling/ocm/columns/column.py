@@ -7,14 +7,15 @@ changes, its row is computed again in the columns that depend on the change.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
-from moorage.decide.scheduling.ocm.columns.taint_table import TaintTable
+from moorage.decide.scheduling.ocm.columns.taint_table import FOREVER, TaintTable, microseconds
 
 Rows: TypeAlias = NDArray[np.intp]
 """Row numbers."""
@@ -107,3 +108,35 @@ class Column(ABC):
     def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
         """Whether the answer for a changed cluster is surely the same as before. If False, it is computed again."""
         return False
+
+
+VALUE: Final = 0
+UNTIL: Final = 1
+"""The parts of a `ScoreColumn`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreColumn(Column):
+    """The score, or 0 if there is none, and the last instant at which it counts."""
+
+    resource: str
+    score: str
+
+    aspects: ClassVar[Aspect] = Aspect.SCORES | Aspect.LIFE
+
+    def empty(self, capacity: int) -> Values:
+        """No score, and no end."""
+        values = np.zeros((2, capacity), dtype=np.int64)
+        values[UNTIL] = FOREVER
+        return values
+
+    def answer(self, fleet: ColumnSource, row: int) -> tuple[int, int]:
+        """Both values."""
+        return self.of(fleet.score(fleet.name(row), self.resource))
+
+    def of(self, found: ScoreFacts | None) -> tuple[int, int]:
+        """Both values for a cluster to which an add-on gives these scores; None for no scores."""
+        if found is None:
+            return 0, FOREVER
+        until = FOREVER if found.valid_until is None else microseconds(found.valid_until)
+        return found.scores.get(self.score, 0), until

@@ -1,4 +1,4 @@
-"""The taints of all clusters as arrays, updated cluster by cluster.
+"""The taints of all clusters as arrays, updated cluster by cluster, with instants as whole microseconds.
 
 A placement's tolerations are matched once with each distinct taint, and the result is looked up for all clusters at
 once. So the first placement with some tolerations does not visit every cluster.
@@ -6,13 +6,38 @@ once. So the first placement with some tolerations does not visit every cluster.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage.decide.scheduling.ocm.columns.instants import NEVER, microseconds
 from moorage_schemas.taint import Taint
+
+FOREVER: Final = 2**63 - 1
+"""An end that never comes."""
+
+NEVER: Final = -(2**63)
+"""An end before all times."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def microseconds(instant: datetime) -> int:
+    """Convert an instant to microseconds since 1970."""
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+@lru_cache(maxsize=4096)
+def instant(us: int) -> datetime | None:
+    """Convert microseconds since 1970 to an instant. None if it is outside the calendar."""
+    try:
+        return _EPOCH + timedelta(microseconds=us)
+    except OverflowError:
+        return None
+
 
 TaintKind = tuple[str, str, str]
 """Key, value and effect: everything about a taint that tolerations are matched with."""

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from moorage.decide.scheduling.ocm.columns.column import Rows, Scores
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 
 _FEW: Final = 64
 """Up to this many names are counted one by one. More names are counted together."""

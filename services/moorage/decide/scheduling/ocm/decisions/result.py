@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from moorage.decide.scheduling.framework.verdicts import FilterVerdict, PartScore, TargetVerdict
+from moorage.decide.scheduling.framework.target_verdicts import FilterVerdict, PartScore, TargetVerdict
 from moorage.decide.scheduling.ocm.columns.column import Mask, Rows, Scores
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.decisions.best_clusters import NO_ROWS, BestClusters
 from moorage.decide.scheduling.ocm.plugin import (
     CountedScores,

@@ -8,10 +8,10 @@ from typing import Final
 
 from typing_extensions import override
 
-from moorage.decide.scheduling.framework.verdicts import FilterVerdict, Reason, TargetVerdict, Verdicts
+from moorage.decide.scheduling.framework.target_verdicts import FilterVerdict, Reason, TargetVerdict, Verdicts
 from moorage.decide.scheduling.ocm.cluster_sets import ManagedSets, UsableSets
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.decisions.result import Scheduled
 from moorage.decide.scheduling.ocm.judged_taints import judge_taints
 from moorage.decide.taints.tolerations import JudgedTaint

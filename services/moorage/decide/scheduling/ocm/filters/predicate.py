@@ -11,8 +11,8 @@ from moorage.decide.kubernetes.cel import Evaluation, Expression, budget_of
 from moorage.decide.scheduling.ocm.columns.cel import TRUE, UNKNOWN, CelColumn, costs_of, scores_of
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
 from moorage.decide.scheduling.ocm.columns.column import Column, Mask, Rows
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.columns.labels import ClaimColumn, LabelColumn
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.plugin import ManagedFilter, MisconfiguredError, PlacementRequest
 from moorage.decide.scheduling.ocm.selector import LabelTerms
 from moorage.decide.scheduling.ocm.terms import PlacementTerms, SelectorTerms

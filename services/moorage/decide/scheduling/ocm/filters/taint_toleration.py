@@ -11,12 +11,11 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage.decide.kubernetes.integers import NANOSECONDS, wrapped
+from moorage.decide.kubernetes.quantities import NANOSECONDS, wrapped
 from moorage.decide.scheduling.framework.plugins import Basis
 from moorage.decide.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Mask, Rows, Values
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.decide.scheduling.ocm.columns.instants import FOREVER, NEVER, instant, microseconds
-from moorage.decide.scheduling.ocm.columns.taint_table import NOT_ADDED
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.taint_table import FOREVER, NEVER, NOT_ADDED, instant, microseconds
 from moorage.decide.scheduling.ocm.judged_taints import judge_taints
 from moorage.decide.scheduling.ocm.plugin import ManagedFilter, PlacementRequest
 from moorage.decide.scheduling.ocm.terms import PlacementTerms

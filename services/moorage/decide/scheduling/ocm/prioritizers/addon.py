@@ -7,12 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 from typing_extensions import override
 
-from moorage.decide.scheduling.framework.plugins import Basis
-from moorage.decide.scheduling.framework.scores import MAX_SCORE
-from moorage.decide.scheduling.ocm.columns.column import Column, Rows
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
-from moorage.decide.scheduling.ocm.columns.instants import FOREVER, microseconds
-from moorage.decide.scheduling.ocm.columns.scores import UNTIL, VALUE, ScoreColumn
+from moorage.decide.scheduling.framework.plugins import MAX_SCORE, Basis
+from moorage.decide.scheduling.ocm.columns.column import UNTIL, VALUE, Column, Rows, ScoreColumn
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.taint_table import FOREVER, microseconds
 from moorage.decide.scheduling.ocm.plugin import SUCCESS, Code, ManagedPrioritizer, PlacementRequest, Scored, Status
 from moorage.decide.scheduling.ocm.terms import Coordinate, PlacementTerms
 from moorage_schemas.times import format_time

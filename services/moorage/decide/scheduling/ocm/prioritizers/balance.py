@@ -8,10 +8,9 @@ from functools import lru_cache
 import numpy as np
 from typing_extensions import override
 
-from moorage.decide.scheduling.framework.plugins import Basis
-from moorage.decide.scheduling.framework.scores import MAX_SCORE
+from moorage.decide.scheduling.framework.plugins import MAX_SCORE, Basis
 from moorage.decide.scheduling.ocm.columns.column import Rows, Scores
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.plugin import CountedScores, ManagedPrioritizer, PlacementRequest, Scored
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)

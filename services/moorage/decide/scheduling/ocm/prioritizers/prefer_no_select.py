@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from moorage.decide.scheduling.framework.scores import MAX_SCORE
+from moorage.decide.scheduling.framework.plugins import MAX_SCORE
 from moorage.decide.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Rows, Values
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.plugin import ManagedPrioritizer, PlacementRequest, Scored
 from moorage.decide.scheduling.ocm.terms import PlacementTerms
 from moorage.decide.taints.dialects.ocm import OCM

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 from typing_extensions import override
 
-from moorage.decide.scheduling.framework.plugins import Basis
-from moorage.decide.scheduling.framework.scores import MAX_SCORE
+from moorage.decide.scheduling.framework.plugins import MAX_SCORE, Basis
 from moorage.decide.scheduling.ocm.columns.column import Rows
-from moorage.decide.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.plugin import ManagedPrioritizer, PlacementRequest, Scored
 
 

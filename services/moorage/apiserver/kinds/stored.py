@@ -1,0 +1,480 @@
+"""Kinds of Kubernetes that people declare together with their work, so that a whole directory of manifests applies.
+
+They are stored and shown, with the structure that upstream gives them, and Moorage decides nothing by them. A kind is
+one class here, and one name in `ops/kubernetes-schema/native.go`. One that does something in Kubernetes which nobody
+would do here says so to whoever writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from typing_extensions import override
+
+from moorage.apiserver.kinds.kind import Untyped
+from moorage.apiserver.kinds.printing.columns import AGE, NONE, Cell, Object, TableColumn, count, of, text
+from moorage.apiserver.kinds.printing.kubernetes import (
+    CREATED,
+    access_modes,
+    external_ip,
+    first_of,
+    labels_text,
+    of_containers,
+    selector_text,
+    service_ports,
+)
+from moorage.decide.kubernetes.unstructured import at
+
+if TYPE_CHECKING:
+    from moorage.apiserver.kinds.status.records import Document, Records
+    from moorage.apiserver.rules.feature_gates import FeatureGates
+    from moorage.decide.kubernetes.field_errors import FieldError
+    from moorage_schemas.resource import ResourceDeclared
+
+
+class StoredKind(Untyped):
+    """A kind that is stored and shown, and nothing else."""
+
+    namespaced = True
+    without: ClassVar[str] = ""
+    """What its writer might expect and does not get: `nothing scales by it`. Empty where that is somebody else's task,
+    such as a deployer's."""
+
+    def __init_subclass__(cls) -> None:
+        """Give the columns of the command line those of the API, in capitals."""
+        super().__init_subclass__()
+        cls.columns = tuple(
+            column._replace(title=column.title.upper(), cell=_filled(column.cell)) for column in cls.api_columns
+        )
+
+    @override
+    def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:
+        if self.without:
+            yield f"a {self.kind} is stored and shown, and {self.without}"
+
+
+def _filled(cell: Cell) -> Cell:
+    """A cell that shows `<none>` where there is nothing."""
+    return lambda found, now: cell(found, now) or NONE
+
+
+def _data_keys(found: Object) -> str:
+    return str(len(at(found, "data") or ()) + len(at(found, "binaryData") or ()))
+
+
+class ConfigMapKind(Untyped):
+    """A config map. It is stored, and propagation policies can claim it."""
+
+    kind = "ConfigMap"
+    plural = "configmaps"
+    short_names = ("cm",)
+    namespaced = True
+    order = 100
+    has_generation = False
+    columns = (TableColumn("DATA", count("data")), AGE)
+    api_columns = (TableColumn("Data", of(_data_keys), holds="integer"), AGE)
+
+    @override
+    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
+        from moorage.apiserver.rules.validation.config_data import validate_config_map
+
+        return validate_config_map(document)
+
+    @override
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        from moorage.apiserver.rules.validation.config_data import validate_immutable
+
+        return validate_immutable(before, after, "data", "binaryData")
+
+
+def _controller(found: Object) -> str:
+    owners = at(found, "metadata", "ownerReferences") or []
+    named = next((one for one in owners if one.get("controller")), None)
+    return f"{str(named['kind']).lower()}.apps/{named['name']}" if named is not None else NONE
+
+
+class ControllerRevisionKind(Untyped):
+    """A template that a stateful set or a daemon set has had, with its number."""
+
+    group = "apps"
+    kind = "ControllerRevision"
+    plural = "controllerrevisions"
+    namespaced = True
+    has_generation = False
+    order = 90
+    columns = (TableColumn("CONTROLLER", of(_controller)), TableColumn("REVISION", text("revision")), AGE)
+
+    def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Kind`. What a revision keeps never changes."""
+        return {**wanted, "data": shown.get("data")}
+
+
+_JOB_SELECTOR: Final = ("spec", "jobTemplate", "spec", "selector")
+_JOB_TEMPLATE: Final = ("spec", "jobTemplate", "spec", "template")
+
+
+class CronJobKind(StoredKind):
+    """Jobs that are to be made at certain times."""
+
+    group = "batch"
+    kind = "CronJob"
+    plural = "cronjobs"
+    short_names = ("cj",)
+    order = 82
+    status_shown = True
+    in_all = True
+    without = "no Job is made by it"
+    api_columns = (
+        TableColumn("SCHEDULE", text("spec", "schedule", default="")),
+        TableColumn("TIMEZONE", text("spec", "timeZone")),
+        TableColumn("SUSPEND", of(lambda found: str(bool(at(found, "spec", "suspend")))), type="boolean"),
+        TableColumn("ACTIVE", count("status", "active"), type="integer"),
+        TableColumn("LAST SCHEDULE", text("status", "lastScheduleTime")),
+        AGE,
+        of_containers("Containers", "name", *_JOB_TEMPLATE),
+        of_containers("Images", "image", *_JOB_TEMPLATE),
+        TableColumn("Selector", of(lambda found: selector_text(at(found, *_JOB_SELECTOR))), wide=True),
+    )
+
+
+def _subset_addresses(found: Object) -> str:
+    subsets = found.get("subsets")
+    return first_of(list(_each_address(subsets))) if isinstance(subsets, list) and subsets else NONE
+
+
+def _each_address(subsets: list[Any]) -> Iterator[str]:
+    for subset in subsets:
+        addresses = [str(one.get("ip", "")) for one in subset.get("addresses") or ()]
+        ports = subset.get("ports") or ()
+        hosts = [f"[{one}]" if ":" in one else one for one in addresses]
+        yield from (f"{host}:{port.get('port', 0)}" for port in ports for host in hosts)
+        if not ports:
+            yield from addresses
+
+
+class EndpointsKind(StoredKind):
+    """The addresses of a service, in the form that came before the endpoint slice. Moorage routes no traffic."""
+
+    kind = "Endpoints"
+    plural = "endpoints"
+    short_names = ("ep",)
+    order = 111
+    has_generation = False
+    deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+    api_columns = (TableColumn("Endpoints", of(_subset_addresses)), AGE)
+
+
+_OLD_TOPOLOGY: Final = "deprecatedTopology"
+_UNSET: Final = "<unset>"
+
+
+def _slice_ports(found: Object) -> str:
+    ports = found.get("ports")
+    named = [_slice_port(one) for one in ports] if isinstance(ports, list) else []
+    return first_of(named) or _UNSET
+
+
+def _slice_port(port: Mapping[str, Any]) -> str:
+    number = port.get("port")
+    if number is not None:
+        return str(number)
+    return str(port.get("name", ""))
+
+
+def _slice_addresses(found: Object) -> str:
+    endpoints = found.get("endpoints")
+    parts = endpoints if isinstance(endpoints, list) else []
+    return first_of([str(one) for part in parts for one in part.get("addresses") or ()]) or _UNSET
+
+
+class EndpointSliceKind(StoredKind):
+    """A part of the addresses of a service. Moorage routes no traffic."""
+
+    group = "discovery.k8s.io"
+    kind = "EndpointSlice"
+    plural = "endpointslices"
+    order = 350
+    api_columns = (
+        TableColumn("AddressType", text("addressType", default="")),
+        TableColumn("Ports", of(_slice_ports)),
+        TableColumn("Endpoints", of(_slice_addresses)),
+        AGE,
+    )
+
+    def declared(self, document: dict[str, Any]) -> dict[str, Any]:
+        """See `Kind`. What an older version of the kind said of nodes and zones is dropped."""
+        found = super().declared(document)
+        endpoints = found.get("endpoints")
+        if not isinstance(endpoints, list):
+            return found
+        return {**found, "endpoints": [{key: one[key] for key in one if key != _OLD_TOPOLOGY} for one in endpoints]}
+
+
+def _scaled(found: Object) -> str:
+    reference = at(found, "spec", "scaleTargetRef") or {}
+    return f"{reference.get('kind', '')}/{reference.get('name', '')}"
+
+
+def _metrics(found: Object) -> str:
+    """The names of the metrics. None of them is measured."""
+    metrics = at(found, "spec", "metrics")
+    found_names = [_metric(one) for one in metrics if isinstance(one, dict)] if isinstance(metrics, list) else []
+    return ", ".join(found_names) or "<none>"
+
+
+def _metric(metric: Object) -> str:
+    resource = metric.get("resource")
+    if not isinstance(resource, dict):
+        return "<unknown>"
+    target = resource.get("target") or {}
+    wanted = target.get("averageUtilization")
+    return f"{resource.get('name', '')}: <unknown>/" + (f"{wanted}%" if wanted else str(target.get("averageValue", "")))
+
+
+class HorizontalPodAutoscalerKind(StoredKind):
+    """Between how many replicas something is to be scaled, and by what."""
+
+    group = "autoscaling"
+    versions = ("v2",)
+    kind = "HorizontalPodAutoscaler"
+    plural = "horizontalpodautoscalers"
+    short_names = ("hpa",)
+    order = 112
+    status_shown = True
+    in_all = True
+    without = "nothing scales by it"
+    api_columns = (
+        TableColumn("REFERENCE", of(_scaled)),
+        TableColumn("TARGETS", of(_metrics)),
+        TableColumn("MinPods", text("spec", "minReplicas", default="<unset>")),
+        TableColumn("MaxPods", text("spec", "maxReplicas", default="0")),
+        TableColumn("REPLICAS", text("status", "currentReplicas", default="0")),
+        AGE,
+    )
+
+
+def _ingress_hosts(found: Object) -> str:
+    rules = at(found, "spec", "rules")
+    hosts = (
+        [str(one["host"]) for one in rules if isinstance(one, dict) and one.get("host")]
+        if isinstance(rules, list)
+        else []
+    )
+    return first_of(hosts) or "*"
+
+
+def _ingress_addresses(found: Object) -> str:
+    entries = at(found, "status", "loadBalancer", "ingress")
+    known = (
+        [one.get("ip") or one.get("hostname") for one in entries if isinstance(one, dict)]
+        if isinstance(entries, list)
+        else []
+    )
+    return ",".join(str(one) for one in known if one)
+
+
+class IngressKind(StoredKind):
+    """Which requests from outside go to which service. Those who run the work follow it."""
+
+    group = "networking.k8s.io"
+    kind = "Ingress"
+    plural = "ingresses"
+    short_names = ("ing",)
+    order = 114
+    status_shown = True
+    api_columns = (
+        TableColumn("CLASS", text("spec", "ingressClassName")),
+        TableColumn("HOSTS", of(_ingress_hosts)),
+        TableColumn("ADDRESS", of(_ingress_addresses)),
+        TableColumn("PORTS", of(lambda found: "80, 443" if at(found, "spec", "tls") else "80")),
+        AGE,
+    )
+
+
+class LimitRangeKind(StoredKind):
+    """How much single pods of a namespace may use."""
+
+    kind = "LimitRange"
+    plural = "limitranges"
+    short_names = ("limits",)
+    order = 320
+    created_by_update = True
+    has_generation = False
+    without = "nothing is limited by it"
+    api_columns = (CREATED,)
+
+
+class NetworkPolicyKind(StoredKind):
+    """Which pods may speak with which. Those who run the work enforce it."""
+
+    group = "networking.k8s.io"
+    kind = "NetworkPolicy"
+    plural = "networkpolicies"
+    short_names = ("netpol",)
+    order = 116
+    api_columns = (TableColumn("Pod-Selector", of(lambda found: selector_text(at(found, "spec", "podSelector")))), AGE)
+
+
+def _claim_of_volume(found: Object) -> str:
+    reference = at(found, "spec", "claimRef")
+    known = isinstance(reference, Mapping)
+    return f"{reference.get('namespace', '')}/{reference.get('name', '')}" if known else ""
+
+
+def _phase_of_volume(found: Object) -> str:
+    if at(found, "metadata", "deletionTimestamp"):
+        return "Terminating"
+    return str(at(found, "status", "phase") or "")
+
+
+class PersistentVolumeKind(StoredKind):
+    """Storage that a claim may be bound to. Those who run the work provide it."""
+
+    kind = "PersistentVolume"
+    plural = "persistentvolumes"
+    short_names = ("pv",)
+    namespaced = False
+    order = 107
+    has_generation = False
+    status_shown = True
+    api_columns = (
+        TableColumn("Capacity", text("spec", "capacity", "storage", default="0")),
+        TableColumn("Access Modes", of(lambda found: access_modes(at(found, "spec", "accessModes")))),
+        TableColumn("Reclaim Policy", text("spec", "persistentVolumeReclaimPolicy", default="Retain")),
+        TableColumn("Status", of(_phase_of_volume)),
+        TableColumn("Claim", of(_claim_of_volume)),
+        TableColumn("StorageClass", text("spec", "storageClassName", default="")),
+        TableColumn("VolumeAttributesClass", text("spec", "volumeAttributesClassName", default="<unset>")),
+        TableColumn("Reason", text("status", "reason", default="")),
+        AGE,
+        TableColumn("VolumeMode", text("spec", "volumeMode", default="Filesystem"), wide=True),
+    )
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`. As an API server says of a new volume: nobody here makes it available to claims."""
+        since = resource.object["metadata"].get("creationTimestamp")
+        return {"phase": "Pending", **({"lastPhaseTransitionTime": since} if since else {})}
+
+
+class PersistentVolumeClaimKind(StoredKind):
+    """Storage that a pod wants. Those who run the work provide it."""
+
+    kind = "PersistentVolumeClaim"
+    plural = "persistentvolumeclaims"
+    short_names = ("pvc",)
+    order = 106
+    deleted_is_returned = True
+    has_generation = False
+    status_shown = True
+    api_columns = (
+        TableColumn("STATUS", text("status", "phase", default="Pending")),
+        TableColumn("VOLUME", text("spec", "volumeName", default="")),
+        TableColumn("CAPACITY", text("status", "capacity", "storage", default="")),
+        # Those of the bound volume. A claim that nobody has bound has none.
+        TableColumn("ACCESS MODES", of(lambda found: access_modes(at(found, "status", "accessModes")))),
+        TableColumn("StorageClass", text("spec", "storageClassName", default="")),
+        TableColumn("VolumeAttributesClass", text("spec", "volumeAttributesClassName", default="<unset>")),
+        AGE,
+        TableColumn("VolumeMode", text("spec", "volumeMode", default="Filesystem"), wide=True),
+    )
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`. As an API server says of a new claim: nobody here binds it."""
+        return {"phase": "Pending"}
+
+
+def _quota(found: Object, *, limits: bool) -> str:
+    """The resources that are limited, with what is used of them, which nobody counts."""
+    hard = at(found, "status", "hard")
+    used = at(found, "status", "used") or {}
+    names = sorted(one for one in hard if one.startswith("limits") is limits) if isinstance(hard, dict) else []
+    return ", ".join(f"{name}: {used.get(name, 0)}/{hard[name]}" for name in names)
+
+
+class ResourceQuotaKind(StoredKind):
+    """How much all of a namespace may use."""
+
+    kind = "ResourceQuota"
+    plural = "resourcequotas"
+    short_names = ("quota",)
+    order = 322
+    deleted_is_returned = True
+    has_generation = False
+    status_shown = True
+    without = "nothing is limited by it"
+    api_columns = (
+        TableColumn("REQUEST", of(lambda found: _quota(found, limits=False))),
+        TableColumn("LIMIT", of(lambda found: _quota(found, limits=True))),
+        AGE,
+    )
+
+
+class ServiceKind(Untyped):
+    """A service. It is stored, and propagation policies can claim it."""
+
+    kind = "Service"
+    plural = "services"
+    short_names = ("svc",)
+    namespaced = True
+    created_by_update = True
+    deleted_is_returned = True
+    order = 110
+    categories = ("all",)
+    has_generation = False
+    status_shown = True
+    label_names = True
+    container_subresources = ("proxy",)
+    field_selectors: ClassVar[Mapping[str, str]] = {"spec.clusterIP": "", "spec.type": "ClusterIP"}
+    columns = (TableColumn("TYPE", text("spec", "type", default="ClusterIP")), AGE)
+    api_columns = (
+        TableColumn("Type", text("spec", "type", default="ClusterIP")),
+        TableColumn("Cluster-IP", text("spec", "clusterIP")),
+        TableColumn("External-IP", of(external_ip)),
+        TableColumn("Port(s)", of(service_ports)),
+        AGE,
+        TableColumn("Selector", of(lambda found: labels_text(at(found, "spec", "selector"))), wide=True),
+    )
+
+
+class StorageClassKind(StoredKind):
+    """A kind of storage. Those who run the work provide it."""
+
+    group = "storage.k8s.io"
+    kind = "StorageClass"
+    plural = "storageclasses"
+    short_names = ("sc",)
+    namespaced = False
+    order = 340
+    deleted_is_returned = True
+    has_generation = False
+    api_columns = (
+        TableColumn("PROVISIONER", text("provisioner", default="")),
+        TableColumn("ReclaimPolicy", text("reclaimPolicy", default="Delete")),
+        TableColumn("VolumeBindingMode", text("volumeBindingMode", default="Immediate")),
+        TableColumn(
+            "AllowVolumeExpansion",
+            of(lambda found: str(bool(found.get("allowVolumeExpansion"))).lower()),
+            holds="boolean",
+        ),
+        AGE,
+    )
+
+
+CONTROLLER_REVISION = ControllerRevisionKind()
+KINDS = (
+    ConfigMapKind(),
+    CONTROLLER_REVISION,
+    CronJobKind(),
+    EndpointsKind(),
+    EndpointSliceKind(),
+    HorizontalPodAutoscalerKind(),
+    IngressKind(),
+    LimitRangeKind(),
+    NetworkPolicyKind(),
+    PersistentVolumeKind(),
+    PersistentVolumeClaimKind(),
+    ResourceQuotaKind(),
+    ServiceKind(),
+    StorageClassKind(),
+)

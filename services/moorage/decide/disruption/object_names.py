@@ -1,0 +1,66 @@
+"""The names of pauses that commands and pages make, and of zones.
+
+Each scope has its own pause, so that nobody pauses the same twice. A zone is written `region/zone`, and the name of its
+object may not contain a slash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+ALL = "all"
+"""The name of the pause of the whole fleet."""
+
+_NAME_MAX = 60
+
+
+def pause_name(scope: Mapping[str, Any]) -> str:
+    """Return the name of the pause of a scope. Each scope has its own name."""
+    if not scope:
+        return ALL
+    plain = "-".join(f"{field}-{value}" for field, values in scope.items() for value in values)
+    slug = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:_NAME_MAX].rstrip("-")
+    # The hash tells scopes apart that have the same slug.
+    return f"{slug}-{hashlib.sha256(repr(normal_scope(scope)).encode()).hexdigest()[:8]}"
+
+
+def normal_scope(scope: Mapping[str, Any]) -> Any:
+    """Return a scope in a form that can be compared: sorted, and without empty parts."""
+    return sorted(
+        (field, sorted(values) if isinstance(values, list) else repr(values))
+        for field, values in scope.items()
+        if values is not None and values != []
+    )
+
+
+_NONE: Final = "none"
+
+
+def object_name(zone: str) -> str:
+    """The name of a zone's object: `eu.eu-1` for `eu/eu-1`, and `none` for a zone without region and zone.
+
+    If one of the parts contains a dot itself, a colon separates them, so that no two zones have the same name.
+    """
+    region, _, own = zone.partition("/")
+    if not region and not own:
+        return _NONE
+    plain = not any("." in part or part == _NONE for part in (region, own))
+    return f"{region or _NONE}.{own or _NONE}" if plain else f"{region}:{own}"
+
+
+def zone_of_object(name: str) -> str:
+    """The zone of an object name: `eu/eu-1` for `eu.eu-1`, and `/` for `none`. Any other text is returned unchanged."""
+    if name == _NONE:
+        return "/"
+    if "/" in name:
+        return name
+    if ":" in name:
+        region, _, own = name.partition(":")
+        return f"{region}/{own}"
+    region, dot, own = name.partition(".")
+    if not dot or "." in own:
+        return name
+    return "/".join("" if part == _NONE else part for part in (region, own))
