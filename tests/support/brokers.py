@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from aiokafka.admin import AIOKafkaAdminClient
 
+from moorage.cli.local.stack import free_ports
 from moorage.runtime.embedded import EmbeddedKafka, answers
 from moorage.runtime.embedded.config import TUNING
 
@@ -187,7 +188,7 @@ class DockerBroker(Broker):
             self._wrapped().start()
             return
         sweep(stale_only=True)
-        container = self._container = kafka_container(_free_port())
+        container = self._container = kafka_container(*free_ports(1))
         container.start()
         atexit.register(sweep)  # if a signal or an error prevents the fixture from closing it
         host, port = container.get_container_host_ip(), container.get_exposed_port(_HOST_PORT)
@@ -262,13 +263,6 @@ def sweep(*, stale_only: bool = False) -> None:
             if stale if stale_only else ours:
                 with contextlib.suppress(DockerException):
                     container.remove(force=True, v=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @dataclass(frozen=True, kw_only=True)

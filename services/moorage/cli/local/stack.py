@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
+import sys
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -363,13 +364,24 @@ class Stack:
         )
 
 
+_RESERVED: deque[socket.socket] = deque()
+_MOST_RESERVED = 256
+
+
 def free_ports(count: int, *, besides: int = 0) -> list[int]:
-    """Return ports of the loopback interface that are free now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count + 1)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        found = [int(one.getsockname()[1]) for one in sockets]
+    """Return free ports of the loopback interface.
+
+    On Linux the last 256 stay reserved for servers that set SO_REUSEADDR: a socket that is bound but does not listen
+    keeps the system from giving the port to another program. Elsewhere such a socket would keep the server out, too.
+    """
+    sockets = [socket.socket() for _ in range(count + 1)]
+    for one in sockets:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(("127.0.0.1", 0))
+    found = [int(one.getsockname()[1]) for one in sockets]
+    _RESERVED.extend(sockets)
+    while len(_RESERVED) > (_MOST_RESERVED if sys.platform == "linux" else 0):
+        _RESERVED.popleft().close()
     return [port for port in found if port != besides][:count]
 
 
