@@ -181,7 +181,7 @@ async def test_what_differs_is_shown_until_a_bridge_is_there_again(bridged: tupl
     taint = f"{TAINT['key']}{value}:{TAINT['effect']}"
     assert line.startswith(f"node/{node}")
     assert f"has the taint {taint}" in line
-    assert "no bridge has told yet" in line
+    assert "no bridge has reported it yet" in line
     await bridge.start()
     async with asyncio.timeout(world.engine.patience):
         while (await moorage(*compare, env=bridge.live.env)).code:

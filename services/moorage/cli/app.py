@@ -20,108 +20,66 @@ from moorage.runtime.settings.unknown_variables import unknown_variables
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where a command is, and its line in `moorage --help`. A test compares the line with the docstring."""
+    """A command's line in `moorage --help`, and its place. A test compares the line with the docstring."""
 
-    module: str
-    attribute: str
     help: str
     panel: str
+    place: str = ""
+    """The module and the attribute, such as `edit:scale`. Empty if both have the command's name."""
 
 
 _OBJECTS = "Objects"
 _TARGETS = "Targets"
 _LOOK = "Look"
 _RUN = "Run"
-_COMMANDS = "moorage.cli.commands"
 
 COMMANDS: dict[str, Entry] = {
-    "apply": Entry(f"{_COMMANDS}.apply", "apply", "Create or change the objects in files.", _OBJECTS),
-    "get": Entry(f"{_COMMANDS}.get", "get", "List objects, or show one.", _OBJECTS),
-    "describe": Entry(
-        f"{_COMMANDS}.describe", "describe", "Show an object in detail, with the reasons for decisions on it.", _OBJECTS
-    ),
-    "delete": Entry(f"{_COMMANDS}.delete", "delete", "Delete objects by name or by file.", _OBJECTS),
-    "edit": Entry(f"{_COMMANDS}.edit", "edit", "Edit an object in your editor.", _OBJECTS),
-    "scale": Entry(f"{_COMMANDS}.edit", "scale", "Set the number of replicas of an object.", _OBJECTS),
-    "diff": Entry(
-        f"{_COMMANDS}.diff",
-        "diff",
-        "Show what applying files would change, or how Moorage differs from a real cluster.",
-        _OBJECTS,
-    ),
-    "label": Entry(f"{_COMMANDS}.label", "label", "Set, change or remove labels.", _OBJECTS),
-    "annotate": Entry(f"{_COMMANDS}.label", "annotate", "Set, change or remove annotations.", _OBJECTS),
-    "wait": Entry(
-        f"{_COMMANDS}.wait", "wait", "Wait until objects have a condition or a value, exist or are deleted.", _OBJECTS
-    ),
-    "taint": Entry(
-        f"{_COMMANDS}.taint", "taint", "Add, change or remove taints of nodes, clusters or managed clusters.", _TARGETS
-    ),
-    "cordon": Entry(f"{_COMMANDS}.cordon", "cordon", "Mark nodes or clusters as unschedulable.", _TARGETS),
-    "uncordon": Entry(f"{_COMMANDS}.cordon", "uncordon", "Mark nodes or clusters as schedulable.", _TARGETS),
-    "drain": Entry(f"{_COMMANDS}.drain", "drain", "Cordon nodes, and evict their pods.", _TARGETS),
-    "adm": Entry(f"{_COMMANDS}.adm", "app", "Manage targets and roles with the commands of `oc adm`.", _TARGETS),
-    "pause": Entry(f"{_COMMANDS}.pause", "pause", "Hold evictions. Deadlines keep running.", _TARGETS),
-    "resume": Entry(f"{_COMMANDS}.pause", "resume", "Resume evictions that were paused.", _TARGETS),
+    "apply": Entry("Create or change the objects in files.", _OBJECTS),
+    "get": Entry("List objects, or show one.", _OBJECTS),
+    "describe": Entry("Show an object in detail, with the reasons for decisions on it.", _OBJECTS),
+    "delete": Entry("Delete objects by name or by file.", _OBJECTS),
+    "edit": Entry("Edit an object in your editor.", _OBJECTS),
+    "scale": Entry("Set the number of replicas of an object.", _OBJECTS, "edit:scale"),
+    "diff": Entry("Show what applying files would change, or how Moorage differs from a real cluster.", _OBJECTS),
+    "label": Entry("Set, change or remove labels.", _OBJECTS),
+    "annotate": Entry("Set, change or remove annotations.", _OBJECTS, "label:annotate"),
+    "wait": Entry("Wait until objects have a condition or a value, exist or are deleted.", _OBJECTS),
+    "taint": Entry("Add, change or remove taints of nodes, clusters or managed clusters.", _TARGETS),
+    "cordon": Entry("Mark nodes or clusters as unschedulable.", _TARGETS),
+    "uncordon": Entry("Mark nodes or clusters as schedulable.", _TARGETS, "cordon:uncordon"),
+    "drain": Entry("Cordon nodes, and evict their pods.", _TARGETS),
+    "adm": Entry("Manage targets and roles with the commands of `oc adm`.", _TARGETS, "adm:app"),
+    "pause": Entry("Hold evictions. Deadlines keep running.", _TARGETS),
+    "resume": Entry("Resume evictions that were paused.", _TARGETS, "pause:resume"),
     "report": Entry(
-        f"{_COMMANDS}.report",
-        "report",
-        "Report conditions of a target, as a probe does, or of a workload on one, as a deployer does.",
-        _TARGETS,
+        "Report conditions of a target, as a probe does, or of a workload on one, as a deployer does.", _TARGETS
     ),
-    "watch": Entry(f"{_COMMANDS}.watch", "watch", "Show events from the topics as they happen.", _LOOK),
-    "explain": Entry(
-        f"{_COMMANDS}.explain",
-        "explain",
-        "Explain the placement of a workload, or the state of a target.",
-        _LOOK,
-    ),
-    "simulate": Entry(f"{_COMMANDS}.simulate", "simulate", "Show what a change would do, without making it.", _LOOK),
-    "replay": Entry(
-        f"{_COMMANDS}.replay", "replay", "Decide again on recorded input, and compare the results byte for byte.", _LOOK
-    ),
+    "watch": Entry("Show events from the topics as they happen.", _LOOK),
+    "explain": Entry("Explain the placement of a workload, or the state of a target.", _LOOK),
+    "simulate": Entry("Show what a change would do, without making it.", _LOOK),
+    "replay": Entry("Decide again on recorded input, and compare the results byte for byte.", _LOOK),
     "deadletters": Entry(
-        f"{_COMMANDS}.dead_letters", "app", "Show records that were refused, and send reports among them again.", _LOOK
+        "Show records that were refused, and send reports among them again.", _LOOK, "dead_letters:app"
     ),
-    "webhooks": Entry(
-        f"{_COMMANDS}.dead_letters", "webhooks", "Send events again that a webhook did not accept.", _LOOK
-    ),
-    "eval": Entry(f"{_COMMANDS}.evaluate", "evaluate", "Apply the rules of the core to requests in JSON lines.", _LOOK),
-    "demo": Entry(
-        "moorage.cli.demo.command", "demo", "Demonstrate Moorage on an embedded Kafka, in about half a minute.", _LOOK
-    ),
-    "up": Entry(f"{_COMMANDS}.up", "up", "Run broker, services and gateway until Ctrl-C.", _RUN),
-    "run": Entry(f"{_COMMANDS}.run", "run", "Run one or more services in this process.", _RUN),
-    "bridge": Entry(f"{_COMMANDS}.bridge", "app", "Mirror a real cluster, and carry decisions out there.", _RUN),
-    "identities": Entry(
-        f"{_COMMANDS}.auth",
-        "identities",
-        "Create a gateway's administrator token, keys and certificate.",
-        _RUN,
-    ),
-    "kafka": Entry(f"{_COMMANDS}.kafka", "app", "Start and stop the embedded Kafka.", _RUN),
-    "topics": Entry(f"{_COMMANDS}.topics", "app", "Create or list Moorage's topics.", _RUN),
-    "schemas": Entry(
-        f"{_COMMANDS}.schemas",
-        "schemas",
-        "Generate the JSON Schemas and the AsyncAPI document (in a checkout only).",
-        _RUN,
-    ),
-    "events": Entry(f"{_COMMANDS}.describe", "events", "List the events of objects, the newest last.", _LOOK),
-    "api-resources": Entry(
-        f"{_COMMANDS}.api_resources", "api_resources", "List the kinds that the gateway serves.", _LOOK
-    ),
-    "api-versions": Entry(
-        f"{_COMMANDS}.api_resources", "api_versions", "List the API versions that the gateway serves.", _LOOK
-    ),
-    "auth": Entry(f"{_COMMANDS}.auth", "app", "Show your identity and your permissions.", _LOOK),
-    "kubeconfig": Entry(
-        f"{_COMMANDS}.config", "kubeconfig_command", "Print a kubeconfig for kubectl, or write it to a file.", _LOOK
-    ),
-    "config": Entry(f"{_COMMANDS}.config", "app", "Show and choose contexts of the kubeconfig.", _LOOK),
-    "kubectl": Entry(f"{_COMMANDS}.config", "kubectl", "Run kubectl with the gateway as its server.", _LOOK),
-    "init": Entry(f"{_COMMANDS}.init", "init", "Write a small project for a probe or a deployer of your own.", _RUN),
-    "version": Entry(f"{_COMMANDS}.version", "version", "Show the versions of Moorage and its dependencies.", _RUN),
+    "webhooks": Entry("Send events again that a webhook did not accept.", _LOOK, "dead_letters:webhooks"),
+    "eval": Entry("Apply the rules of the core to requests in JSON lines.", _LOOK, "evaluate:evaluate"),
+    "demo": Entry("Demonstrate Moorage on an embedded Kafka, in about half a minute.", _LOOK, "demo.command:demo"),
+    "up": Entry("Run broker, services and gateway until Ctrl-C.", _RUN),
+    "run": Entry("Run one or more services in this process.", _RUN),
+    "bridge": Entry("Mirror a real cluster, and carry decisions out there.", _RUN, "bridge:app"),
+    "identities": Entry("Create a gateway's administrator token, keys and certificate.", _RUN, "auth:identities"),
+    "kafka": Entry("Start and stop the embedded Kafka.", _RUN, "kafka:app"),
+    "topics": Entry("Create or list Moorage's topics.", _RUN, "topics:app"),
+    "schemas": Entry("Generate the JSON Schemas and the AsyncAPI document (in a checkout only).", _RUN),
+    "events": Entry("List the events of objects, the newest last.", _LOOK, "describe:events"),
+    "api-resources": Entry("List the kinds that the gateway serves.", _LOOK, "api_resources:api_resources"),
+    "api-versions": Entry("List the API versions that the gateway serves.", _LOOK, "api_resources:api_versions"),
+    "auth": Entry("Show your identity and your permissions.", _LOOK, "auth:app"),
+    "kubeconfig": Entry("Print a kubeconfig for kubectl, or write it to a file.", _LOOK, "config:kubeconfig_command"),
+    "config": Entry("Show and choose contexts of the kubeconfig.", _LOOK, "config:app"),
+    "kubectl": Entry("Run kubectl with the gateway as its server.", _LOOK, "config:kubectl"),
+    "init": Entry("Write a small project for a probe or a deployer of your own.", _RUN),
+    "version": Entry("Show the versions of Moorage and its dependencies.", _RUN),
 }
 
 WITH_SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -135,16 +93,8 @@ command only, such as the ports it listens on, each with the flag's shorter name
 
 _ANYWHERE = frozenset(
     {
-        "--server",
-        "--color",
-        "--context",
-        "--fleet-cluster",
-        "--token",
-        "--as",
-        "--as-group",
-        "--certificate-authority",
-        "--client-certificate",
-        "--client-key",
+        *("--server", "--color", "--context", "--fleet-cluster", "--token", "--as", "--as-group"),
+        *("--certificate-authority", "--client-certificate", "--client-key"),
     }
 )
 """Options of the root that may follow the command."""
@@ -165,7 +115,9 @@ _PASSED_ON = frozenset({"kubectl"})
 def load(name: str) -> Any:
     """Import a command of `COMMANDS`, and return its click command."""
     entry = COMMANDS[name]
-    found = getattr(importlib.import_module(entry.module), entry.attribute)
+    module, _, attribute = (entry.place or f"{name}:{name}").partition(":")
+    module = module if "." in module else f"commands.{module}"
+    found = getattr(importlib.import_module(f"moorage.cli.{module}"), attribute)
     if isinstance(found, typer.Typer):
         return _unwrapped(typer.main.get_group(found))
     # Commands with settings have plain help, because a table would cut off the long names.

@@ -123,7 +123,7 @@ def _where(deviation: Deviation) -> str:
 
 
 def as_table() -> str:
-    """The list as a Markdown table, with one row for each deviation, in the order of the enumeration."""
+    """Return the list as a Markdown table, with one row for each deviation, in the order of the enumeration."""
     rows = [
         "| id | Moorage | upstream's code | reason | operations |",
         "|---|---|---|---|---|",

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from moorage.conformance.request_fields import Answer, RequestError, RequestFields, taint_json, toleration_json
+from moorage.conformance.request_fields import (
+    OBJECT,
+    REQUIREMENT,
+    Answer,
+    RequestError,
+    RequestFields,
+    taint_json,
+    toleration_json,
+)
 from moorage.decide.kubernetes.field_errors import duplicate, required
 from moorage.decide.kubernetes.quantities import INT64_MAX, NANOSECONDS, wrapped
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
@@ -24,14 +32,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DEFAULT_NAME: Final = "member"
 """The name of a cluster that has none."""
 
-_OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA: Final = ("name", "labels", "creationTimestamp", "annotations")
 _CLUSTER_SPEC: Final = ("provider", "region", "zone", "zones", "taints")
 _POLICY_SPEC: Final = ("targetClusters", "addOnConditions", "removeOnConditions", "taints")
-_CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
 _AFFINITY: Final = ("clusterNames", "exclude", "labelSelector", "fieldSelector")
 _MATCH: Final = ("conditionType", "operator", "statusValues")
-_REQUIREMENT: Final = ("key", "operator", "values")
 
 _A_CLUSTER: Final = {"kind": TargetKind.CLUSTER.value}
 
@@ -40,7 +45,7 @@ _Marked = tuple[Taint, bool]
 
 
 def ctp(fields: RequestFields) -> Answer:
-    """A cluster's taints after its ClusterTaintPolicies were applied."""
+    """Return a cluster's taints after its ClusterTaintPolicies were applied."""
     cluster, taints, statuses = _cluster(fields)
     before: list[_Marked] = [(taint, False) for taint in taints]
     after = list(before)
@@ -86,8 +91,8 @@ def _message(taints: list[_Marked]) -> str:
 
 
 def _cluster(fields: RequestFields) -> tuple[ClusterFacts, list[Taint], dict[str, list[str]]]:
-    """The cluster's facts, taints and statuses by condition. Values beside the cluster override those in it."""
-    whole = fields.inner("cluster", _OBJECT, closed=False)
+    """Return the cluster's facts, taints and statuses by condition. Values beside the cluster override those in it."""
+    whole = fields.inner("cluster", OBJECT, closed=False)
     metadata = whole.inner("metadata", _METADATA, closed=False)
     spec = whole.inner("spec", _CLUSTER_SPEC, closed=False)
     status = whole.inner("status", ("conditions",), closed=False)
@@ -103,25 +108,14 @@ def _cluster(fields: RequestFields) -> tuple[ClusterFacts, list[Taint], dict[str
     )
     taints = (fields if fields.has("taints") else spec).taints("taints")
     statuses: dict[str, list[str]] = {}
-    for name, said in (fields if fields.has("conditions") else status).items("conditions", _condition(fields)):
+    for name, said in (fields if fields.has("conditions") else status).statuses("conditions"):
         statuses.setdefault(name, []).append(said)
     return cluster, taints, statuses
 
 
-def _condition(fields: RequestFields) -> Any:
-    def read(value: Any, path: str) -> tuple[str, str]:
-        condition = RequestFields.of(value, path, _CONDITION, upstream=fields.upstream)
-        condition.need("type")
-        condition.need("status")
-        condition.time("lastTransitionTime")
-        return condition.text("type"), condition.text("status")
-
-    return read
-
-
 def _policies(fields: RequestFields) -> tuple[TaintPolicy, ...]:
     def read(value: Any, path: str) -> TaintPolicy:
-        policy = RequestFields.of(value, path, _OBJECT, upstream=fields.upstream)
+        policy = RequestFields.of(value, path, OBJECT, upstream=fields.upstream)
         metadata = policy.inner("metadata", _METADATA, closed=False)
         metadata.need("name")
         spec = policy.inner("spec", _POLICY_SPEC)
@@ -179,7 +173,7 @@ def _affinity(spec: RequestFields) -> ClusterAffinity | None:
 
 def _requirements(fields: RequestFields) -> list[SelectorRequirement]:
     def read(value: Any, path: str) -> SelectorRequirement:
-        requirement = RequestFields.of(value, path, _REQUIREMENT, upstream=fields.upstream)
+        requirement = RequestFields.of(value, path, REQUIREMENT, upstream=fields.upstream)
         requirement.need("key")
         requirement.need("operator")
         return SelectorRequirement(
@@ -192,13 +186,13 @@ def _requirements(fields: RequestFields) -> list[SelectorRequirement]:
 
 
 def _matching(fields: RequestFields) -> Mapping[str, bool]:
-    """How tolerations match. Upstream's cluster controllers never support comparison operators."""
+    """Return how tolerations match. Upstream's cluster controllers never support comparison operators."""
     asked = fields.flag("comparisonOperators", default=True)
     return {"comparison": asked and not fields.upstream, "strict": not fields.upstream}
 
 
 def karmada_evict(fields: RequestFields) -> Answer:
-    """Whether and when work leaves a cluster."""
+    """Return whether and when work leaves a cluster."""
     taints, tolerations = fields.taints("taints", cut=False), fields.tolerations("tolerations")
     now, how = fields.time("now", cut=False), _matching(fields)
     pairs: list[Tolerated] = []
@@ -228,7 +222,7 @@ def _nanoseconds(time: datetime) -> int:
 
 
 def _left(pairs: list[Tolerated], now: datetime | None) -> int | None:
-    """Nanoseconds until the earliest deadline. The matching toleration sets each taint's deadline. None means never.
+    """Return the nanoseconds until the earliest deadline, which the matching tolerations set. None means never.
 
     `now` replaces a missing `timeAdded`.
     """
@@ -243,7 +237,7 @@ def _left(pairs: list[Tolerated], now: datetime | None) -> int | None:
 
 
 def _left_as_upstream(pairs: list[Tolerated], now: datetime | None) -> int | None:
-    """The same as upstream computes it: the seconds of a used toleration count for every taint that it matches."""
+    """Return the same as upstream: the seconds of a used toleration count for every taint that it matches."""
     ends = [
         _nanoseconds(added) + wrapped(seconds * NANOSECONDS)
         for toleration in (pair.toleration for pair in pairs)
@@ -259,7 +253,7 @@ def _tolerated_as_upstream(toleration: Toleration, taint: Taint) -> bool:
 
 
 def karmada_filter(fields: RequestFields) -> Answer:
-    """Whether new work may go to a cluster. A cluster that has the work already always fits."""
+    """Return whether new work may go to a cluster. A cluster that has the work already always fits."""
     taints, tolerations = fields.taints("taints"), fields.tolerations("tolerations")
     fields.time("now")
     left = untolerated(taints, tolerations, KARMADA.filtering, **_matching(fields))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from moorage.conformance.request_fields import Answer, RequestError, RequestFields
+from moorage.conformance.request_fields import CONDITION, OBJECT, REQUIREMENT, Answer, RequestError, RequestFields
 from moorage.decide.kubernetes.field_errors import invalid, not_supported, required
 from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet, ManagedSets, UsableSets, usable_sets
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
@@ -23,11 +23,8 @@ from moorage_schemas.resources.names import PLACEMENT_LABEL
 DISABLE: Final = "cluster.open-cluster-management.io/experimental-scheduling-disable"
 """The annotation that keeps a placement's decisions unchanged if it is `true`."""
 
-_OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA: Final = ("name", "namespace", "labels", "annotations", "deletionTimestamp")
-_CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
 _SELECTOR: Final = ("matchLabels", "matchExpressions")
-_REQUIREMENT: Final = ("key", "operator", "values")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -72,8 +69,8 @@ class RequestedPlacement(Generic[_OutcomeT]):
 
 
 def controlled(fields: RequestFields, asked: RequestedPlacement[_OutcomeT]) -> Answer:
-    """The parts of the answer at level controller, including those that describe the schedule."""
-    placement = fields.inner("placement", _OBJECT, closed=False)
+    """Return the parts of the answer at level controller, including those that describe the schedule."""
+    placement = fields.inner("placement", OBJECT, closed=False)
     metadata = placement.inner("metadata", _METADATA, closed=False)
     sets, names = _sets(fields), _bindings(fields, asked.namespace)
     before = _conditions(placement)
@@ -121,7 +118,7 @@ def _sets(fields: RequestFields) -> ManagedSets:
     sets = ManagedSets(as_upstream=fields.upstream)
 
     def read(value: Any, path: str) -> None:
-        made = RequestFields.of(value, path, _OBJECT, upstream=fields.upstream)
+        made = RequestFields.of(value, path, OBJECT, upstream=fields.upstream)
         name = made.inner("metadata", _METADATA, closed=False).text("name")
         selector = made.inner("spec", ("clusterSelector",), closed=False).inner(
             "clusterSelector", ("selectorType", "labelSelector")
@@ -142,7 +139,7 @@ def _sets(fields: RequestFields) -> ManagedSets:
 
 def _selector(fields: RequestFields) -> LabelSelector:
     def read(value: Any, path: str) -> SelectorRequirement:
-        requirement = RequestFields.of(value, path, _REQUIREMENT, upstream=fields.upstream)
+        requirement = RequestFields.of(value, path, REQUIREMENT, upstream=fields.upstream)
         return SelectorRequirement(
             key=requirement.text("key"), operator=requirement.text("operator"), values=requirement.texts("values")
         )
@@ -153,11 +150,11 @@ def _selector(fields: RequestFields) -> LabelSelector:
 
 
 def _bindings(fields: RequestFields, namespace: str) -> list[str]:
-    """The names of the bindings in a namespace. A binding has the name of its set."""
+    """Return the names of the bindings in a namespace. A binding has the name of its set."""
     names = []
 
     def read(value: Any, path: str) -> None:
-        binding = RequestFields.of(value, path, _OBJECT, upstream=fields.upstream)
+        binding = RequestFields.of(value, path, OBJECT, upstream=fields.upstream)
         metadata = binding.inner("metadata", _METADATA, closed=False)
         spec = binding.inner("spec", ("clusterSet",), closed=False)
         name, bound = metadata.text("name"), spec.text("clusterSet")
@@ -175,7 +172,7 @@ def _bindings(fields: RequestFields, namespace: str) -> list[str]:
 
 def _conditions(placement: RequestFields) -> list[dict[str, str]]:
     def read(value: Any, path: str) -> dict[str, str]:
-        condition = RequestFields.of(value, path, _CONDITION, upstream=placement.upstream)
+        condition = RequestFields.of(value, path, CONDITION, upstream=placement.upstream)
         condition.time("lastTransitionTime")
         return {name: condition.text(name) for name in ("type", "status", "reason", "message")}
 
@@ -191,7 +188,7 @@ class _Stored:
 
 
 def _decisions(fields: RequestFields, namespace: str) -> dict[str, _Stored]:
-    """The PlacementDecisions of a namespace by name."""
+    """Return the PlacementDecisions of a namespace by name."""
     found: dict[str, _Stored] = {}
 
     def named(value: Any, path: str) -> tuple[str, str]:
@@ -199,7 +196,7 @@ def _decisions(fields: RequestFields, namespace: str) -> dict[str, _Stored]:
         return decision.text("clusterName"), decision.text("reason")
 
     def read(value: Any, path: str) -> None:
-        stored = RequestFields.of(value, path, _OBJECT, upstream=fields.upstream)
+        stored = RequestFields.of(value, path, OBJECT, upstream=fields.upstream)
         metadata = stored.inner("metadata", _METADATA, closed=False)
         clusters = stored.inner("status", ("decisions",), closed=False).items("decisions", named)
         if metadata.text("namespace") == namespace:
@@ -211,7 +208,7 @@ def _decisions(fields: RequestFields, namespace: str) -> dict[str, _Stored]:
 
 
 def _wrong_set(usable: UsableSets, sets: ManagedSets) -> str:
-    """Why the clusters of a set cannot be determined, in upstream's words. Empty if they can.
+    """Return why the clusters of a set cannot be determined, in upstream's words. Empty if they can.
 
     As documented, such sets are refused earlier.
     """

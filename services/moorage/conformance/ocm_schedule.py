@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from moorage.conformance.ocm_controller import RequestedPlacement, controlled
-from moorage.conformance.request_fields import Answer, RequestError, RequestFields
+from moorage.conformance.request_fields import OBJECT, Answer, RequestError, RequestFields
 from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, invalid, not_supported
 from moorage.decide.kubernetes.unstructured import part
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
@@ -25,10 +25,9 @@ from moorage_schemas.resources.names import PLACEMENT_LABEL
 SCHEDULER: Final = "scheduler"
 CONTROLLER: Final = "controller"
 
-_OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA: Final = ("name", "namespace", "labels")
 _ANY_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_T = TypeVar("_T", bound=BaseModel)
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
@@ -76,7 +75,7 @@ def ocm_schedule(fields: RequestFields) -> Answer:
 
     answer: Answer = {"level": level}
     if fields.upstream:
-        # Upstream's answer tells of the taints alone, and of what was decided before, whatever becomes of it now.
+        # Upstream's answer depends on the taints alone, and on the earlier decisions, whatever is decided now.
         again = scheduler.requeue_at(terms, given.decided, now)
         if again is not None:
             answer["requeueTime"] = _seconds(again)
@@ -108,11 +107,11 @@ def _placement(fields: RequestFields) -> Placement:
     document = _document(fields.values["placement"], "placement")
     if fields.upstream:
         document = _weighted(document)
-    return _read(Placement, document, "placement")
+    return _read(Placement.model_validate, {"apiVersion": "", "kind": "", **document}, "placement")
 
 
 def _weighted(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The placement. Where no weight is given it is 0, as in upstream's program; the API's default is 1."""
+    """Return the placement. Where no weight is given it is 0, as in upstream's program; the API's default is 1."""
     spec = part(document, "spec")
     policy = part(spec, "prioritizerPolicy")
     given = policy.get("configurations")
@@ -126,18 +125,21 @@ def _fleet(fields: RequestFields, placement: Placement) -> _Fleet:
     fleet = ManagedFleet()
     clusters = {}
     for document, path in fields.items("clusters", lambda item, path: (_document(item, path), path)):
-        facts = _facts(document, path)
+        facts = _read(ManagedClusterFacts.of, document, path)
         fleet.put(facts)
         clusters[facts.name] = facts
     for document, path in fields.items("scores", lambda item, path: (_document(item, path), path)):
-        fleet.put_score(_score(document, path))
+        fleet.put_score(_read(ScoreFacts.of, document, path))
     usage = Usage(fleet)
     decided: list[str] = []
 
+    def cluster_name(value: Any, path: str) -> str:
+        return RequestFields.of(value, path, ("clusterName", "reason"), upstream=fields.upstream).text("clusterName")
+
     def read(value: Any, path: str) -> None:
-        decision = RequestFields.of(value, path, _OBJECT, upstream=fields.upstream)
+        decision = RequestFields.of(value, path, OBJECT, upstream=fields.upstream)
         metadata = decision.inner("metadata", _METADATA, closed=False)
-        names = decision.inner("status", ("decisions",), closed=False).items("decisions", _cluster_name(fields))
+        names = decision.inner("status", ("decisions",), closed=False).items("decisions", cluster_name)
         whose = (metadata.text("namespace"), metadata.mapping("labels").get(PLACEMENT_LABEL))
         if whose == (placement.metadata.namespace, placement.metadata.name):
             decided.extend(names)
@@ -148,27 +150,6 @@ def _fleet(fields: RequestFields, placement: Placement) -> _Fleet:
     return _Fleet(fleet, clusters, decided, usage)
 
 
-def _cluster_name(fields: RequestFields) -> Any:
-    def read(value: Any, path: str) -> str:
-        return RequestFields.of(value, path, ("clusterName", "reason"), upstream=fields.upstream).text("clusterName")
-
-    return read
-
-
-def _facts(document: Mapping[str, Any], path: str) -> ManagedClusterFacts:
-    try:
-        return ManagedClusterFacts.of(document)
-    except ValidationError as error:
-        raise _refused(error, path) from None
-
-
-def _score(document: Mapping[str, Any], path: str) -> ScoreFacts:
-    try:
-        return ScoreFacts.of(document)
-    except ValidationError as error:
-        raise _refused(error, path) from None
-
-
 def _document(value: Any, path: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise RequestError(FieldError(path, ErrorKind.TYPE_INVALID, value, "must be an object"))
@@ -176,7 +157,7 @@ def _document(value: Any, path: str) -> Mapping[str, Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """The value without null fields, which count as missing."""
+    """Return the value without null fields, which count as missing."""
     if isinstance(value, Mapping):
         return {str(name): _without_nulls(item) for name, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -184,22 +165,19 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _read(kind: type[_T], document: Mapping[str, Any], path: str) -> _T:
+def _read(parse: Callable[[Mapping[str, Any]], _T], document: Mapping[str, Any], path: str) -> _T:
+    """Parse an object. The first error is refused with its field."""
     try:
-        return kind.model_validate({"apiVersion": "", "kind": "", **document})
+        return parse(document)
     except ValidationError as error:
-        raise _refused(error, path) from None
-
-
-def _refused(error: ValidationError, path: str) -> RequestError:
-    """The first error, with its field."""
-    first = error.errors(include_url=False)[0]
-    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-    return RequestError(FieldError(f"{path}{where}", ErrorKind.TYPE_INVALID, first["input"], first["msg"]))
+        first = error.errors(include_url=False)[0]
+        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        problem = FieldError(f"{path}{where}", ErrorKind.TYPE_INVALID, first["input"], first["msg"])
+        raise RequestError(problem) from None
 
 
 def _shown(outcome: Scheduled, fleet: ManagedFleet, *, upstream: bool) -> Answer:
-    """The schedule in the format of upstream's program: the clusters left after each filter, in the order of names."""
+    """Return the schedule in the format of upstream's program: the clusters left after each filter, by name."""
     names = [fleet.name(row) for row in outcome.rows.tolist()]
     chain: list[str] = []
     filters = []
@@ -231,5 +209,5 @@ def _shown(outcome: Scheduled, fleet: ManagedFleet, *, upstream: bool) -> Answer
 
 
 def _seconds(instant: datetime) -> str:
-    """An instant as RFC 3339, to the second."""
+    """Return an instant as RFC 3339, to the second."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -7,14 +7,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from moorage.apiserver.rules.validation.core import validate_taints
-from moorage.conformance.request_fields import Answer, RequestFields, taint_json
+from moorage.conformance.request_fields import OBJECT, Answer, RequestFields, taint_json
 from moorage.decide.taints.desired.managed_taints import AVAILABLE, submitted, with_built_in
 from moorage.decide.taints.dialects.ocm import OCM
 from moorage_schemas.taint import Taint
 
-_OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA: Final = ("name", "deletionTimestamp")
-_CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
 
 _NO_CLUSTER: Final[Answer] = {"error": "cluster is missing"}
 _NO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -22,11 +20,11 @@ _NO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
 def taint_controller(fields: RequestFields) -> Answer:
-    """A cluster's taints after its built-in taints were updated. An added taint gets the time of the update."""
+    """Return a cluster's taints after its built-in taints were updated. An added taint gets the time of the update."""
     fields.need("cluster")
     if not fields.has("cluster"):
         return dict(_NO_CLUSTER)
-    cluster = fields.inner("cluster", _OBJECT, closed=False)
+    cluster = fields.inner("cluster", OBJECT, closed=False)
     taints = _taints(cluster)
     metadata = cluster.inner("metadata", _METADATA, closed=False)
     available = _available(cluster)
@@ -38,13 +36,13 @@ def taint_controller(fields: RequestFields) -> Answer:
 
 
 def taint_webhook(fields: RequestFields) -> Answer:
-    """The result for the taints that a person submits with a cluster."""
+    """Return the result for the taints that a person submits with a cluster."""
     fields.need("cluster")
     if not fields.has("cluster"):
         return dict(_NO_CLUSTER)
     # Upstream stores whole seconds but compares the submitted times unchanged.
-    taints = _taints(fields.inner("cluster", _OBJECT, closed=False), cut=False)
-    old = _taints(fields.inner("old", _OBJECT, closed=False)) if fields.has("old") else None
+    taints = _taints(fields.inner("cluster", OBJECT, closed=False), cut=False)
+    old = _taints(fields.inner("old", OBJECT, closed=False)) if fields.has("old") else None
     if not fields.upstream and (errors := validate_taints(taints, "cluster.spec.taints", OCM)):
         return {"allowed": False, "message": "; ".join(map(str, errors))}
     made = submitted(taints, old, as_upstream=fields.upstream)
@@ -62,16 +60,8 @@ def _taints(cluster: RequestFields, *, cut: bool = True) -> list[Taint]:
 
 
 def _available(cluster: RequestFields) -> str | None:
-    """The status of the first condition of the type. None if there is none."""
-
-    def read(value: object, path: str) -> tuple[str, str]:
-        condition = RequestFields.of(value, path, _CONDITION, upstream=cluster.upstream)
-        condition.need("type")
-        condition.need("status")
-        condition.time("lastTransitionTime")
-        return condition.text("type"), condition.text("status")
-
-    conditions = cluster.inner("status", ("conditions",), closed=False).items("conditions", read)
+    """Return the status of the first condition of the type. None if there is none."""
+    conditions = cluster.inner("status", ("conditions",), closed=False).statuses("conditions")
     return next((status for kind, status in conditions if kind == AVAILABLE), None)
 
 

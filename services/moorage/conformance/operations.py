@@ -107,7 +107,7 @@ def _seconds(pair: Tolerated) -> int:
 
 
 def _after(limited: list[Tolerated], now: datetime | None) -> Answer:
-    """The end of the tolerated time.
+    """Return the end of the tolerated time.
 
     If every taint whose toleration has seconds has a `timeAdded` (or `now` is given, which replaces a missing one), the
     earliest deadline counts and is part of the answer. Otherwise the shortest time counts.

@@ -23,6 +23,9 @@ _RFC_3339: Final = re.compile(
 )
 _TIME_RULE: Final = "must be an RFC 3339 time such as 2026-01-01T00:00:00Z"
 
+OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
+REQUIREMENT: Final = ("key", "operator", "values")
 TAINT_FIELDS: Final = ("key", "value", "effect", "timeAdded")
 TOLERATION_FIELDS: Final = ("key", "operator", "value", "effect", "tolerationSeconds")
 
@@ -76,7 +79,7 @@ class RequestFields:
         return cls(value, path, upstream)
 
     def at(self, name: str) -> str:
-        """The path of a field."""
+        """Return the path of a field."""
         return f"{self.path}.{name}" if self.path else name
 
     def need(self, name: str) -> None:
@@ -89,7 +92,7 @@ class RequestFields:
             raise RequestError(required(self.at(name)))
 
     def text(self, name: str) -> str:
-        """A text field. Missing or null means empty.
+        """Return a text field. Missing or null means empty.
 
         Raises:
             RequestError: the field is not a text.
@@ -102,7 +105,7 @@ class RequestFields:
         return value
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """A boolean field. Missing or null means the default.
+        """Return a boolean field. Missing or null means the default.
 
         Raises:
             RequestError: the field is not a boolean.
@@ -115,7 +118,7 @@ class RequestFields:
         return value
 
     def integer(self, name: str) -> int | None:
-        """A 64-bit integer field. Missing or null means None.
+        """Return a 64-bit integer field. Missing or null means None.
 
         Raises:
             RequestError: the field is not a 64-bit integer.
@@ -124,7 +127,7 @@ class RequestFields:
         return None if value is None else _int64(value, self.at(name))
 
     def time(self, name: str, *, cut: bool = True) -> datetime | None:
-        """An RFC 3339 time. Missing or null means None. As upstream, it is truncated to whole seconds if `cut`.
+        """Return an RFC 3339 time. Missing or null means None. As upstream, it is truncated to whole seconds if `cut`.
 
         Raises:
             RequestError: the field is not such a time.
@@ -141,7 +144,7 @@ class RequestFields:
         return instant.replace(microsecond=0) if self.upstream and cut else instant
 
     def items(self, name: str, read: Callable[[Any, str], _T]) -> list[_T]:
-        """A list whose items are parsed by `read(item, path)`. Missing or null means empty.
+        """Return a list whose items are parsed by `read(item, path)`. Missing or null means empty.
 
         Raises:
             RequestError: the field is not a list, or an item is invalid.
@@ -154,7 +157,7 @@ class RequestFields:
         return [read(item, f"{self.at(name)}[{i}]") for i, item in enumerate(value)]
 
     def inner(self, name: str, known: Collection[str], *, closed: bool = True) -> RequestFields:
-        """An object field. Missing or null means an object without fields.
+        """Return an object field. Missing or null means an object without fields.
 
         Raises:
             RequestError: the field is not an object or, as documented, it is `closed` and has a field that is not
@@ -166,11 +169,11 @@ class RequestFields:
         )
 
     def has(self, name: str) -> bool:
-        """Whether the field is present and not null."""
+        """Return whether the field is present and not null."""
         return self.values.get(name) is not None
 
     def mapping(self, name: str) -> dict[str, str]:
-        """Text values by name. Missing or null means empty.
+        """Return text values by name. Missing or null means empty.
 
         Raises:
             RequestError: the field is not an object of texts.
@@ -185,7 +188,7 @@ class RequestFields:
         return {str(key): entries.text(key) for key in value}
 
     def texts(self, name: str) -> list[str]:
-        """A list of texts."""
+        """Return a list of texts."""
 
         def read(item: Any, path: str) -> str:
             if item is None and self.upstream:
@@ -197,15 +200,27 @@ class RequestFields:
         return self.items(name, read)
 
     def integers(self, name: str) -> list[int]:
-        """A list of 64-bit integers."""
+        """Return a list of 64-bit integers."""
 
         def read(item: Any, path: str) -> int:
             return 0 if item is None and self.upstream else _int64(item, path)
 
         return self.items(name, read)
 
+    def statuses(self, name: str) -> list[tuple[str, str]]:
+        """Return a list of conditions: their types and statuses."""
+
+        def read(item: Any, path: str) -> tuple[str, str]:
+            condition = RequestFields.of(item, path, CONDITION, upstream=self.upstream)
+            condition.need("type")
+            condition.need("status")
+            condition.time("lastTransitionTime")
+            return condition.text("type"), condition.text("status")
+
+        return self.items(name, read)
+
     def taints(self, name: str, *, nullable: bool = True, effect: bool = True, cut: bool = True) -> list[Taint]:
-        """A list of taints. `effect` states whether each needs an effect (removals do not). For `cut`, see `time`."""
+        """Return taints. `effect` states whether each needs an effect (removals do not). For `cut`, see `time`."""
 
         def read(item: Any, path: str) -> Taint:
             # Upstream reads a null item of a plain list as an empty taint. A null item behind a pointer makes it crash.
@@ -216,7 +231,7 @@ class RequestFields:
         return self.items(name, read)
 
     def tolerations(self, name: str) -> list[Toleration]:
-        """A list of tolerations."""
+        """Return a list of tolerations."""
         return self.items(name, lambda item, path: read_toleration(item, path, upstream=self.upstream))
 
 
@@ -266,7 +281,7 @@ Answer = dict[str, Any]
 
 
 def taint_json(taint: Taint, *, fresh: bool = False) -> Answer:
-    """A taint in upstream's format. The operation added a `fresh` taint, at a time that only the caller knows."""
+    """Return a taint in upstream's format. A `fresh` taint was added by the operation, at a time of the caller."""
     answer: Answer = {"key": taint.key, "effect": taint.effect}
     if taint.value:
         answer["value"] = taint.value
@@ -279,6 +294,6 @@ def taint_json(taint: Taint, *, fresh: bool = False) -> Answer:
 
 
 def toleration_json(toleration: Toleration) -> Answer:
-    """A toleration in upstream's format. Empty fields are left out, but a tolerationSeconds of 0 is not."""
+    """Return a toleration in upstream's format. Empty fields are left out, but a tolerationSeconds of 0 is not."""
     wire: Answer = toleration.model_dump(mode="json", by_alias=True)
     return {name: value for name, value in wire.items() if value not in ("", None)}

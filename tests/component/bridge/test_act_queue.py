@@ -12,7 +12,7 @@ import pytest
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridges.engine.act_queue import ActQueue
+from moorage.bridges.engine.acts import ActQueue
 from moorage.bridges.kube.api_error import ApiError
 
 

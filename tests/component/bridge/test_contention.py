@@ -6,7 +6,7 @@ import asyncio
 
 from tests.support.virtual_time import virtual_time
 
-from moorage.bridges.engine.contention import Contention
+from moorage.bridges.engine.acts import Contention
 
 
 class Fight:

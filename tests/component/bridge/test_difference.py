@@ -64,8 +64,10 @@ def test_a_taint_that_moorage_would_add() -> None:
 def test_a_taint_that_moorage_would_remove_and_why_it_is_there() -> None:
     kinds = {
         "it follows from the node's state, which does not demand it here now": _node(_NOT_READY),
-        "somebody has just set it, and no bridge has told yet": _node(_TAINT),
-        "it was removed, and is about to go": _node(_TAINT, note='[{"key":"a","effect":"NoExecute"}]'),
+        "it was just set, and no bridge has reported it yet": _node(_TAINT),
+        "it was removed from Moorage, and is about to be deleted": _node(
+            _TAINT, note='[{"key":"a","effect":"NoExecute"}]'
+        ),
     }
     for why, node in kinds.items():
         (found,) = differences([node], [], DecidedState([_node()], [], []))
@@ -78,9 +80,9 @@ def test_another_value() -> None:
 
 
 def test_a_node_that_is_not_mirrored_or_is_another_one() -> None:
-    assert _found([_node()], [], decided=[]) == [("node/n1", "is there", "is not mirrored")]
-    assert _found([_node(uid="u2")], [], decided=[_node()]) == [("node/n1", "is there", "is not mirrored")]
-    assert _found([], [], decided=[_node()]) == [("node/n1", "is gone", "is mirrored")]
+    assert _found([_node()], [], decided=[]) == [("node/n1", "exists", "is not mirrored")]
+    assert _found([_node(uid="u2")], [], decided=[_node()]) == [("node/n1", "exists", "is not mirrored")]
+    assert _found([], [], decided=[_node()]) == [("node/n1", "does not exist", "is mirrored")]
 
 
 def test_a_pod_that_has_to_leave() -> None:

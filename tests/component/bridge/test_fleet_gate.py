@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridges.engine.fleet_gate import FleetGate
+from moorage.bridges.engine.loop import FleetGate
 
 
 class Fleet:

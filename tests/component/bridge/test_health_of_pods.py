@@ -10,7 +10,7 @@ import pytest
 from tests.component.bridge.cluster import pod
 
 from moorage.bridges.kubernetes.cluster_bridge import Observations
-from moorage.bridges.kubernetes.seen_pod import SeenPod
+from moorage.bridges.kubernetes.reduced import SeenPod
 from moorage_schemas.condition import HEALTHY
 
 KEY = "Pod/default/web"
@@ -25,16 +25,14 @@ def reported(
 ) -> tuple[str, str] | None:
     """The status and reason that are to be reported, if `known` was reported before."""
     tables: Any = SimpleNamespace(
-        binding_of=lambda _key, _uid: SimpleNamespace(node="n1", generation=3),
+        binding_of=lambda _key, _uid: SimpleNamespace(target="n1", generation=3),
         health={KEY: {"Node/n1": SimpleNamespace(uid="u", generation=3, status=known)}} if known else {},
     )
     state: Any = SimpleNamespace(
         pods={KEY: SeenPod.of(found)}, targets={one: SimpleNamespace(name=one, uid=one) for one in nodes}
     )
     nothing: Any = None
-    seen = Observations(
-        "bridge/home", "", state=state, tables=tables, leases=nothing, is_mirrored=lambda _key, _uid: mirrored
-    )
+    seen = Observations("bridge/home", state, tables, nothing, lambda _key, _uid: mirrored)
     report = seen.present(f"pod|{KEY}|{HEALTHY}")
     if report is None:
         return None

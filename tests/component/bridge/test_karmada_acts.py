@@ -15,8 +15,7 @@ from tests.support.kube_api import KubeApi, serve_kube_api
 from tests.support.kube_store import Change
 from tests.support.virtual_time import virtual_time
 
-from moorage.bridges.engine.act_queue import ActQueue
-from moorage.bridges.engine.contention import Contention
+from moorage.bridges.engine.acts import ActQueue, Contention
 from moorage.bridges.karmada.binding_acts import BindingActs
 from moorage.bridges.karmada.member_acts import MemberActs
 from moorage.bridges.karmada.plane import CLUSTER, PlaneState

@@ -8,12 +8,19 @@ from typing import Any
 
 import pytest
 
-from moorage.bridges.engine.contention import Contention
+from moorage.bridges.engine.acts import Contention
 from moorage.bridges.engine.reports import Report
 from moorage.bridges.engine.silence import Leases
 from moorage.bridges.karmada.binding_acts import BindingActs
-from moorage.bridges.karmada.bindings import APPLIED_PLACEMENT, SeenBinding
-from moorage.bridges.karmada.plane import CLUSTER, READY, PlaneState, binding_path, reduced
+from moorage.bridges.karmada.plane import (
+    APPLIED_PLACEMENT,
+    CLUSTER,
+    READY,
+    PlaneState,
+    SeenBinding,
+    binding_path,
+    reduced,
+)
 from moorage.bridges.karmada.plane_bridge import PlaneObservations
 from moorage.bridges.karmada.plane_tables import PlaneTables
 from moorage.bridges.kube.client import KubeClient

@@ -11,7 +11,7 @@ from tests.support.kube_api import serve_kube_api
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
-from moorage.bridges.engine.act_queue import ActQueue
+from moorage.bridges.engine.acts import ActQueue
 from moorage.bridges.engine.gateway_client import GatewayAddress
 from moorage.bridges.engine.loop import BridgeLeadership
 from moorage.bridges.engine.plan import Link

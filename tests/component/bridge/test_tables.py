@@ -62,7 +62,7 @@ def test_a_pod_that_moves_belongs_where_it_was_bound_last(order: tuple[int, int]
         found.apply(records[number])
     binding = found.binding_of("Pod/default/web", POD_UID)
     assert binding is not None
-    assert binding.node == "n2"
+    assert binding.target == "n2"
 
 
 @given(st.permutations(range(7)))
@@ -109,7 +109,7 @@ def test_tombstones_end_what_they_name_and_nothing_else() -> None:
     what = workload("web")
     told.clear()
     topics.write(BINDINGS, binding_key(what, target("n1")), None)
-    assert found.bindings["Pod/default/web"].keys() == {"Node/n2"}
+    assert found.bound["Pod/default/web"].keys() == {"n2"}
     topics.write(EVICTIONS, eviction_key(what, target("n1"), 1), None)
     left = found.eviction_of("Pod/default/web", POD_UID)
     assert left is not None
@@ -120,7 +120,7 @@ def test_tombstones_end_what_they_name_and_nothing_else() -> None:
     topics.write(TAINTS, "Node/n1", None)
     topics.write(RESOURCES, "Pod/default/web", None)
     topics.write(RESOURCES, "Node//n1", None)
-    assert (found.bindings, found.evictions, found.conditions, found.taints, found.resources) == ({}, {}, {}, {}, {})
+    assert (found.bound, found.evictions, found.conditions, found.taints, found.resources) == ({}, {}, {}, {}, {})
     assert {("Pod", "Pod/default/web"), ("Node", "n1")} == set(told)
     told.clear()
     topics.write(TAINTS, "Node/unknown", None)

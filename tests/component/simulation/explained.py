@@ -11,7 +11,7 @@ from moorage.insight.copy.snapshot import Kept, Snapshot
 from moorage.insight.explain.chain import Chain
 from moorage.insight.explain.document import document_of
 from moorage.insight.explain.explanation import ExplainedTarget, Explanation
-from moorage.insight.explain.target_explanation import TargetExplanation
+from moorage.insight.explain.target_reasons import TargetExplanation
 from moorage_schemas.topics import TOPICS
 
 

@@ -150,7 +150,7 @@ def test_a_policy_that_is_gone_or_changed() -> None:
     world.delete("PropagationPolicy", "p")
     assert "no policy selects Deployment/default/web any more" in explained(world).notes[0]
     world.delete("Deployment", "web")
-    assert "not declared any more" in explained(world).notes[0]
+    assert "no longer declared" in explained(world).notes[0]
 
 
 def test_what_is_not_there_is_not_found() -> None:

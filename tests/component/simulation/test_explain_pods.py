@@ -247,7 +247,7 @@ def test_a_pod_whose_owner_is_gone_or_made_again() -> None:
     world.delete("Deployment", "web")
     told = explained(world, name)
     assert not told.agrees
-    assert "not declared any more" in told.notes[0]
+    assert "no longer declared" in told.notes[0]
 
 
 def test_a_taint_that_had_to_wait_for_its_zones_turn_is_traced_to_the_report() -> None:

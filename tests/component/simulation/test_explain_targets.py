@@ -21,7 +21,7 @@ from moorage.insight.explain.explanation import NotFoundError
 from moorage.insight.explain.grounds import SnapshotGrounds
 from moorage.insight.explain.history import complete
 from moorage.insight.explain.question import TARGETS, Question, QuestionError
-from moorage.insight.explain.target_explanation import TargetExplanation
+from moorage.insight.explain.target_reasons import TargetExplanation
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import TaintOrigin
 from moorage_schemas.topics import TAINTS

@@ -104,7 +104,7 @@ def test_a_record_that_was_written_and_is_gone_is_missing(tmp_path: Path) -> Non
     assert found["differing"] == 0
     assert found["missing"] > 0
     reasons = [reason for one in found["partitions"] for reason in one["missingBecause"]]
-    assert any("does not exist any more" in reason for reason in reasons)
+    assert any("no longer exists" in reason for reason in reasons)
 
 
 def test_a_record_that_was_read_and_is_gone_is_missing(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_record_that_was_read_and_is_gone_is_missing(tmp_path: Path) -> None:
     found = asked(kept(tmp_path, [one for one in records if one != gone]))
     by_service = {one["service"]: one for one in found["partitions"] if one["partition"] == gone.partition}
     assert found["differing"] == 0
-    reason = f"condition-reports/{gone.partition}@{gone.offset} was read and does not exist any more"
+    reason = f"condition-reports/{gone.partition}@{gone.offset} was read and no longer exists"
     assert by_service["condition-ingest"]["missingBecause"] == [reason]
     assert by_service["condition-ingest"]["equal"] < by_service["condition-ingest"]["transactions"]
     assert by_service["timer"]["missing"] == 0

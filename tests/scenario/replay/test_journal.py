@@ -64,7 +64,7 @@ def test_offsets_are_what_they_were(offsets: set[int]) -> None:
     assert isinstance(entry, list)
     assert {one.offset for one in records_of(recording, TIMERS, 2, entry[3:])} == offsets
     recording.places["timers", 2].pop(max(offsets))
-    with pytest.raises(MissingError, match=rf"timers/2@{max(offsets)} was read and does not exist any more"):
+    with pytest.raises(MissingError, match=rf"timers/2@{max(offsets)} was read and no longer exists"):
         records_of(recording, TIMERS, 2, entry[3:])
 
 

@@ -28,12 +28,12 @@ _BATCHES: Final = 2
 
 
 def never(_: str) -> bool:
-    """Say that a key is not urgent."""
+    """Return False: no key is urgent."""
     return False
 
 
 class BatchSender(ABC):
-    """Sends the present state of what is marked, by key. A key is in one batch at a time, so that its order is kept.
+    """A sender of the present state of marked keys. A key is in one batch at a time, so that its order is kept.
 
     What could not be sent stays marked. Nothing is lost and nothing piles up: however often a key changes meanwhile,
     its present state is sent once.
@@ -93,7 +93,7 @@ class BatchSender(ABC):
         return not self.waiting and not self._sending
 
     def is_waiting(self, keys: Collection[str]) -> bool:
-        """Whether some of these keys are marked or on their way."""
+        """Return whether some of these keys are marked or on their way."""
         return any(key in self._urgent or key in self._marked or key in self._sending for key in keys)
 
     async def run(self) -> None:
@@ -172,8 +172,4 @@ class BatchSender(ABC):
 
     @abstractmethod
     async def _send(self, keys: Sequence[str]) -> None:
-        """Send the present state of some keys, as far as it is not what was sent last.
-
-        Raises:
-            GatewayError: they have to be sent again.
-        """
+        """Send the present state of some keys, as far as it is not what was sent last."""

@@ -17,10 +17,10 @@ from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
-from moorage.bridges.engine.act_queue import ActQueue
+from moorage.bridges.engine.acts import ActQueue, stored_time
 from moorage.bridges.engine.metrics import EVENTS
 from moorage.bridges.kube.api_error import CONFLICT, NOT_FOUND, ApiError
-from moorage.bridges.kube.client import MERGE_PATCH, KubeClient
+from moorage.bridges.kube.client import MERGE_PATCH, JsonObject, KubeClient
 from moorage_schemas.resources.names import DEFAULT_NAMESPACE
 
 _log = structlog.get_logger(__name__)
@@ -30,10 +30,10 @@ _SERVERS_FAULT: Final = 500
 
 _AT_ONCE: Final = 25
 _AGAIN: Final = 300.0
-"""So many events are told of one object at once, and one more each time so many seconds are over, as in Kubernetes."""
+"""So many events of one object are sent at once, and one more each time so many seconds have passed. See client-go."""
 
 _REMEMBERED: Final = 4096
-"""Of so many objects, and so many events, it is remembered what was told, as in Kubernetes."""
+"""The number of objects, and of events, that are remembered, as in Kubernetes."""
 
 _WAITING: Final = 1000
 """So many events may wait. Those that come then are left out, as in Kubernetes."""
@@ -43,14 +43,12 @@ Value = TypeVar("Value")
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 CONTRADICTED: Final = "MoorageContradicted"
-"""The reason of an event about what somebody else undoes."""
+"""The reason of an event about what another controller reverts."""
 
 _COMPONENT: Final = "moorage-bridge"
 _LONGEST_NAME: Final = 253
 _LONGEST_MESSAGE: Final = 1024
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9.-]")
-
-JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,7 @@ def event(about: Regarding, kind: str, reason: str, message: str) -> JsonObject:
         reason: one word.
         message: one sentence. What is too long is cut off.
     """
-    at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = stored_time(datetime.now(UTC))
     suffix = "." + hashlib.blake2b(f"{about.uid}\0{reason}\0{message}".encode(), digest_size=8).hexdigest()
     # Names of some kinds, such as ClusterRole, have characters that those of events may not have.
     name = _NOT_IN_NAMES.sub("-", about.name.lower())[: _LONGEST_NAME - len(suffix)] + suffix
@@ -113,18 +111,18 @@ def event(about: Regarding, kind: str, reason: str, message: str) -> JsonObject:
 
 
 def contradicted(about: Regarding, what: str) -> JsonObject:
-    """Return the event that somebody else undoes what a bridge writes to an object.
+    """Return the event that another controller reverts what a bridge writes to an object.
 
     Args:
         about: the object.
         what: is written and undone, such as `taints`.
     """
-    message = f"Somebody else undoes the {what} that Moorage writes. They are written again less and less often."
+    message = f"Another controller reverts the {what} that Moorage writes. They are written again less and less often."
     return event(about, WARNING, CONTRADICTED, message)
 
 
 class _Recent(Generic[Value]):
-    """Remembers the values of the keys that were used last."""
+    """The values of the keys that were used last."""
 
     def __init__(self) -> None:
         self._values: OrderedDict[str, Value] = OrderedDict()
@@ -159,10 +157,10 @@ class _QueuedEvent:
 
 
 class EventSender:
-    """Sends events. One that is refused is given up.
+    """A sender of events. One that is refused is dropped.
 
     Args:
-        client: of the cluster, with limits of its own, so that events do not hold up what they tell of.
+        client: of the cluster, with limits of its own, so that events do not delay the acts.
     """
 
     def __init__(self, client: KubeClient) -> None:
@@ -193,7 +191,7 @@ class EventSender:
         await self._queue.run(self._send)
 
     def _is_allowed(self, event: JsonObject) -> bool:
-        """Whether one more event may be told of an object. It then counts."""
+        """Return whether one more event may be told of an object. It then counts."""
         about, now = event["involvedObject"], asyncio.get_running_loop().time()
         key = "/".join(str(about.get(part) or "") for part in ("kind", "namespace", "name", "uid"))
         known = self._allowances.get(key) or _Allowance(_AT_ONCE, now)
@@ -240,7 +238,7 @@ class EventSender:
             else:
                 self._counts.put(name, queued.times)
                 return "created"
-        # How often it happened before this process has begun, the answer says.
+        # The answer has the count from before this process has begun.
         counted = {"count": count + queued.times} if count is not None else {}
         body = {"lastTimestamp": event["lastTimestamp"], **counted}
         try:

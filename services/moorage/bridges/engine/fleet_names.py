@@ -34,7 +34,7 @@ def advice_on_names(fleet: str, other: str) -> str:
 
 
 def source_of(fleet: str) -> str:
-    """Return the source of what the bridge to a Kubernetes cluster says."""
+    """Return the source of the reports of the bridge to a Kubernetes cluster."""
     return f"bridge/{fleet or HOME}"
 
 

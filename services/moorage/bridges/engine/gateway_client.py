@@ -28,7 +28,7 @@ class GatewayError(Exception):
 
     Attributes:
         status: the HTTP status. 0 if there was no answer.
-        other_name: the name under which the cluster is mirrored already, if that is what the gateway says.
+        other_name: the name under which the cluster is mirrored already, if that is why the gateway refuses.
     """
 
     def __init__(self, status: int, message: str, other_name: str = "") -> None:
@@ -53,11 +53,7 @@ class GatewayAddress:
 
 
 class GatewayClient:
-    """Sends batches. Use it as a context manager.
-
-    Args:
-        address: of the gateway.
-    """
+    """A client of the gateway for batches. A context manager."""
 
     def __init__(self, address: GatewayAddress) -> None:
         self._address = address
@@ -76,7 +72,7 @@ class GatewayClient:
     async def mirror(
         self, source: str, cluster: str, objects: Sequence[dict[str, Any]], deleted: Sequence[dict[str, str]]
     ) -> list[dict[str, Any]]:
-        """Say what objects of a cluster are like now, and which are gone. Return what became of each, in this order.
+        """Send objects of a cluster as they are now, and which were deleted. Return the outcomes in this order.
 
         Raises:
             GatewayError: nothing was written, or it is not known whether it was.
@@ -96,7 +92,7 @@ class GatewayClient:
             raise
 
     async def report(self, events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Send condition reports as CloudEvents. Return what became of each.
+        """Send condition reports as CloudEvents. Return the outcome of each.
 
         Raises:
             GatewayError: some may have been written; they may be sent again.
@@ -104,7 +100,7 @@ class GatewayClient:
         return await self._post(CONDITIONS_PATH, events, _BATCH, "items", len(events))
 
     async def _post(self, path: str, body: Any, content_type: str, listed: str, count: int) -> list[dict[str, Any]]:
-        """Send a batch. Return what became of each of its parts, which the answer lists."""
+        """Send a batch. Return the outcome of each of its parts, which the answer lists."""
         headers = [("content-type", content_type), ("user-agent", "moorage-bridge"), *self._address.headers()]
         try:
             answer = await self._http.post(path, content=orjson.dumps(body), headers=headers)
@@ -115,7 +111,7 @@ class GatewayClient:
         except orjson.JSONDecodeError:
             found = None
         document: dict[str, Any] = found if isinstance(found, dict) else {}
-        # A batch of which every part is refused has the status of the first, and still says what became of each.
+        # A batch of which every part is refused has the status of the first, and still has the outcome of each.
         parts = document.get(listed)
         if answer.status_code >= _ERROR and parts is None:
             text = document.get("message") or answer.text[:200]
@@ -128,7 +124,7 @@ class GatewayClient:
 
 
 def _other_name(status: dict[str, Any]) -> str:
-    """The name under which a cluster is mirrored already, if the gateway refuses a batch because of that."""
+    """Return the name under which a cluster is mirrored already, if the gateway refuses a batch because of that."""
     if status.get("reason") != _EXISTS:
         return ""
     return str((status.get("details") or {}).get("name", ""))

@@ -59,7 +59,7 @@ async def watch_uid(client: KubeClient, uid: str) -> None:
         try:
             found = await read_uid(client)
         except (ApiError, OSError):
-            continue  # the reflectors say so
+            continue  # the reflectors log it
         if found != uid:
             raise RuntimeFailure(
                 f"{client.server} is another cluster now: its namespace kube-system has the uid {found}, and had {uid}"
@@ -70,7 +70,7 @@ def check_uid(tables: TargetTables, source: str, uid: str, fleet: str) -> None:
     """Check that what a bridge has mirrored so far is of the cluster that it reads now.
 
     Args:
-        tables: what the topics say.
+        tables: the content of the topics.
         source: the bridge.
         uid: of the cluster that it reads.
         fleet: the name of the cluster in references. Empty for the home fleet.

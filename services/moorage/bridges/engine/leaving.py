@@ -1,7 +1,7 @@
 """Ends a bridge for good: what it has written to its cluster, and to the gateway, is taken back.
 
 What has been decided stays where it is: pods on their nodes, PlacementDecisions, the clusters of ResourceBindings. So
-whoever decides next goes on from there.
+the next scheduler continues from there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from moorage.bridges.engine.plan import BridgePlan
 from moorage.bridges.engine.taint_lists import Target, taints_patch, write_taints
 from moorage.bridges.engine.target_tables import TargetTables
 from moorage.bridges.kube.api_error import ApiError
-from moorage.bridges.kube.client import KubeClient
+from moorage.bridges.kube.client import JsonObject, KubeClient
 from moorage.bridges.kube.election import renewing_holder
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage.runtime.kafka.tables.global_tables import GlobalReader
@@ -31,19 +31,17 @@ from moorage_schemas.topics import RESOURCES
 
 _AT_ONCE: Final = 500
 
-JsonObject = dict[str, Any]
-
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What was taken back: the number of targets, and of objects that are not mirrored any more."""
+    """What was taken back: the number of targets, and of objects that are no longer mirrored."""
 
     targets: int
     objects: int
 
 
 class Bridged(NamedTuple):
-    """What there is to take back of bridges."""
+    """Everything to take back of bridges."""
 
     plan: BridgePlan[Any]
     """What they did."""
@@ -57,8 +55,8 @@ async def leave(settings: Settings, bridged: Bridged, *, is_gone: bool = False) 
 
     Args:
         settings: the address of Kafka.
-        bridged: what there is to take back.
-        is_gone: whether the cluster does not exist any more. Then it is not asked, and only forgotten.
+        bridged: what to take back.
+        is_gone: whether the cluster no longer exists. Then it is not contacted, and its objects are only removed.
 
     Raises:
         RuntimeFailure: one does, something cannot be reached, or it is another cluster that was mirrored.
@@ -106,7 +104,7 @@ async def _clean(bridged: Bridged, tables: TargetTables) -> int:
 async def check_nobody_acts(client: KubeClient, namespace: str, lease: str) -> None:
     """Check that no bridge is acting, which would write again what is taken back.
 
-    That of one that was killed is known when its Lease has ended.
+    A killed bridge counts as stopped once its Lease expires.
 
     Raises:
         RuntimeFailure: one is.
@@ -140,7 +138,7 @@ async def forget_objects(gateway: GatewayClient, tables: TargetTables, plan: Bri
         RuntimeFailure: the gateway refuses some.
     """
     mine = [(ResourceKey.parse(key), one.uid) for key, one in tables.resources.items() if one.source == plan.source]
-    # What is placed goes first and the targets last, so that nobody decides on work that has nowhere to go.
+    # What is placed goes first and the targets last, so that no work without a target is decided on.
     mine.sort(key=lambda one: _rank(one[0].kind, plan))
     for start in range(0, len(mine), _AT_ONCE):
         part = mine[start : start + _AT_ONCE]

@@ -14,18 +14,138 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+import structlog
+
+from moorage.bridges.engine.acts import ActQueue, Contention
 from moorage.bridges.engine.batches import BatchSender
-from moorage.bridges.engine.fleet_gate import FleetGate
-from moorage.bridges.engine.mirror import MirrorSender, is_target
+from moorage.bridges.engine.cluster_events import EventSender, Regarding, contradicted
+from moorage.bridges.engine.gateway_client import GatewayClient
+from moorage.bridges.engine.mirror import MirroredObjects, MirrorSender, is_target
 from moorage.bridges.engine.observations import TargetObservations
-from moorage.bridges.engine.outlets import BridgeOutlets
-from moorage.bridges.engine.plan import Act, Link
+from moorage.bridges.engine.plan import Act, BridgePlan, Link
 from moorage.bridges.engine.reports import Reports
 from moorage.bridges.engine.seen_state import SeenState
+from moorage.bridges.engine.silence import Leases
+from moorage.bridges.engine.target_tables import TargetTables
 from moorage.bridges.kube.client import KubeClient
 from moorage.bridges.kube.election import Election
 from moorage.runtime.process.clock import WallClock
 from moorage_schemas.keys import ResourceKey
+
+_log = structlog.get_logger(__name__)
+
+_CHECK_EVERY: Final = 0.2  # seconds between two questions whether the fleet is known
+PATIENCE: Final = 30.0  # seconds after which unknown objects are logged
+_NAMED: Final = 10  # how many are named then
+
+
+class FleetGate:
+    """A gate that is closed until the topics contain everything that the cluster had at the beginning.
+
+    What comes later need not be waited for: to a decision it is something new.
+
+    Args:
+        may_send: returns whether this process sends. While it does not, nothing is waited for.
+        unknown: returns a function over the present objects, which names those that are not known yet.
+        opened: called when the gate opens.
+        patience: seconds after which it opens although something is not known. None waits for ever.
+    """
+
+    def __init__(
+        self,
+        may_send: Callable[[], bool],
+        unknown: Callable[[], Callable[[], Sequence[str]]],
+        opened: Callable[[], None],
+        *,
+        patience: float | None = PATIENCE,
+    ) -> None:
+        self._may_send = may_send
+        self._unknown = unknown
+        self._opened = opened
+        self._patience = patience
+        self._closed = asyncio.Event()
+        self._closed.set()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the fleet is known."""
+        return not self._closed.is_set()
+
+    def close(self) -> None:
+        """Begin anew, since another process may have sent something else meanwhile."""
+        self._closed.set()
+
+    async def run(self) -> None:
+        """Open the gate each time that it is closed, until cancelled."""
+        while True:
+            await self._closed.wait()
+            began, is_told = asyncio.get_running_loop().time(), False
+            unknown = self._unknown()
+            while self._closed.is_set():
+                if not self._may_send():
+                    began, unknown = asyncio.get_running_loop().time(), self._unknown()
+                elif not (waits := unknown()):
+                    self._closed.clear()
+                    break
+                elif asyncio.get_running_loop().time() - began >= PATIENCE:
+                    if not is_told:
+                        _log.warning("bridge.fleet_not_known", waits_for=list(waits[:_NAMED]))
+                        is_told = True
+                    if self._patience is not None:
+                        self._closed.clear()
+                        break
+                await asyncio.sleep(_CHECK_EVERY)
+            self._opened()
+
+
+class BridgeOutlets(Generic[Act]):
+    """What a bridge sends and writes by.
+
+    Args:
+        plan: what the bridge does.
+        state: the cluster as it was seen.
+        tables: the content of the topics.
+        leases: which targets are silent.
+        client: of the cluster.
+        gateway: takes objects and reports.
+    """
+
+    def __init__(
+        self,
+        plan: BridgePlan[Act],
+        state: SeenState[Any],
+        tables: TargetTables,
+        leases: Leases,
+        *,
+        client: KubeClient,
+        gateway: GatewayClient,
+    ) -> None:
+        self.plan = plan
+        self.leases = leases
+        self.client = client
+        self.gateway = gateway
+        self.objects = MirroredObjects(plan.source, tables, state.object)
+        self.events = EventSender(client.beside(plan.link.access))
+        self.queues = {act: ActQueue(act) for act in plan.acts}
+        """What waits to be written by each act that the bridge has."""
+
+    def contention(self, act: Act, written: str, about: Callable[[str], Regarding | None]) -> Contention:
+        """Return the contention of an act, which notices that another controller reverts its writes.
+
+        Args:
+            act: the act.
+            written: what it writes, in words.
+            about: returns the object to which it writes under a key. None if it is gone.
+        """
+
+        def later(key: str, seconds: float) -> None:
+            self.queues[act].add_later(key, seconds)
+
+        def noticed(key: str) -> None:
+            if (found := about(key)) is not None:
+                self.events.tell(contradicted(found, written))
+
+        return Contention(act, later, noticed)
 
 
 class BridgeLeadership:
@@ -35,7 +155,7 @@ class BridgeLeadership:
 
     Args:
         client: of the cluster.
-        link: says where the Lease is.
+        link: has the namespace of the Lease.
         name: of the Lease.
         is_acting: whether the bridge has acts.
         begins: called when this process begins to lead.
@@ -74,8 +194,8 @@ class BridgeLeadership:
     def checked(self, work: Callable[[str], Awaitable[None]]) -> Callable[[str], Awaitable[None]]:
         """Return an act that is only done while this process may.
 
-        It raises `OSError` while a leader does not know whether it still holds the Lease, because a renewal is late. An
-        act that was only left out would be lost: nobody begins to lead when the renewal comes after all.
+        It raises `OSError` while a leader is not sure to hold the Lease, because a renewal is late. An
+        act that was only left out would be lost: no process begins to lead when the renewal comes after all.
         """
 
         async def act(key: str) -> None:
@@ -101,7 +221,7 @@ class BridgeLeadership:
             await self._leading.wait()
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(sender.run()) for sender in senders]
-                while self._leading.is_set():  # noqa: ASYNC110 - who leads changes seldom
+                while self._leading.is_set():  # noqa: ASYNC110 - the leader changes seldom
                     await asyncio.sleep(0.5)
                 for task in tasks:
                     task.cancel()
@@ -201,7 +321,7 @@ class BridgeLoop(ABC, Generic[Act, State]):
             self.work_changed(key)
 
     def touched(self, kind: str, key: str) -> None:
-        """Note that the topics say something new about a target, by its name, or about something else, by its key."""
+        """Note a change in the topics about a target, by its name, or about something else, by its key."""
         if kind == self._plan.target:
             self._act(key, *self._plan.target_acts)
         else:
@@ -230,19 +350,19 @@ class BridgeLoop(ABC, Generic[Act, State]):
 
     @abstractmethod
     def _work(self) -> Collection[str]:
-        """The keys of what is placed on targets."""
+        """Return the keys of what is placed on targets."""
 
     def _is_known(self, name: str) -> bool:
-        """Whether the topics say of a target what was seen of it, and what follows from it; or it is gone."""
+        """Return whether the topics contain what was seen of a target, and what follows; or it was deleted."""
         target = self._state.targets.get(name)
         return target is None or self._observations.is_settled(target)
 
     def _is_urgent(self, key: str) -> bool:
-        """Whether somebody waits for an object to be mirrored."""
+        """Return whether an object goes before others."""
         return is_target(key)
 
     def _is_due(self, key: str) -> bool:
-        """Whether an object is to be mirrored now. What is placed comes after everything that decisions rest on."""
+        """Return whether an object is to be mirrored now. Work comes after everything that decisions rest on."""
         return self.gate.is_open or not self._is_placed(key)
 
     def _fleet_known(self) -> None:
@@ -259,6 +379,11 @@ class BridgeLoop(ABC, Generic[Act, State]):
         first = [key for key in self._state.keys if not self._is_placed(key)]
         return lambda: first[:1] if self.mirror.is_waiting(first) else []
 
+    def _target(self, name: str) -> Regarding | None:
+        """Return the name of a target in events. None if it does not exist."""
+        target = self._state.targets.get(name)
+        return target.about if target is not None else None
+
     # What it does.
 
     def _act(self, key: str, *acts: Act) -> None:
@@ -269,7 +394,7 @@ class BridgeLoop(ABC, Generic[Act, State]):
                 self._queues[act].add(key)
 
     def _unknown(self) -> Callable[[], list[str]]:
-        """Return what names the targets of now of which the topics do not say what was seen, and then others."""
+        """Return what names the present targets that the topics do not contain yet, and then others."""
         names, others = list(self._state.targets), self._others_unknown()
         return lambda: [name for name in names if not self._is_known(name)] or others()
 
@@ -283,7 +408,7 @@ class BridgeLoop(ABC, Generic[Act, State]):
         return ResourceKey.parse(key).kind in self._plan.work
 
     def _rank(self, key: str) -> int:
-        """The order in which objects are mirrored: targets, then others, then what is placed on them."""
+        """Return the order in which objects are mirrored: targets, then others, then what is placed on them."""
         kind = ResourceKey.parse(key).kind
         return 0 if kind == self._plan.target else 2 if kind in self._plan.work else 1
 

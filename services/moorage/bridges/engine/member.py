@@ -13,8 +13,7 @@ from typing_extensions import override
 
 from moorage.bridges.engine import identity
 from moorage.bridges.engine.gateway_client import GatewayClient, GatewayError
-from moorage.bridges.engine.loop import BridgeLoop
-from moorage.bridges.engine.outlets import BridgeOutlets
+from moorage.bridges.engine.loop import BridgeLoop, BridgeOutlets
 from moorage.bridges.engine.plan import Act, BridgePlan
 from moorage.bridges.engine.seen_state import LEASE, SeenState, StateSink
 from moorage.bridges.engine.silence import Leases, SilenceWatch
@@ -40,13 +39,13 @@ State = TypeVar("State", bound=SeenState[Any])
 
 
 class BridgeMember(TaskMember, Generic[Act, State]):
-    """Bridges one cluster until it is stopped. See `Member`.
+    """A bridge to one cluster, until it is stopped. See `Member`.
 
     Args:
         settings: the address of Kafka, with the fleet's actual number of partitions.
         plan: what the bridge does.
         state: what it sees, which calls `_noticed`.
-        tables: what the topics say, which call `_touched`.
+        tables: the content of the topics, which calls `_touched`.
         loop: makes what sends and acts, once the cluster and the topics are known.
     """
 
@@ -91,7 +90,7 @@ class BridgeMember(TaskMember, Generic[Act, State]):
 
     @property
     def restored(self) -> object:
-        """What the topics say, once it is ready."""
+        """The content of the topics, once it is ready."""
         return self._tables if self.ready else None
 
     @property
@@ -179,7 +178,7 @@ class BridgeMember(TaskMember, Generic[Act, State]):
             await client.close()
 
     async def _heartbeat(self, gateway: GatewayClient) -> None:
-        """Tell the gateway regularly that this bridge is there, also while nothing changes in the cluster."""
+        """Report regularly to the gateway that this bridge runs, also while nothing changes in the cluster."""
         while True:
             with contextlib.suppress(GatewayError):  # what is sent beside it is logged
                 await gateway.mirror(self._plan.source, self._plan.cluster, (), ())
@@ -204,7 +203,7 @@ class BridgeMember(TaskMember, Generic[Act, State]):
         }
 
     def _grace(self, target: Any) -> float:  # noqa: ARG002 - for targets that have one of their own
-        """Seconds without a sign of life after which a target is silent."""
+        """Return seconds without a sign of life after which a target is silent."""
         return self._plan.grace
 
     # What changes, in the cluster and in the topics.
@@ -228,7 +227,7 @@ class BridgeMember(TaskMember, Generic[Act, State]):
             loop.seen(kind, key)
 
     def _renewed(self, name: str) -> bool:
-        """Note the last sign of life of a target. Return whether it is not silent any more.
+        """Note the last sign of life of a target. Return whether it is no longer silent.
 
         For a target that does not exist nothing is noted. Otherwise a new one of its name would be silent from the
         start.
@@ -240,6 +239,6 @@ class BridgeMember(TaskMember, Generic[Act, State]):
         return self._leases.renewed(name, now, lease=lease, heartbeat=target.heartbeat)
 
     def _touched(self, kind: str, key: str) -> None:
-        """Note that the topics say something new."""
+        """Note a change in the topics."""
         for loop in self._loops:
             loop.touched(kind, key)

@@ -29,7 +29,7 @@ _TARGETS: Final = frozenset(kind.value for kind in TargetKind)
 
 
 def is_target(key: str) -> bool:
-    """Whether an object is a target. Those go first: all of their workloads may have to leave."""
+    """Return whether an object is a target. Those go first: all of their workloads may have to leave."""
     return ResourceKey.parse(key).kind in _TARGETS
 
 
@@ -41,11 +41,11 @@ class MirroredState(NamedTuple):
 
 
 class MirroredObjects:
-    """Which objects are mirrored, as far as this process knows: what it has sent, and what the topics say.
+    """Which objects are mirrored, as far as this process knows: what it has sent, and the content of the topics.
 
     Args:
         source: of the bridge.
-        tables: say which objects are mirrored now.
+        tables: the content of the topics, with the mirrored objects.
         present: returns an object as it is to be mirrored. None if it is not in the cluster.
     """
 
@@ -67,7 +67,7 @@ class MirroredObjects:
         )
 
     def has(self, key: str, uid: str) -> bool:
-        """Whether `resources` has an object with this uid."""
+        """Return whether `resources` has an object with this uid."""
         known = self.known(key)
         return known is not None and known.uid == uid
 
@@ -89,7 +89,7 @@ class MirroredObjects:
             self._sent[key] = state
 
     def forget(self) -> None:
-        """Go by what the topics say of all objects, since another process may have sent others meanwhile."""
+        """Compare all objects with the topics again, since another process may have sent others meanwhile."""
         self._sent.clear()
 
     def go_by_topics(self) -> None:
@@ -103,7 +103,7 @@ class MirroredObjects:
         self._sent_before = dict(self._sent)
 
     def gone(self, kinds: frozenset[str], present: frozenset[str]) -> list[str]:
-        """Return the keys of the objects of some kinds that are mirrored and do not exist any more.
+        """Return the keys of the objects of some kinds that are mirrored and no longer exist.
 
         Args:
             kinds: all of whose objects are known.
@@ -114,7 +114,7 @@ class MirroredObjects:
 
 
 class MirrorSender(BatchSender):
-    """Sends the objects that differ from what was sent last, and which are gone.
+    """A sender of the objects that differ from those sent last, and of deletions.
 
     Args:
         source: of the bridge.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from typing_extensions import override
@@ -21,7 +22,7 @@ _STATUSES: Final = frozenset({"True", "False", "Unknown"})
 
 State = TypeVar("State", bound=SeenState[Any])
 Tables = TypeVar("Tables", bound=TargetTables)
-HealthTables = TypeVar("HealthTables", bound=WorkTables)
+HealthTables = TypeVar("HealthTables", bound=WorkTables[Any, Any])
 
 
 class ReportKey(NamedTuple):
@@ -44,13 +45,14 @@ class ReportKey(NamedTuple):
         return cls(*key.split("|", 2))
 
 
+@dataclass(eq=False)
 class TargetObservations(ABC, Generic[State, Tables]):
-    """Computes reports on targets from what was seen.
+    """Reports on targets from what was seen.
 
-    Args:
+    Attributes:
         source: of the bridge.
         state: the cluster as it was seen.
-        tables: what the topics say.
+        tables: the content of the topics.
         leases: which targets are silent.
         is_mirrored: returns whether an object is in `resources` with a uid, so that it can be reported on.
         cluster: the name of the cluster in references. Empty for the home fleet.
@@ -69,26 +71,17 @@ class TargetObservations(ABC, Generic[State, Tables]):
     silent: ClassVar[SeenCondition]
     """What they are then."""
 
-    def __init__(
-        self,
-        source: str,
-        state: State,
-        tables: Tables,
-        leases: Leases,
-        is_mirrored: Callable[[str, str], bool],
-        *,
-        cluster: str = "",
-    ) -> None:
-        self._source = source
-        self._state = state
-        self._tables = tables
-        self._leases = leases
-        self._is_mirrored = is_mirrored
-        self._cluster = cluster
+    source: str
+    state: State
+    tables: Tables
+    leases: Leases
+    is_mirrored: Callable[[str, str], bool]
+    _: KW_ONLY
+    cluster: str = ""
 
     def of_target(self, name: str) -> list[str]:
         """Return the keys of the reports on a target."""
-        target: SeenTarget | None = self._state.targets.get(name)
+        target: SeenTarget | None = self.state.targets.get(name)
         types = {*(target.conditions if target is not None else ()), *self.judged}
         return [str(ReportKey(self.about, name, one)) for one in sorted(types)]
 
@@ -103,7 +96,7 @@ class TargetObservations(ABC, Generic[State, Tables]):
     def present(self, key: str) -> Report | None:
         """Return what is to be reported under a key. None for nothing."""
         about, name, kind = ReportKey.parse(key)
-        target: SeenTarget | None = self._state.targets.get(name)
+        target: SeenTarget | None = self.state.targets.get(name)
         if about != self.about or target is None or not self._has(target):
             return None
         found = self._condition(target, kind)
@@ -112,47 +105,47 @@ class TargetObservations(ABC, Generic[State, Tables]):
         return Report(self._target(name), kind, found.status, found.reason, found.message)
 
     def is_known(self, key: str, report: Report) -> bool:
-        """Return whether the topics say what a report says."""
+        """Return whether the topics contain a report."""
         about, name, _ = ReportKey.parse(key)
-        target: SeenTarget | None = self._state.targets.get(name)
-        return about == self.about and target is not None and self._tables.is_said(report, target.uid, self._source)
+        target: SeenTarget | None = self.state.targets.get(name)
+        return about == self.about and target is not None and self.tables.is_said(report, target.uid, self.source)
 
     def is_taken_over(self, key: str) -> bool:
-        """Return whether somebody else has reported a condition of a target last."""
+        """Return whether another source has reported a condition of a target last."""
         about, name, kind = ReportKey.parse(key)
-        return about == self.about and self._tables.is_taken_over(name, kind, self._source)
+        return about == self.about and self.tables.is_taken_over(name, kind, self.source)
 
     def was_silent(self, name: str) -> bool:
-        """Return whether the topics say that a target has fallen silent, as a bridge saw it.
+        """Return whether a bridge has reported that a target has fallen silent.
 
         It stays so for a bridge that starts, until it gives a sign of life.
         """
-        target: SeenTarget | None = self._state.targets.get(name)
-        return target is not None and self._tables.was_said_last(
-            name, target.uid, self.ready, source=self._source, reason=self.silent.reason
+        target: SeenTarget | None = self.state.targets.get(name)
+        return target is not None and self.tables.was_said_last(
+            name, target.uid, self.ready, source=self.source, reason=self.silent.reason
         )
 
     @abstractmethod
     def is_settled(self, target: Any) -> bool:
-        """Return whether the topics say of a target what was seen of it, and what follows for its taints."""
+        """Return whether the topics contain what was seen of a target, and the taints that follow."""
 
     def _condition(self, target: Any, kind: str) -> SeenCondition | None:
         """Return what is to be reported of a condition of a target. None for nothing."""
-        if kind in self.judged and self._leases.is_silent(target.name):
+        if kind in self.judged and self.leases.is_silent(target.name):
             return self.silent
         found: SeenCondition | None = target.conditions.get(kind)
         return found
 
     def _has(self, target: SeenTarget) -> bool:
-        """Whether a target is mirrored, so that something can be reported on it."""
-        return self._is_mirrored(str(ResourceKey(self.kind.value, "", target.name, self._cluster)), target.uid)
+        """Return whether a target is mirrored, so that something can be reported on it."""
+        return self.is_mirrored(str(ResourceKey(self.kind.value, "", target.name, self.cluster)), target.uid)
 
     def _target(self, name: str) -> TargetRef:
-        return TargetRef(kind=self.kind, name=name, cluster=self._cluster)
+        return TargetRef(kind=self.kind, name=name, cluster=self.cluster)
 
 
 class WorkObservations(TargetObservations[State, HealthTables]):
-    """Computes reports on targets, and on the work on them."""
+    """Reports on targets, and on the work on them."""
 
     @override
     def present(self, key: str) -> Report | None:
@@ -164,7 +157,7 @@ class WorkObservations(TargetObservations[State, HealthTables]):
         about, _, kind = ReportKey.parse(key)
         if about == self.about:
             return super().is_known(key, report)
-        return kind == HEALTHY and self._tables.is_health_said(report)
+        return kind == HEALTHY and self.tables.is_health_said(report)
 
     @abstractmethod
     def _of_work(self, about: str, name: str, kind: str) -> Report | None:

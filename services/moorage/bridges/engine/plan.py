@@ -60,11 +60,11 @@ class BridgePlan(Generic[Act]):
 
     Attributes:
         link: how its cluster and the gateway are reached.
-        source: of what the bridge says.
+        source: of its objects and reports.
         lease: the name of the Lease that elects one of several bridges.
         acts: what is written to the cluster.
         target_acts: those that write to targets.
-        held_acts: those that wait until the topics know the fleet.
+        held_acts: those that wait until the topics contain the fleet.
         target: the kind of the targets.
         work: the kinds of what is placed on them.
         followed: the kinds of objects that are read.

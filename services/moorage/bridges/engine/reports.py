@@ -1,4 +1,4 @@
-"""Sends condition reports to the gateway: what the cluster says of its nodes, and how its pods are."""
+"""Sends condition reports to the gateway: the conditions of targets, and the health of the work on them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Report(NamedTuple):
 
 
 class Reports(BatchSender):
-    """Sends the reports that differ from what was sent last.
+    """A sender of the reports that differ from those sent last.
 
     Args:
         source: of the bridge.
@@ -76,11 +76,11 @@ class Reports(BatchSender):
         self._last = datetime.fromtimestamp(0, UTC)
 
     def sent(self, key: str) -> Report | None:
-        """What this process has sent last under a key."""
+        """Return the last report that this process has sent under a key."""
         return self._sent.get(key)
 
     def forget_all(self) -> None:
-        """Go by what the topics say, since another process may have reported meanwhile."""
+        """Compare with the topics again, since another process may have reported meanwhile."""
         self._sent.clear()
 
     def forget_ended(self) -> None:
@@ -104,7 +104,7 @@ class Reports(BatchSender):
                 reports.append((key, found))
         if not reports:
             return
-        # Reports of one condition are ordered by this time, also if the clock stands still or goes back.
+        # Reports of one condition are ordered by this time, also if the clock stands still or is set back.
         self._last = max(self._clock.now(), self._last + _TICK)
         outcomes = await self._gateway.report([self._event(one) for _, one in reports])
         for (key, report), outcome in zip(reports, outcomes, strict=True):

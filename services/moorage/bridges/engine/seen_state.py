@@ -59,7 +59,7 @@ class SeenState(ABC, Generic[Target]):
         return frozenset(self._objects)
 
     def object(self, key: str) -> JsonObject | None:
-        """Return an object as it is to be mirrored. None if it is not there."""
+        """Return an object as it is to be mirrored. None if it does not exist."""
         return self._objects.get(key)
 
     def key_of(self, kind: str, found: Mapping[str, Any]) -> str:
@@ -85,12 +85,7 @@ class SeenState(ABC, Generic[Target]):
 
 
 class StateSink(Sink):
-    """Takes the objects of one kind from a reflector.
-
-    Args:
-        state: notes them.
-        kind: of the objects.
-    """
+    """A receiver of the objects of one kind from a reflector."""
 
     def __init__(self, state: SeenState[Any], kind: str) -> None:
         self._state = state

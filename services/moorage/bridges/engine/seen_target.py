@@ -1,4 +1,4 @@
-"""What a bridge knows of any target in its cluster, a node or a cluster of a fleet, and what on it is Moorage's.
+"""Targets in the cluster of a bridge, nodes or clusters of a fleet, and the parts of them that are Moorage's.
 
 A target's taints are one list that several programs write, so a bridge notes beside it, in the same write, which of
 them are its own. Conditions are a list by type, for which the API server keeps who has set each (`managedFields`).
@@ -51,12 +51,12 @@ def taints_of(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def follows_from_state(node: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    """Whether a taint is one that only the node's state decides on, such as `node.kubernetes.io/not-ready`."""
+    """Return whether a taint is one that only the node's state decides on, such as `node.kubernetes.io/not-ready`."""
     return belongs_to_state(node, *identity_of(taint), str(taint.get("value") or ""))
 
 
 def state_taints(node: Mapping[str, Any]) -> frozenset[Identity]:
-    """Return the taints on a node that follow from its state, whoever has set them."""
+    """Return the taints on a node that follow from its state, regardless of who has set them."""
     return frozenset(identity_of(taint) for taint in taints_of(node) if follows_from_state(node, taint))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final
 
 import structlog
@@ -24,7 +24,7 @@ from moorage.bridges.kube.client import KubeClient
 
 _log = structlog.get_logger(__name__)
 
-_PING: Final = 2.0  # seconds between two questions whether the cluster is there
+_PING: Final = 2.0  # seconds between two checks that the cluster answers
 _CUT: Final = 10.0  # seconds without an answer after which nothing is concluded from silence
 _SINGLE: Final = 5  # Leases that are read one by one before all are read at once
 
@@ -57,11 +57,11 @@ class Leases:
         return frozenset(self._silent)
 
     def is_silent(self, target: str) -> bool:
-        """Whether a target is silent."""
+        """Return whether a target is silent."""
         return target in self._silent
 
     def renewed(self, target: str, now: float, *, lease: str = "", heartbeat: str = "") -> bool:
-        """Note what was seen of a target. Return whether the target is not silent any more.
+        """Note what was seen of a target. Return whether the target is no longer silent.
 
         Args:
             target: its name.
@@ -113,10 +113,11 @@ class Leases:
         self._silent.update(targets)
 
 
+@dataclass(eq=False)
 class SilenceWatch:
-    """Compares the renewals of Leases with the time until it is cancelled.
+    """A watch over the renewals of Leases, until it is cancelled.
 
-    Args:
+    Attributes:
         client: of the cluster.
         leases: what was seen of them.
         resource: where they are.
@@ -125,39 +126,30 @@ class SilenceWatch:
         changed: called with a target that has fallen silent.
     """
 
-    def __init__(
-        self,
-        client: KubeClient,
-        leases: Leases,
-        resource: LeaseResource,
-        *,
-        linked: Callable[[], bool],
-        renewed: Callable[[dict[str, Any]], None],
-        changed: Callable[[str], None],
-    ) -> None:
-        self._client = client
-        self._leases = leases
-        self._resource = resource
-        self._linked = linked
-        self._renewed = renewed
-        self._changed = changed
+    client: KubeClient
+    leases: Leases
+    resource: LeaseResource
+    _: KW_ONLY
+    linked: Callable[[], bool]
+    renewed: Callable[[dict[str, Any]], None]
+    changed: Callable[[str], None]
 
     async def run(self) -> None:
         """Watch until cancelled."""
         was_cut = False
         while True:
-            was_cut |= _now() - self._client.heard_at > _CUT
+            was_cut |= _now() - self.client.heard_at > _CUT
             try:
-                await self._client.ping()
+                await self.client.ping()
             except (ApiError, OSError) as error:
                 _log.debug("bridge.not_linked", error=str(error))
             else:
-                if was_cut or not self._linked():
-                    self._leases.grant(_now())
-                    was_cut = not self._linked()
-                elif due := self._leases.due(_now()):
+                if was_cut or not self.linked():
+                    self.leases.grant(_now())
+                    was_cut = not self.linked()
+                elif due := self.leases.due(_now()):
                     await self._confirm(due)
-            LINKED.set(self._linked() and not was_cut)
+            LINKED.set(self.linked() and not was_cut)
             await asyncio.sleep(_PING)
 
     async def _confirm(self, due: list[str]) -> None:
@@ -166,23 +158,23 @@ class SilenceWatch:
             if len(due) <= _SINGLE:
                 found: Iterable[dict[str, Any] | None] = [await self._lease(target) for target in due]
             else:
-                found = (await self._client.get(self._resource.every, self._resource.params)).get("items") or ()
+                found = (await self.client.get(self.resource.every, self.resource.params)).get("items") or ()
         except (ApiError, OSError) as error:
             _log.warning("bridge.leases_not_read", error=str(error))
             return
         for lease in found:
             if lease is not None:
-                self._renewed(lease)
+                self.renewed(lease)
         # Of the others no Lease was read.
-        silent = [target for target in self._leases.due(_now()) if target in due]
-        self._leases.silence(silent)
+        silent = [target for target in self.leases.due(_now()) if target in due]
+        self.leases.silence(silent)
         for target in silent:
             _log.info("bridge.target_silent", target=target)
-            self._changed(target)
+            self.changed(target)
 
     async def _lease(self, target: str) -> dict[str, Any] | None:
         try:
-            return await self._client.get(self._resource.one(target))
+            return await self.client.get(self.resource.one(target))
         except ApiError as error:
             if error.status == NOT_FOUND:  # it has none
                 return None

@@ -2,28 +2,103 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
-from moorage.bridges.engine.contention import Contention
+from moorage.bridges.engine.acts import Contention, stored_time
 from moorage.bridges.engine.metrics import ACTS
 from moorage.bridges.engine.seen_target import TAINTS_ANNOTATION, Identity, SeenTarget, identity_of, noted
+from moorage.bridges.engine.target_tables import TargetTables
 from moorage.bridges.kube.api_error import CONFLICT, NOT_FOUND, ApiError
-from moorage.bridges.kube.client import MERGE_PATCH, KubeClient
+from moorage.bridges.kube.client import MERGE_PATCH, JsonObject, KubeClient
 from moorage_schemas.taint import TaintRecord
 
 _log = structlog.get_logger(__name__)
 
-_TRIES: Final = 4  # times that a list of taints is read and written anew when somebody else was faster
+_TRIES: Final = 4  # times that a list of taints is read and written anew when another writer was faster
 
-JsonObject = dict[str, Any]
 Written = Callable[[TaintRecord, Mapping[str, Any] | None], JsonObject]
-"""Returns a taint as it is to be written, if it is there (the second argument) or new (None)."""
+"""Returns a taint as it is to be written, if it exists (the second argument) or is new (None)."""
 
 
 Target = TypeVar("Target", bound=SeenTarget)
+
+
+@dataclass(eq=False)
+class TaintActs(ABC, Generic[Target]):
+    """The writer of the taints that the topics determine to targets.
+
+    Attributes:
+        client: of the cluster.
+        tables: the content of the topics.
+        target: returns a target as it was last seen. None if it does not exist.
+        seen: takes a target as the cluster has answered, which is faster than the watch.
+        is_settled: returns whether the topics contain what was seen of a target.
+        undone: decides when to write taints again that another controller has reverted.
+    """
+
+    client: KubeClient
+    tables: TargetTables
+    target: Callable[[str], Target | None]
+    _: KW_ONLY
+    seen: Callable[[JsonObject], None]
+    is_settled: Callable[[Target], bool]
+    undone: Contention
+
+    async def taint(self, name: str) -> None:
+        """Give a target its taints.
+
+        Raises:
+            ApiError: the cluster refuses.
+            OSError: it cannot be reached.
+        """
+        target = self.target(name)
+        if target is None:
+            self.undone.gone(name)
+        elif self.is_settled(target):
+            await self._write(target)
+
+    async def _write(self, target: Target) -> None:
+        await write_taints(
+            self.client,
+            target,
+            path=self.path(target.name),
+            patch=self._patch,
+            read=self._read,
+            written=lambda found: self._written(target, found),
+            undone=self.undone,
+        )
+
+    def _patch(self, target: Target) -> JsonObject | None:
+        """Return the patch that a target needs. None if it has its taints, or nothing is known of it."""
+        wanted = self.tables.own_taints(target.name, target.uid) if not target.leaving else None
+        if wanted is None:
+            return None
+        return taints_patch(target, wanted, managed=target.managed_taints, written=self.as_written)
+
+    @staticmethod
+    def as_written(taint: TaintRecord, present: Mapping[str, Any] | None) -> JsonObject:
+        """Return a taint as it is written if it exists already (`present`) or is new (None)."""
+        return with_its_time(taint, present)
+
+    @staticmethod
+    @abstractmethod
+    def path(name: str) -> str:
+        """Return the path of a target."""
+
+    @staticmethod
+    @abstractmethod
+    def _read(found: JsonObject) -> Target:
+        """Read a target from an answer."""
+
+    def _written(self, before: Target, found: JsonObject) -> Target | None:  # noqa: ARG002 - for events about it
+        """Take the answer to a write. Return the target if it has to be compared once more."""
+        self.seen(found)
+        return None
 
 
 async def write_taints(
@@ -36,7 +111,7 @@ async def write_taints(
     written: Callable[[JsonObject], Target | None],
     undone: Contention | None = None,
 ) -> None:
-    """Write the taints of a target, and anew when somebody else was faster.
+    """Write the taints of a target, and anew when another writer was faster.
 
     Args:
         client: of the cluster.
@@ -45,7 +120,7 @@ async def write_taints(
         patch: returns what is to be written (`taints_patch`). None for nothing.
         read: reads the target from an answer.
         written: takes the answer to a write. Returns the target if it has to be compared once more.
-        undone: says when to write again, by the name of the target, what somebody else has undone.
+        undone: decides when to write again, by the name of the target, what another controller has reverted.
 
     Raises:
         ApiError: the cluster refuses.
@@ -78,7 +153,7 @@ async def write_taints(
 
 
 async def _write(client: KubeClient, path: str, wanted: JsonObject) -> JsonObject | None:
-    """Send a patch, and return the answer. None if somebody else was faster."""
+    """Send a patch, and return the answer. None if another writer was faster."""
     try:
         found = await client.request("PATCH", path, body=wanted, content_type=MERGE_PATCH)
     except ApiError as error:
@@ -95,12 +170,7 @@ async def _write(client: KubeClient, path: str, wanted: JsonObject) -> JsonObjec
 def with_its_time(taint: TaintRecord, _: Mapping[str, Any] | None) -> JsonObject:
     """Return a taint with its time, for an API server that stores what it is given."""
     value = {"value": taint.value} if taint.value else {}
-    return {"key": taint.key, **value, "effect": taint.effect, "timeAdded": stored_time(taint)}
-
-
-def stored_time(taint: TaintRecord) -> str:
-    """Return the time of a taint as an API server stores it, in whole seconds."""
-    return taint.time_added.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"key": taint.key, **value, "effect": taint.effect, "timeAdded": stored_time(taint.time_added)}
 
 
 def taints_patch(
@@ -138,5 +208,5 @@ def taints_patch(
 
 
 def _compared(taints: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], tuple[str, str]]:
-    """What has to be equal of taints: their values and times, in any order."""
+    """Return what has to be equal of taints: their values and times, in any order."""
     return {identity_of(one): (str(one.get("value") or ""), str(one.get("timeAdded") or "")) for one in taints}

@@ -1,28 +1,36 @@
-"""What the topics say about one cluster: the last record of each key, reduced to what a bridge needs."""
+"""The content of the topics about one cluster: the last record of each key, reduced to what a bridge needs."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 from typing_extensions import override
 
 from moorage.bridges.engine.reports import Report
 from moorage.runtime.service import GlobalView, Input
-from moorage_schemas.condition import ConditionChanged, WorkloadConditionChanged
-from moorage_schemas.keys import ConditionKey, ResourceKey, TargetKey, WorkloadConditionKey
+from moorage_schemas.condition import HEALTHY, ConditionChanged, WorkloadConditionChanged
+from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import BindingKey, ConditionKey, EvictionKey, ResourceKey, TargetKey, WorkloadConditionKey
+from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import Taint, TaintOrigin, TaintRecord, TargetTainted
 from moorage_schemas.topics import (
+    BINDINGS,
     CONDITIONS,
+    EVICTIONS,
+    PLACEMENTS,
     RESOURCES,
     TAINTS,
     WORKLOAD_CONDITIONS,
     Topic,
 )
 
+Decision = TypeVar("Decision")
+Eviction = TypeVar("Eviction")
 Touched = Callable[[str, str], None]
 """Called with the kind and the key of an object about which something has changed: a pod's, or a node's name."""
 
@@ -56,7 +64,7 @@ class MirroredRecord(NamedTuple):
     """Of the cluster that it is in. Empty if it was not said."""
 
     wished: frozenset[tuple[str, str]]
-    """The taints that somebody asks for at the gateway, by key and effect. Those of the cluster are not among them."""
+    """The taints that are requested at the gateway, by key and effect. Those of the cluster are not among them."""
 
 
 class Health(NamedTuple):
@@ -68,7 +76,7 @@ class Health(NamedTuple):
 
 
 class TargetTables(GlobalView):
-    """What the topics say about the targets of one cluster, and which of its objects are mirrored.
+    """The content of the topics about the targets of one cluster, and which of its objects are mirrored.
 
     Args:
         kind: of the targets, such as `Node`.
@@ -123,9 +131,9 @@ class TargetTables(GlobalView):
         return ()  # what has changed was told while it was folded in
 
     def own_taints(self, target: str, uid: str) -> tuple[TaintRecord, ...] | None:
-        """The taints of a target that Moorage gives it, or somebody at the gateway. None if nothing is known of it.
+        """Return the taints of a target that Moorage or a user of the gateway gives it. None if nothing is known of it.
 
-        Those that somebody has set in the cluster are not among them, also while the record of one that was just
+        Those that were set in the cluster are not among them, also while the record of one that was just
         removed there is still older.
         """
         found = self.taints.get(target)
@@ -152,7 +160,7 @@ class TargetTables(GlobalView):
         return said == (report.status, report.reason, report.message, source)
 
     def is_taken_over(self, target: str, kind: str, source: str) -> bool:
-        """Return whether somebody else than a source has reported a condition of a target last."""
+        """Return whether another source than this one has reported a condition of a target last."""
         found = self.conditions.get(target, {}).get(kind)
         return found is not None and found.source != source
 
@@ -192,22 +200,86 @@ class TargetTables(GlobalView):
         target = TargetKey.parse(key.target).name
         if isinstance(event, ConditionChanged):
             self.conditions.setdefault(target, {})[key.type] = event
-        elif (known := self.conditions.get(target)) is not None:
-            known.pop(key.type, None)
-            if not known:
-                del self.conditions[target]
+        else:
+            drop(self.conditions, target, key.type)
         self._touched(self._target, target)
 
 
-class WorkTables(TargetTables):
-    """Beside the targets, how the workloads on them are. See `TargetTables`."""
+class Bound(NamedTuple):
+    """A binding of a workload to a target."""
+
+    uid: str
+    generation: int
+    target: str
+
+
+class WorkTables(TargetTables, Generic[Decision, Eviction]):
+    """Tables that also contain the decisions on the workloads on the targets, and their health. See `TargetTables`."""
 
     def __init__(self, kind: str, cluster: str, touched: Touched) -> None:
         super().__init__(kind, cluster, touched)
         self.health: dict[str, dict[str, Health]] = {}
         """By the key of the workload, by the key of the target."""
 
-        self._fold[WORKLOAD_CONDITIONS] = self._workload_condition
+        self.placed: dict[str, Decision] = {}
+        """The last decision, by the key of the workload."""
+
+        self.bound: dict[str, dict[str, Bound]] = {}
+        """By the key of the workload, by the name of the target."""
+
+        self.evictions: dict[str, dict[str, Eviction]] = {}
+        """By the key of the workload, by that of the eviction: those that are requested."""
+
+        self._fold |= {
+            BINDINGS: self._binding,
+            PLACEMENTS: self._placement,
+            EVICTIONS: self._eviction,
+            WORKLOAD_CONDITIONS: self._workload_condition,
+        }
+
+    @override
+    def _wants(self, topic: Topic, kind: str, key: str) -> bool:
+        return kind in self._work and (topic is not WORKLOAD_CONDITIONS or key.endswith(f"|{HEALTHY}"))
+
+    @property
+    @abstractmethod
+    def _work(self) -> Collection[str]:
+        """The kinds of the workloads."""
+
+    @abstractmethod
+    def _kept_decision(self, event: WorkloadPlaced) -> Decision:
+        """Return what is kept of a decision."""
+
+    @abstractmethod
+    def _kept_eviction(self, event: EvictionDecided) -> Eviction:
+        """Return what is kept of a requested eviction."""
+
+    def _binding(self, record: Input) -> None:
+        key, event = BindingKey.parse(record.key), record.event
+        name = key.target.rpartition("/")[2]
+        if isinstance(event, WorkloadBound):
+            self.bound.setdefault(key.workload, {})[name] = Bound(event.uid, event.generation, name)
+        else:
+            drop(self.bound, key.workload, name)
+        self._touch(key.workload)
+
+    def _placement(self, record: Input) -> None:
+        if isinstance(record.event, WorkloadPlaced):
+            self.placed[record.key] = self._kept_decision(record.event)
+        else:
+            self.placed.pop(record.key, None)
+        self._touch(record.key)
+
+    def _eviction(self, record: Input) -> None:
+        key, event = EvictionKey.parse(record.key), record.event
+        if isinstance(event, EvictionDecided) and event.state is EvictionState.REQUESTED:
+            self.evictions.setdefault(key.workload, {})[record.key] = self._kept_eviction(event)
+        else:
+            drop(self.evictions, key.workload, record.key)
+        self._touch(key.workload)
+
+    def _touch(self, workload: str) -> None:
+        self._touched(ResourceKey.parse(workload).kind, workload)
 
     def is_health_said(self, report: Report) -> bool:
         """Return whether the health of a workload is what a report says."""

@@ -7,20 +7,19 @@ Sources: github.com/karmada-io/karmada/pkg/scheduler (`patchScheduleResultForRes
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
 import structlog
 
+from moorage.bridges.engine.acts import Contention, send, stored_time
 from moorage.bridges.engine.cluster_events import NORMAL, WARNING, event
-from moorage.bridges.engine.contention import Contention
-from moorage.bridges.engine.metrics import ACTS
-from moorage.bridges.karmada.bindings import APPLIED_PLACEMENT, SeenBinding
-from moorage.bridges.karmada.plane import binding_path
+from moorage.bridges.karmada.plane import APPLIED_PLACEMENT, SeenBinding, binding_path
 from moorage.bridges.karmada.plane_tables import PlaneTables
-from moorage.bridges.kube.api_error import CONFLICT, NOT_FOUND, ApiError
-from moorage.bridges.kube.client import MERGE_PATCH, KubeClient
+from moorage.bridges.kube.api_error import ApiError
+from moorage.bridges.kube.client import JsonObject, KubeClient
 from moorage.decide.scheduling.karmada.mirrored_bindings import TAINT_MANAGER
 from moorage_schemas.placement import LeavingTarget, PlacementState, WorkloadPlaced
 
@@ -36,65 +35,52 @@ _EVICTED: Final = "EvictWorkloadFromClusterSucceed"
 _NOT_EVICTED: Final = "EvictWorkloadFromClusterFailed"
 """The reasons of events, as Karmada's own scheduler and taint manager have them."""
 
-_GONE: Final = frozenset({NOT_FOUND, CONFLICT})
-"""What is answered about a binding that is gone, or has changed meanwhile. The change is seen, and compared again."""
 
-JsonObject = dict[str, Any]
-
-
+@dataclass(eq=False)
 class BindingActs:
-    """Makes bindings of the control plane what the topics say.
+    """The writer of decisions to the bindings of a control plane.
 
-    Args:
+    Attributes:
         client: of the control plane.
-        tables: what the topics say.
-        binding: returns a binding as it was last seen, by its key. None if it is not there.
+        tables: the content of the topics.
+        binding: returns a binding as it was last seen, by its key. None if it does not exist.
         seen: takes a binding as the control plane has answered, which is faster than the watch.
-        undone: says when to write again what somebody else has undone.
+        undone: decides when to write again what another controller has reverted.
         tell: sends an event to the control plane.
     """
 
-    def __init__(
-        self,
-        client: KubeClient,
-        tables: PlaneTables,
-        binding: Callable[[str], SeenBinding | None],
-        *,
-        seen: Callable[[JsonObject], None],
-        undone: Contention,
-        tell: Callable[[JsonObject], None],
-    ) -> None:
-        self._client = client
-        self._tables = tables
-        self._binding = binding
-        self._seen = seen
-        self._undone = undone
-        self._tell = tell
+    client: KubeClient
+    tables: PlaneTables
+    binding: Callable[[str], SeenBinding | None]
+    _: KW_ONLY
+    seen: Callable[[JsonObject], None]
+    undone: Contention
+    tell: Callable[[JsonObject], None]
 
     async def place(self, key: str) -> None:
-        """Give a binding its clusters and its eviction tasks, and say in its status what was decided.
+        """Give a binding its clusters and its eviction tasks, and write the decision to its status.
 
         Raises:
             ApiError: the control plane refuses.
             OSError: it cannot be reached.
         """
-        binding = self._binding(key)
+        binding = self.binding(key)
         if binding is None:
-            self._undone.gone(key)
+            self.undone.gone(key)
         if binding is None or binding.leaving:
             return
         path, patch = binding_path(binding.namespace, binding.name), self.patch(key, binding)
         is_moved = patch is not None and _content(patch["spec"]) != _content(_spec(binding.clusters, binding.tasks))
         if patch is not None:
-            if is_moved and self._undone.holds(key, _content(patch["spec"])):
+            if is_moved and self.undone.holds(key, _content(patch["spec"])):
                 return
             if not await self._bind(path, binding, patch):
                 return
             _log.info("bridge.placed", binding=key, **patch["spec"])
             if is_moved:
-                self._undone.written(key, _content(patch["spec"]))
-                self._say_where(key, self._binding(key))
-        present = self._binding(key)
+                self.undone.written(key, _content(patch["spec"]))
+                self._say_where(key, self.binding(key))
+        present = self.binding(key)
         status = self.status_patch(key, present) if present is not None else None
         if status is None or not await self._write(f"{path}/status", status, "status"):
             return
@@ -102,7 +88,7 @@ class BindingActs:
             self._say_where(key, present)
 
     async def _bind(self, path: str, binding: SeenBinding, patch: JsonObject) -> bool:
-        """Write the clusters and tasks of a binding, and tell which clusters it has left. Return whether it is done."""
+        """Write a binding, and send events about the clusters that it has left. Return whether it was written."""
         known = {str(one.get("fromCluster")) for one in binding.tasks}
         tasks = {str(one.get("fromCluster")) for one in patch["spec"]["gracefulEvictionTasks"] or ()}
         stays = {one["name"] for one in patch["spec"]["clusters"]}
@@ -120,7 +106,7 @@ class BindingActs:
         return is_done
 
     def _say_where(self, key: str, binding: SeenBinding | None) -> None:
-        """Tell where a binding was placed, or why it was not. Its own scheduler tells it of others."""
+        """Send an event about where a binding was placed, or why it was not. Other schedulers do it themselves."""
         placed = self._decision(key, binding) if binding is not None else None
         if binding is None or placed is None or not binding.is_placed:
             return
@@ -134,7 +120,7 @@ class BindingActs:
     def _event(self, binding: SeenBinding, kind: str, reason: str, message: str) -> None:
         """Send an event about a binding, and about the resource that it places, as Karmada does."""
         for about in binding.about:
-            self._tell(event(about, kind, reason, message))
+            self.tell(event(about, kind, reason, message))
 
     def patch(self, key: str, binding: SeenBinding) -> JsonObject | None:
         """Return the merge patch that a binding needs. None if it is as it should be."""
@@ -170,10 +156,10 @@ class BindingActs:
         if placed.affinity_name:
             wanted["schedulerObservingAffinityName"] = placed.affinity_name
         if done:
-            wanted["lastScheduledTime"] = _time(placed.decided_time)
+            wanted["lastScheduledTime"] = stored_time(placed.decided_time)
         if any(known.get(name) != value for name, value in condition.items()):
             same = known.get("status") == condition["status"]
-            at = known.get("lastTransitionTime") if same else _time(datetime.now(UTC))
+            at = known.get("lastTransitionTime") if same else stored_time(datetime.now(UTC))
             others = [one for one in listed if one.get("type") != _SCHEDULED]
             wanted["conditions"] = [*others, {**condition, "lastTransitionTime": at}]
         if all(binding.status.get(name) == value for name, value in wanted.items()):
@@ -181,11 +167,11 @@ class BindingActs:
         return {"metadata": {"uid": binding.uid, "resourceVersion": binding.version}, "status": wanted}
 
     def _decision(self, key: str, binding: SeenBinding) -> WorkloadPlaced | None:
-        placed = self._tables.placed.get(key)
+        placed = self.tables.placed.get(key)
         return placed if placed is not None and placed.uid == binding.uid else None
 
     def _placed(self, key: str, binding: SeenBinding) -> tuple[dict[str, int], list[JsonObject]] | None:
-        """The clusters and tasks of a binding that Moorage places. None if nothing was decided."""
+        """Return the clusters and tasks of a binding that Moorage places. None if nothing was decided."""
         placed = self._decision(key, binding)
         if placed is None or placed.state is PlacementState.EVICTED:
             return None
@@ -203,11 +189,11 @@ class BindingActs:
         return clusters, [*tasks, *map(_task, new)]
 
     def _evicted(self, key: str, binding: SeenBinding) -> tuple[dict[str, int], list[JsonObject]] | None:
-        """The clusters and tasks of a binding that somebody else places, without those that it has to leave."""
+        """Return clusters and tasks of a binding of another scheduler, without the clusters that it has to leave."""
         clusters, tasks = dict(binding.clusters), [dict(one) for one in binding.tasks]
-        for eviction in self._tables.requested(key, binding.uid):
+        for eviction in self.tables.requested(key, binding.uid):
             name = eviction.target.name
-            bound = self._tables.bound.get(key, {}).get(name)
+            bound = self.tables.bound.get(key, {}).get(name)
             if name not in clusters or bound is None or bound.generation != eviction.generation:
                 continue
             replicas = clusters.pop(name)
@@ -217,17 +203,10 @@ class BindingActs:
 
     async def _write(self, path: str, patch: JsonObject, act: str) -> bool:
         """Send a patch. Return whether it was carried out."""
-        try:
-            found = await self._client.request("PATCH", path, body=patch, content_type=MERGE_PATCH)
-        except ApiError as error:
-            if error.status in _GONE:
-                ACTS.labels(act, "conflict").inc()
-                return False
-            ACTS.labels(act, "failed").inc()
-            raise
-        ACTS.labels(act, "done").inc()
-        self._seen(found)
-        return True
+        found = await send(self.client, act, path, patch)
+        if found is not None:
+            self.seen(found)
+        return found is not None
 
 
 def _is_done(placed: WorkloadPlaced) -> bool:
@@ -235,7 +214,7 @@ def _is_done(placed: WorkloadPlaced) -> bool:
 
 
 def _content(spec: Mapping[str, Any]) -> Hashable:
-    """What others may undo of a binding: its clusters, and which it is leaving."""
+    """Return what others may revert of a binding: its clusters, and those that it is leaving."""
     clusters = frozenset((one["name"], int(one.get("replicas") or 0)) for one in spec.get("clusters") or ())
     return clusters, frozenset(one.get("fromCluster") for one in spec.get("gracefulEvictionTasks") or ())
 
@@ -262,7 +241,7 @@ def _new_task(cluster: str, purge_mode: str, replicas: int, since: datetime) -> 
         **({"replicas": replicas} if replicas else {}),
         "reason": _UNTOLERATED,
         "producer": TAINT_MANAGER,
-        "creationTimestamp": _time(since),
+        "creationTimestamp": stored_time(since),
     }
 
 
@@ -272,8 +251,3 @@ def _decoded(text: str) -> Mapping[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return found if isinstance(found, dict) else None
-
-
-def _time(at: datetime) -> str:
-    """A time as the API server stores it, in whole seconds."""
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,10 +20,15 @@ from moorage.bridges.engine.seen_target import (
     foreign_taints,
     target_fields,
 )
-from moorage.bridges.karmada.bindings import APPLIED_PLACEMENT, SeenBinding
-from moorage.decide.scheduling.karmada.mirrored_bindings import KARMADA_SCHEDULER, SCHEDULER
+from moorage.decide.scheduling.karmada.mirrored_bindings import KARMADA_SCHEDULER, SCHEDULER, placed_elsewhere
 from moorage_schemas.keys import ResourceKey
+from moorage_schemas.resources.bindings import ObjectReference, ResourceBinding
 from moorage_schemas.resources.workload_kinds import BINDING_KINDS, CLUSTER_RESOURCE_BINDING, RESOURCE_BINDING
+
+APPLIED_PLACEMENT: Final = "policy.karmada.io/applied-placement"
+"""The annotation in which a scheduler notes the placement that it has applied. Karmada's taint manager reads it."""
+
+_DIRECTLY: Final = frozenset({"Directly", "Immediately"})
 
 CLUSTER: Final = "Cluster"
 
@@ -57,7 +62,7 @@ _PULL: Final = "Pull"
 class SeenMember(SeenTarget):
     """A Cluster as it was last seen.
 
-    Its heartbeat changes when its agent, or the control plane for it, says something new of its being ready.
+    Its heartbeat changes when its agent, or the control plane for it, reports a change of its readiness.
 
     Attributes:
         is_pulling: whether an agent in it renews a Lease, and falls silent with it. For others the control plane looks.
@@ -82,11 +87,94 @@ class SeenMember(SeenTarget):
         """Return the seconds without a sign of life after which it is silent, as Karmada's cluster controller has it.
 
         Only an agent in the cluster can fall silent.
-
-        Args:
-            seconds: for those that can.
         """
         return seconds if self.is_pulling and READY in self.conditions else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBinding:
+    """A ResourceBinding or ClusterResourceBinding as it was last seen.
+
+    Attributes:
+        namespace: its namespace. Empty for a ClusterResourceBinding.
+        name: its name.
+        uid: its uid.
+        version: its resource version.
+        generation: the number of its desired state.
+        clusters: the replicas on each cluster that it is on.
+        tasks: its graceful eviction tasks.
+        placement: where it may go.
+        applied: what is noted as the placement that was applied last.
+        status: its whole status.
+        leaving: whether it is being deleted.
+        is_placed: whether Moorage places it. Otherwise another scheduler does.
+        about: what events name: itself, and the resource that it places.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    generation: int
+    clusters: Mapping[str, int]
+    tasks: Sequence[Mapping[str, Any]]
+    placement: Mapping[str, Any]
+    applied: str
+    status: Mapping[str, Any]
+    leaving: bool
+    is_placed: bool
+    about: tuple[Regarding, ...]
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any], mirrored: Mapping[str, Any]) -> SeenBinding:
+        """Read a binding.
+
+        Args:
+            found: as it is on the control plane.
+            mirrored: as it is mirrored, with the scheduler that places it.
+
+        Raises:
+            ValidationError: it cannot be read.
+        """
+        metadata, spec = found["metadata"], found.get("spec") or {}
+        model = ResourceBinding.model_validate(mirrored)
+        return cls(
+            namespace=str(metadata.get("namespace") or ""),
+            name=str(metadata["name"]),
+            uid=str(metadata.get("uid") or ""),
+            version=str(metadata.get("resourceVersion") or ""),
+            generation=int(metadata.get("generation") or 0),
+            clusters={one.name: one.replicas for one in model.spec.clusters or ()},
+            tasks=spec.get("gracefulEvictionTasks") or (),
+            placement=spec.get("placement") or {},
+            applied=str((metadata.get("annotations") or {}).get(APPLIED_PLACEMENT) or ""),
+            status=found.get("status") or {},
+            leaving=model.metadata.deletion_timestamp is not None,
+            is_placed=not placed_elsewhere(model),
+            about=(Regarding.of(found), *_resource(model.spec.resource)),
+        )
+
+    def health(self, cluster: str) -> str:
+        """Return the health on a cluster, as its status says. Empty if it says nothing."""
+        items = self.status.get("aggregatedStatus") or ()
+        return next((str(one.get("health") or "") for one in items if one.get("clusterName") == cluster), "")
+
+    def task(self, cluster: str) -> Mapping[str, Any] | None:
+        """Return the task that lets it leave a cluster. None if there is none."""
+        return next((one for one in self.tasks if one.get("fromCluster") == cluster), None)
+
+    def has_left(self, cluster: str) -> bool:
+        """Return whether the control plane does not keep the work on a cluster any more.
+
+        A task that purges directly only keeps a scheduler from going back.
+        """
+        task = self.task(cluster)
+        return cluster not in self.clusters and (task is None or task.get("purgeMode") in _DIRECTLY)
+
+
+def _resource(found: ObjectReference) -> Iterator[Regarding]:
+    if found.kind and found.name:
+        yield Regarding(found.api_version, found.kind, found.namespace, found.name, found.uid)
 
 
 class PlaneState(SeenState[SeenMember]):
@@ -123,7 +211,7 @@ class PlaneState(SeenState[SeenMember]):
         elif kind in BINDING_KINDS:
             try:
                 self.bindings[key] = SeenBinding.of(found, mirrored)
-            except ValidationError:  # the gateway refuses it, too, and says why
+            except ValidationError:  # the gateway also refuses it, with the reason
                 self.bindings.pop(key, None)
         self._seen(kind, key)
 
@@ -171,7 +259,7 @@ def _cluster(found: Mapping[str, Any]) -> JsonObject:
 
 
 def _binding(found: Mapping[str, Any], scheduler: str) -> JsonObject:
-    """A binding, which says by its scheduler's name whether Moorage places it."""
+    """Return a binding, which says by its scheduler's name whether Moorage places it."""
     spec, status = dict(found.get("spec") or {}), found.get("status") or {}
     named = str(spec.get("schedulerName") or KARMADA_SCHEDULER)
     spec["schedulerName"] = SCHEDULER if named == scheduler else named

@@ -1,4 +1,4 @@
-"""The bridge to one Karmada control plane: mirrors it, reports what it says, and writes there what was decided.
+"""The bridge to one Karmada control plane: mirrors it, reports its conditions, and writes the decisions there.
 
 Consumes: resources, taints, conditions, bindings, placements, evictions, workload-conditions.
 Keeps: nothing that is not in the topics or on the control plane.
@@ -21,17 +21,24 @@ from typing_extensions import override
 
 from moorage.bridges.engine.cluster_events import Regarding
 from moorage.bridges.engine.leaving import Bridged, remove_taints
-from moorage.bridges.engine.loop import BridgeLoop
+from moorage.bridges.engine.loop import BridgeLoop, BridgeOutlets
 from moorage.bridges.engine.member import BridgeMember
 from moorage.bridges.engine.observations import ReportKey, WorkObservations
-from moorage.bridges.engine.outlets import BridgeOutlets
 from moorage.bridges.engine.plan import BridgePlan, LeaseResource, Link
 from moorage.bridges.engine.reports import Report
 from moorage.bridges.engine.seen_target import SeenCondition
 from moorage.bridges.karmada.binding_acts import BindingActs
-from moorage.bridges.karmada.bindings import SeenBinding
 from moorage.bridges.karmada.member_acts import MemberActs
-from moorage.bridges.karmada.plane import CLUSTER, CLUSTERS, FOLLOWED, LEASES, MIRRORED, READY, PlaneState, SeenMember
+from moorage.bridges.karmada.plane import (
+    CLUSTER,
+    FOLLOWED,
+    LEASES,
+    MIRRORED,
+    READY,
+    PlaneState,
+    SeenBinding,
+    SeenMember,
+)
 from moorage.bridges.karmada.plane_tables import PlaneTables
 from moorage.bridges.kube.client import KubeClient
 from moorage.decide.scheduling.karmada.mirrored_bindings import SCHEDULER
@@ -48,7 +55,7 @@ _HEALTH: Final = {"Healthy": "True", "Unhealthy": "False"}
 
 
 class PlaneObservations(WorkObservations[PlaneState, PlaneTables]):
-    """Computes reports from what was seen. See `TargetObservations`."""
+    """Reports from what was seen. See `TargetObservations`."""
 
     kind = TargetKind.CLUSTER
     ready = READY
@@ -59,20 +66,20 @@ class PlaneObservations(WorkObservations[PlaneState, PlaneTables]):
 
     @override
     def of_work(self, key: str) -> list[str]:
-        bound = [str(ReportKey(key, name, HEALTHY)) for name in self._tables.bound.get(key, ())]
-        evicted = {one.target.name for one in self._tables.evictions.get(key, {}).values()}
+        bound = [str(ReportKey(key, name, HEALTHY)) for name in self.tables.bound.get(key, ())]
+        evicted = {one.target.name for one in self.tables.evictions.get(key, {}).values()}
         return [*bound, *(str(ReportKey(key, name, EVICTED)) for name in sorted(evicted))]
 
     @override
     def was_silent(self, name: str) -> bool:
-        cluster = self._state.targets.get(name)
+        cluster = self.state.targets.get(name)
         is_pulling = cluster is not None and cluster.is_pulling and cluster.conditions.get(READY) != self.silent
         return is_pulling and super().was_silent(name)
 
     @override
     def is_settled(self, target: SeenMember) -> bool:
         # Before that, a cluster that was just mirrored counts as one without conditions.
-        tainted = self._tables.taints.get(target.name)
+        tainted = self.tables.taints.get(target.name)
         if not self._has(target) or tainted is None or tainted.target_uid not in {"", target.uid}:
             return False
         for key in self.of_target(target.name):
@@ -82,13 +89,13 @@ class PlaneObservations(WorkObservations[PlaneState, PlaneTables]):
         if tainted.settles_at is not None or tainted.held:
             return True
         # The record of the taints may be older than that of the condition.
-        ready = self._tables.conditions.get(target.name, {}).get(READY)
+        ready = self.tables.conditions.get(target.name, {}).get(READY)
         wanted = READY_TAINTS.get(ready.status.value) if ready is not None else None
         present = {one.identity for one in tainted.taints} & {one.identity for one in READY_TAINTS.values()}
         return wanted is None or wanted.identity in present
 
     def _says(self, cluster: SeenMember, report: Report) -> bool:
-        record = self._tables.condition_of(cluster.name, cluster.uid, report.type)
+        record = self.tables.condition_of(cluster.name, cluster.uid, report.type)
         return record is not None and record.status.value == report.status
 
     @override
@@ -97,14 +104,14 @@ class PlaneObservations(WorkObservations[PlaneState, PlaneTables]):
 
     @override
     def _of_work(self, about: str, name: str, kind: str) -> Report | None:
-        binding = self._state.bindings.get(about)
+        binding = self.state.bindings.get(about)
         if binding is None:
             return None
         return self._left(about, binding, name) if kind == EVICTED else self._health(about, binding, name)
 
     def _health(self, key: str, binding: SeenBinding, cluster: str) -> Report | None:
-        """How the work is on a cluster where it is bound. What nobody knows is not reported."""
-        bound, status = self._tables.bound.get(key, {}).get(cluster), _HEALTH.get(binding.health(cluster))
+        """Return how the work is on a cluster where it is bound. An unknown health is not reported."""
+        bound, status = self.tables.bound.get(key, {}).get(cluster), _HEALTH.get(binding.health(cluster))
         if bound is None or bound.uid != binding.uid or status is None:
             return None
         if cluster not in binding.clusters and binding.task(cluster) is None:
@@ -112,8 +119,8 @@ class PlaneObservations(WorkObservations[PlaneState, PlaneTables]):
         return self._report(key, bound.uid, bound.generation, target=cluster, kind=HEALTHY, status=status)
 
     def _left(self, key: str, binding: SeenBinding, cluster: str) -> Report | None:
-        """That the work has left a cluster that it had to leave."""
-        asked = (one for one in self._tables.requested(key, binding.uid) if one.target.name == cluster)
+        """Return the report that the work has left a cluster that it had to leave."""
+        asked = (one for one in self.tables.requested(key, binding.uid) if one.target.name == cluster)
         eviction = max(asked, key=lambda one: one.generation, default=None)
         if eviction is None or eviction.acknowledged is not None or not binding.has_left(cluster):
             return None
@@ -121,7 +128,7 @@ class PlaneObservations(WorkObservations[PlaneState, PlaneTables]):
 
 
 SOURCE: Final = "bridge/karmada"
-"""The source of what this bridge says."""
+"""The source of this bridge's reports."""
 
 LEASE_NAME: Final = "moorage-bridge-karmada"
 """The name of the Lease that elects one of several bridges."""
@@ -172,12 +179,7 @@ class PlaneOptions:
 
 
 class PlaneBridge(BridgeMember[PlaneAct, PlaneState]):
-    """Bridges one control plane until it is stopped. See `Member`.
-
-    Args:
-        settings: the address of Kafka, with the fleet's actual number of partitions.
-        options: how the control plane is bridged.
-    """
+    """A bridge to one control plane."""
 
     def __init__(self, settings: Settings, options: PlaneOptions) -> None:
         state = PlaneState(options.scheduler, self._noticed)
@@ -212,7 +214,7 @@ class PlaneLoop(BridgeLoop[PlaneAct, PlaneState]):
             state.targets.get,
             seen=lambda found: state.put(CLUSTER, found),
             is_settled=observations.is_settled,
-            undone=outlets.contention(PlaneAct.TAINTS, "taints", self._cluster),
+            undone=outlets.contention(PlaneAct.TAINTS, "taints", self._target),
             tell=outlets.events.tell,
         )
         bindings = BindingActs(
@@ -235,22 +237,18 @@ class PlaneLoop(BridgeLoop[PlaneAct, PlaneState]):
     def _work(self) -> Collection[str]:
         return self._state.bindings
 
-    def _cluster(self, name: str) -> Regarding | None:
-        cluster = self._state.targets.get(name)
-        return cluster.about if cluster is not None else None
-
     def _binding(self, key: str) -> Regarding | None:
         binding = self._state.bindings.get(key)
         return binding.about[0] if binding is not None else None
 
 
 def bridged_plane(link: Link) -> Bridged:
-    """Return what there is to take back when a control plane is left."""
+    """Return what to take back when a control plane is left."""
     return Bridged(PlaneOptions(link).plan, clean_cluster)
 
 
 async def clean_cluster(client: KubeClient, found: dict[str, Any]) -> bool:
     """Remove the taints from a cluster that a bridge has set. Return whether there were any."""
     cluster = SeenMember.of(found)
-    path = f"{CLUSTERS}/{cluster.name}"
+    path = MemberActs.path(cluster.name)
     return await remove_taints(client, cluster, path=path, read=lambda one: SeenMember.of({**one, "kind": CLUSTER}))

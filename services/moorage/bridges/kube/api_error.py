@@ -22,7 +22,7 @@ class ApiError(Exception):
         status: the HTTP status.
         reason: the `reason` of the `Status`, such as `AlreadyExists`. Empty if there is none.
         message: the text of the server.
-        retry_after: seconds after which the server wants to be asked again. None if it does not say.
+        retry_after: seconds after which the server wants to be asked again. None if it names none.
         causes: the types of the causes in the details.
     """
 
@@ -43,7 +43,7 @@ class ApiError(Exception):
 
     @classmethod
     def of(cls, status: int, body: Any, retry_after: str | None) -> ApiError:
-        """Return the error that an answer says.
+        """Return the error of an answer.
 
         Args:
             status: the HTTP status.

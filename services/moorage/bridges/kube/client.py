@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -33,31 +33,35 @@ _AGAIN: Final = 5.0
 _TOKEN: Final = "BearerToken"  # noqa: S105 - the name under which it is kept
 
 
+@dataclass(eq=False)
 class Kubeconfig:
     """A kubeconfig, and the user of one of its contexts.
 
-    Args:
+    `kubernetes_asyncio` reads it. It merges the files of `KUBECONFIG`, runs credential plugins, and renews tokens of
+    identity providers.
+
+    Attributes:
         file: empty means that of `KUBECONFIG` or `~/.kube/config`.
         context: empty for its current one.
     """
 
-    def __init__(self, file: str = "", context: str = "") -> None:
-        self._file, self._context = file, context
-        self._read_at = float("-inf")
+    file: str = ""
+    context: str = ""
+    _read_at: float = field(default=float("-inf"), init=False)
 
     async def load(self, configuration: Configuration) -> None:
-        """Write into a configuration what the file says.
+        """Write the content of the file into a configuration.
 
         Raises:
             ConfigException: it is no kubeconfig, or has no such context.
             OSError: it cannot be read.
         """
         await load_kube_config(
-            config_file=self._file or None, context=self._context or None, client_configuration=configuration
+            config_file=self.file or None, context=self.context or None, client_configuration=configuration
         )
 
     async def renew(self, configuration: Configuration) -> None:
-        """Write into a configuration the token that the file has now, because the present one does not count.
+        """Write into a configuration the token that the file has now, because the present one is refused.
 
         Certificates stay those of the start. So does the token while the file cannot be read.
         """
@@ -69,12 +73,12 @@ class Kubeconfig:
         try:
             await self.load(found)
         except (ConfigException, OSError, YAMLError) as error:
-            _log.warning("kubeconfig.not_read", file=self._file, error=str(error))
+            _log.warning("kubeconfig.not_read", file=self.file, error=str(error))
             return
         token = found.api_key.get(_TOKEN)
         if token and token != configuration.api_key.get(_TOKEN):
             configuration.api_key[_TOKEN] = token
-            _log.info("kubeconfig.token_renewed", file=self._file)
+            _log.info("kubeconfig.token_renewed", file=self.file)
 
 
 REQUESTS = Counter("moorage_bridge_requests_total", "Requests to the real cluster that were answered", ["verb", "code"])
@@ -103,7 +107,7 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """Which cluster, as whom, and how much it may be asked.
+    """A cluster, its user, and the limits of requests.
 
     Attributes:
         kubeconfig: the file. Empty means that of `KUBECONFIG` or `~/.kube/config`, or the service account of the pod
@@ -120,7 +124,7 @@ class ClusterAccess:
 
 
 class RequestLimiter:
-    """A token bucket. Those who wait are served in order.
+    """A token bucket. Requests are served in order.
 
     Args:
         qps: the tokens that are added in a second. 0 sets no limit.
@@ -147,10 +151,10 @@ class RequestLimiter:
 
 
 class KubeClient:
-    """Sends requests to one kube-apiserver. Use `connect`.
+    """A client of one kube-apiserver. Use `connect`.
 
     Args:
-        api: what `kubernetes_asyncio` has made of a kubeconfig: the address, TLS, and who asks.
+        api: what `kubernetes_asyncio` has made of a kubeconfig: the address, TLS, and the user.
         limiter: limits the requests.
         kubeconfig: has the credentials, if they come from one.
         refusals: notes what is not permitted.
@@ -167,7 +171,7 @@ class KubeClient:
         self._limiter = limiter
         self._kubeconfig = kubeconfig
         self.refusals = MissingPermissions() if refusals is None else refusals
-        """What the server does not permit."""
+        """The refused permissions."""
 
         self._session: aiohttp.ClientSession = api.rest_client.pool_manager
         self.server: str = str(api.configuration.host).rstrip("/")
@@ -177,10 +181,6 @@ class KubeClient:
     @classmethod
     async def connect(cls, access: ClusterAccess, refusals: MissingPermissions | None = None) -> Self:
         """Return a client. Nothing is sent yet.
-
-        Args:
-            access: which cluster, and as whom.
-            refusals: notes what is not permitted.
 
         Raises:
             RuntimeFailure: there is no such kubeconfig or context, and this is no pod.
@@ -265,12 +265,12 @@ class KubeClient:
                     raise
                 wait = pause
             pause = min(pause * 2, _LONGEST_PAUSE)
-            # Those who were refused together do not come back together.
+            # Requests that were refused together are not repeated together.
             await asyncio.sleep(min(wait, _LONGEST_PAUSE) * random.uniform(1.0, 1.2))  # noqa: S311 - no secret
         raise AssertionError("unreachable")
 
     async def ping(self) -> None:
-        """Ask the server whether it is there. Everybody may do that.
+        """Check that the server is ready. This needs no permission.
 
         Raises:
             ApiError: it is not ready.
@@ -294,13 +294,9 @@ class KubeClient:
                 headers=await self._headers(headers),
                 timeout=_TIMEOUT,
             ) as answer:
-                raw = await answer.read()
                 self._heard(method, answer.status)
-                if answer.status >= 400:  # noqa: PLR2004 - the first status of an error
-                    error = ApiError.of(answer.status, _decoded(raw), answer.headers.get("retry-after"))
-                    raise await self._refused(error, method, path, params)
-                self._permitted(method, path, params)
-                return raw
+                await self._check(answer, method, path, params)
+                return await answer.read()
         except aiohttp.ClientError as error:
             raise OSError(f"{self.server}: {error}") from error
         except TimeoutError as error:
@@ -323,11 +319,7 @@ class KubeClient:
                 self.server + path, params=params, headers=await self._headers({}), timeout=timeout
             ) as answer:
                 self._heard("WATCH", answer.status)
-                if answer.status >= 400:  # noqa: PLR2004 - the first status of an error
-                    said = _decoded(await answer.read())
-                    error = ApiError.of(answer.status, said, answer.headers.get("retry-after"))
-                    raise await self._refused(error, "GET", path, params)
-                self._permitted("GET", path, params)
+                await self._check(answer, "GET", path, params)
                 rest = b""
                 async for chunk in answer.content.iter_any():
                     self.heard_at = asyncio.get_running_loop().time()
@@ -341,11 +333,7 @@ class KubeClient:
             raise OSError(f"{self.server}: {error}") from error
 
     def _object(self, raw: bytes, asked: str) -> JsonObject:
-        """Decode an answer, which may come from something between here and the server, such as a page to log in.
-
-        Raises:
-            OSError: it is no JSON object.
-        """
+        """Decode an answer, which may come from something between here and the server, such as a page to log in."""
         found = _decoded(raw)
         if isinstance(found, dict):
             return found
@@ -353,22 +341,25 @@ class KubeClient:
         raise OSError(f"{self.server}: {asked}: the answer is no JSON object: {said!r}")
 
     async def _headers(self, headers: dict[str, str]) -> dict[str, str]:
-        """The headers of a request, with who asks. Tokens that end are renewed here."""
+        """Return the headers of a request with its credentials. Tokens that expire are renewed here."""
         query: list[tuple[str, str]] = []
         await self._api.update_params_for_auth(headers, query, _AUTHENTICATION)
         return {**headers, "accept": JSON, "user-agent": "moorage-bridge"}
 
-    async def _refused(self, error: ApiError, method: str, path: str, params: Mapping[str, str] | None) -> ApiError:
-        """Note what is not permitted, and look for other credentials if these do not count. Return the error."""
+    async def _check(
+        self, answer: aiohttp.ClientResponse, method: str, path: str, params: Mapping[str, str] | None
+    ) -> None:
+        """Raise the error of an answer. Note what is not permitted, and read other credentials if these are refused."""
+        if answer.status < 400:  # noqa: PLR2004 - the first status of an error
+            if self.refusals:
+                self.refusals.permitted(ClusterPermission.of(method, path, params))
+            return
+        error = ApiError.of(answer.status, _decoded(await answer.read()), answer.headers.get("retry-after"))
         if error.status == FORBIDDEN:
             self.refusals.note(ClusterPermission.of(method, path, params), error.message)
         elif error.status == UNAUTHORIZED and self._kubeconfig is not None:
             await self._kubeconfig.renew(self._api.configuration)
-        return error
-
-    def _permitted(self, method: str, path: str, params: Mapping[str, str] | None) -> None:
-        if self.refusals:
-            self.refusals.permitted(ClusterPermission.of(method, path, params))
+        raise error
 
     def _heard(self, verb: str, status: int) -> None:
         self.heard_at = asyncio.get_running_loop().time()

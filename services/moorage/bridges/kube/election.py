@@ -23,14 +23,14 @@ _log = structlog.get_logger(__name__)
 LEADING = Gauge("moorage_bridge_leading", "Whether this process may write to the real cluster")
 
 _LASTS: Final = 15.0
-"""Seconds that a Lease lasts which does not say how long, as client-go's does."""
+"""Seconds that a Lease without a duration lasts, as with client-go."""
 
 _CHECKS: Final = 8
-"""How often somebody looks in the time that a Lease lasts. Who holds it renews it four times in that time."""
+"""How often a Lease is checked in the time that it lasts. Its holder renews it four times in that time."""
 
 
 def _path(namespace: str, name: str = "") -> str:
-    """The path of a Lease, or of all in a namespace."""
+    """Return the path of a Lease, or of all in a namespace."""
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
     return f"{leases}/{name}" if name else leases
 
@@ -50,7 +50,7 @@ def _read(lease: dict[str, Any], lasts: float) -> tuple[_Held, float]:
 
 
 async def renewing_holder(client: KubeClient, *, namespace: str, name: str) -> str:
-    """Return who holds a Lease and renews it; empty if nobody does.
+    """Return the holder of a Lease that is renewed. Empty if there is none.
 
     A Lease that is not renewed during all the time that it lasts has ended, because its holder was killed. So this may
     take that long.
@@ -78,7 +78,7 @@ async def renewing_holder(client: KubeClient, *, namespace: str, name: str) -> s
 
 
 class Election:
-    """Holds a Lease, or waits for it.
+    """The part of one process in the election by a Lease.
 
     Args:
         client: of the cluster.
@@ -139,7 +139,7 @@ class Election:
             self._tell()
 
     def _until_the_next(self) -> float:
-        """Seconds until the next attempt.
+        """Return seconds until the next attempt.
 
         Who waits looks twice as often as the holder renews, so that it knows well since when the Lease has not changed,
         and then at the moment at which it ends.

@@ -23,20 +23,20 @@ _TOO_LARGE: Final = "ResourceVersionTooLarge"
 
 
 class Sink(Protocol):
-    """Takes what a reflector finds. The objects are decoded JSON, and not used again by the reflector."""
+    """A receiver of the objects that a reflector finds. They are decoded JSON that the reflector does not keep."""
 
     def replaced(self, objects: Sequence[dict[str, Any]]) -> None:
-        """All objects that there are, after a list."""
+        """Take all objects after a list."""
 
     def changed(self, found: dict[str, Any]) -> None:
-        """An object that is new or different."""
+        """Take an object that is new or different."""
 
     def deleted(self, found: dict[str, Any]) -> None:
-        """The last state of an object that is gone."""
+        """Take the last state of a deleted object."""
 
 
 class Reflector:
-    """Follows one resource until it is cancelled.
+    """A follower of one resource, until it is cancelled.
 
     Args:
         client: of the cluster.

@@ -18,8 +18,7 @@ from moorage.bridges.engine.seen_target import (
     state_taints,
     target_fields,
 )
-from moorage.bridges.kubernetes.reduced import reduced
-from moorage.bridges.kubernetes.seen_pod import SCHEDULER, SeenPod
+from moorage.bridges.kubernetes.reduced import SCHEDULER, SeenPod, reduced
 from moorage_schemas.keys import ResourceKey
 
 NODE: Final = "Node"
@@ -46,7 +45,7 @@ class SeenNode(SeenTarget):
     """A node as it was last seen. Its heartbeat is the time of the last one of Ready, unless a bridge has written it.
 
     Attributes:
-        state_taints: those that follow from the state of the node, whoever has set them.
+        state_taints: those that follow from the state of the node, regardless of who has set them.
         own_conditions: the types of the conditions that a bridge has set last.
     """
 

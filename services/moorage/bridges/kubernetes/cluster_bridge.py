@@ -1,4 +1,4 @@
-"""The bridge to one Kubernetes cluster: mirrors it, reports what it says, and acts there on what was decided.
+"""The bridge to one Kubernetes cluster: mirrors it, reports its conditions, and carries out the decisions there.
 
 Consumes: resources, taints, conditions, bindings, placements, evictions, workload-conditions.
 Keeps: nothing that is not in the topics or in the cluster.
@@ -15,26 +15,23 @@ from typing import Any, Final, NamedTuple
 
 from typing_extensions import override
 
-from moorage.bridges.engine.fleet_gate import PATIENCE
 from moorage.bridges.engine.fleet_names import lease_of, source_of
 from moorage.bridges.engine.leaving import Bridged, remove_taints
-from moorage.bridges.engine.loop import BridgeLoop
+from moorage.bridges.engine.loop import PATIENCE, BridgeLoop, BridgeOutlets
 from moorage.bridges.engine.member import BridgeMember
 from moorage.bridges.engine.mirror import is_target
 from moorage.bridges.engine.observations import ReportKey, WorkObservations
-from moorage.bridges.engine.outlets import BridgeOutlets
 from moorage.bridges.engine.plan import BridgePlan, FollowedKind, LeaseResource, Link
 from moorage.bridges.engine.reports import Report
 from moorage.bridges.engine.seen_state import LEASE
 from moorage.bridges.engine.seen_target import SeenCondition
-from moorage.bridges.engine.silence import Leases
 from moorage.bridges.kube.api_error import NOT_FOUND, ApiError
 from moorage.bridges.kube.client import APPLY_PATCH, FIELD_MANAGER, KubeClient
 from moorage.bridges.kubernetes.cluster import LEASES, MIRRORED, NODE, POD, READY, ClusterState, SeenNode
 from moorage.bridges.kubernetes.cluster_tables import DecidedTables
 from moorage.bridges.kubernetes.node_acts import STOPPED, NodeActs, node_path
 from moorage.bridges.kubernetes.pod_acts import EvictionMode, PodActs
-from moorage.bridges.kubernetes.seen_pod import SCHEDULER
+from moorage.bridges.kubernetes.reduced import SCHEDULER
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.condition import EVICTED, FAILED, HEALTHY
 from moorage_schemas.refs import HOME, TargetKind
@@ -52,8 +49,9 @@ class FailedEviction(NamedTuple):
     """Why it failed."""
 
 
+@dataclass(eq=False)
 class Observations(WorkObservations[ClusterState, DecidedTables]):
-    """Computes reports from what was seen. See `TargetObservations`."""
+    """Reports from what was seen. See `TargetObservations`."""
 
     kind = TargetKind.NODE
     about = "node"
@@ -61,19 +59,8 @@ class Observations(WorkObservations[ClusterState, DecidedTables]):
     judged = (READY, "MemoryPressure", "DiskPressure", "PIDPressure")  # as in Kubernetes
     silent = SeenCondition("Unknown", STOPPED, "Kubelet stopped posting node status.")
 
-    def __init__(
-        self,
-        source: str,
-        cluster: str,
-        *,
-        state: ClusterState,
-        tables: DecidedTables,
-        leases: Leases,
-        is_mirrored: Callable[[str, str], bool],
-    ) -> None:
-        super().__init__(source, state, tables, leases, is_mirrored, cluster=cluster)
-        self.failures: dict[str, FailedEviction] = {}
-        """Why pods could not be evicted, by their keys."""
+    failures: dict[str, FailedEviction] = field(default_factory=dict, init=False)
+    """Why pods could not be evicted, by their keys."""
 
     @override
     def of_work(self, key: str) -> list[str]:
@@ -81,7 +68,7 @@ class Observations(WorkObservations[ClusterState, DecidedTables]):
 
     @override
     def is_settled(self, target: SeenNode) -> bool:
-        taints = self._tables.taints.get(target.name)
+        taints = self.tables.taints.get(target.name)
         if taints is None or taints.target_uid not in {"", target.uid}:
             return False
         present = ((key, self.present(key)) for key in self.of_target(target.name))
@@ -98,30 +85,30 @@ class Observations(WorkObservations[ClusterState, DecidedTables]):
         return self._health(name) if about == _POD_REPORT else self._failure(name)
 
     def _health(self, key: str) -> Report | None:
-        """How a pod is that is where it is bound. One that has never been ready is not reported.
+        """Return how a pod is that is where it is bound. One that has never been ready is not reported.
 
         One that is being deleted, or has ended, is not healthy, whatever its kubelet has said last. While its node is
         gone nothing is known of it.
         """
-        pod = self._state.pods.get(key)
-        binding = self._tables.binding_of(key, pod.uid) if pod is not None else None
-        node = self._state.targets.get(pod.node) if pod is not None else None
-        if pod is None or binding is None or pod.node != binding.node or node is None or not self._has(node):
+        pod = self.state.pods.get(key)
+        binding = self.tables.binding_of(key, pod.uid) if pod is not None else None
+        node = self.state.targets.get(pod.node) if pod is not None else None
+        if pod is None or binding is None or pod.node != binding.target or node is None or not self._has(node):
             return None
         is_ready = pod.ready and not (pod.leaving or pod.finished)
-        known = self._tables.health.get(key, {}).get(self._target(binding.node).key)
+        known = self.tables.health.get(key, {}).get(self._target(binding.target).key)
         was_ready = known is not None and known.uid == pod.uid and known.status == "True"
         if not is_ready and not was_ready:
             return None
         status, reason = ("True", "") if is_ready else ("False", pod.reason)
         return self._report(
-            key, pod.uid, binding.generation, target=binding.node, kind=HEALTHY, status=status, reason=reason
+            key, pod.uid, binding.generation, target=binding.target, kind=HEALTHY, status=status, reason=reason
         )
 
     def _failure(self, key: str) -> Report | None:
-        """Why a pod was not evicted, while it has to leave."""
-        pod, failed = self._state.pods.get(key), self.failures.get(key)
-        eviction = self._tables.eviction_of(key, pod.uid) if pod is not None else None
+        """Return why a pod was not evicted, while it has to leave."""
+        pod, failed = self.state.pods.get(key), self.failures.get(key)
+        eviction = self.tables.eviction_of(key, pod.uid) if pod is not None else None
         if pod is None or eviction is None or failed is None or failed.uid != pod.uid:
             return None
         return self._report(
@@ -137,7 +124,7 @@ class Observations(WorkObservations[ClusterState, DecidedTables]):
 
 
 _PACE: Final = 0.3
-"""Seconds between two batches of objects that nobody waits for, such as pods that were bound or are gone. Each batch
+"""Seconds between two batches of objects that are not urgent, such as pods that were bound or are gone. Each batch
 costs every service a transaction that what is urgent has to wait for."""
 
 
@@ -193,12 +180,7 @@ class BridgeOptions:
 
 
 class KubernetesBridge(BridgeMember[BridgeAct, ClusterState]):
-    """Bridges one cluster until it is stopped. See `Member`.
-
-    Args:
-        settings: the address of Kafka, with the fleet's actual number of partitions.
-        options: how the cluster is bridged.
-    """
+    """A bridge to one Kubernetes cluster."""
 
     def __init__(self, settings: Settings, options: BridgeOptions) -> None:
         state = ClusterState(options.cluster, self._noticed, options.scheduler)
@@ -227,19 +209,11 @@ class ClusterLoop(BridgeLoop[BridgeAct, ClusterState]):
         mode: EvictionMode,
     ) -> None:
         self._tables = tables
-        plan, leases, has = outlets.plan, outlets.leases, outlets.objects.has
-        observations = Observations(
-            plan.source, plan.cluster, state=state, tables=tables, leases=leases, is_mirrored=has
-        )
+        plan, leases = outlets.plan, outlets.leases
+        observations = Observations(plan.source, state, tables, leases, outlets.objects.has, cluster=plan.cluster)
         nodes = NodeActs(outlets.client, tables, plan.source, state.targets.get, leases.is_silent)
-        self._pods = PodActs(
-            outlets.client,
-            tables,
-            state.pods.get,
-            tell=outlets.events.tell,
-            failed=self._not_evicted,
-            mode=mode,
-        )
+        tell = outlets.events.tell
+        self._pods = PodActs(outlets.client, tables, state.pods.get, tell=tell, failed=self._not_evicted, mode=mode)
         works = {
             BridgeAct.TAINTS: nodes.taint,
             BridgeAct.CONDITIONS: nodes.condition,
@@ -283,12 +257,12 @@ class ClusterLoop(BridgeLoop[BridgeAct, ClusterState]):
         return lambda: [key for key in pods if not self._is_bound(key)]
 
     def _is_bound(self, key: str) -> bool:
-        """Whether the topics say where a pod is that has a node, or it is gone."""
+        """Return whether the topics contain the binding of a pod that has a node, or it was deleted."""
         pod = self._state.pods.get(key)
         if pod is None or pod.finished or pod.node not in self._state.targets:
             return True
         binding = self._tables.binding_of(key, pod.uid)
-        return binding is not None and binding.node == pod.node
+        return binding is not None and binding.target == pod.node
 
     def _not_evicted(self, key: str, uid: str, why: str) -> None:
         failures = self._observations.failures
@@ -300,7 +274,7 @@ class ClusterLoop(BridgeLoop[BridgeAct, ClusterState]):
 
 
 def bridged_cluster(link: Link, cluster: str = "") -> Bridged:
-    """Return what there is to take back when a cluster is left. `cluster` is its name in Moorage."""
+    """Return what to take back when a cluster is left. `cluster` is its name in Moorage."""
     return Bridged(BridgeOptions(link, cluster).plan, clean_node)
 
 

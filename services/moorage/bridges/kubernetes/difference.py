@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from moorage.bridges.engine.seen_target import follows_from_state, identity_of, own_taints, taints_of
-from moorage.bridges.kubernetes.seen_pod import SeenPod
+from moorage.bridges.kubernetes.reduced import SeenPod
 
 JsonObject = Mapping[str, Any]
 
@@ -40,19 +40,14 @@ class DecidedState(NamedTuple):
 def differences(
     nodes: Iterable[JsonObject], pods: Iterable[JsonObject], decided: DecidedState
 ) -> list[ClusterDifference]:
-    """Return where a cluster and Moorage differ, nodes first.
-
-    Args:
-        nodes: of the cluster.
-        pods: of the cluster.
-        decided: what Moorage has decided.
-    """
+    """Return where a cluster and Moorage differ, nodes first."""
     there = {str(one["metadata"]["name"]): one for one in decided.nodes}
     found: list[ClusterDifference] = []
     for node in sorted(nodes, key=lambda one: str(one["metadata"]["name"])):
         found += _of_node(node, there.pop(str(node["metadata"]["name"]), None))
     found += [
-        ClusterDifference(f"node/{name}", "is gone", "is mirrored", "no bridge has told yet") for name in sorted(there)
+        ClusterDifference(f"node/{name}", "does not exist", "is mirrored", "no bridge has reported it yet")
+        for name in sorted(there)
     ]
     evictions = {str(one["status"].get("workloadUid")): one["status"] for one in _latest(decided.evictions)}
     placements = {str(one["status"].get("uid")): one["status"] for one in decided.placements}
@@ -69,7 +64,7 @@ def _latest(evictions: Iterable[JsonObject]) -> list[JsonObject]:
 def _of_node(node: JsonObject, mirrored: JsonObject | None) -> Iterator[ClusterDifference]:
     name = f"node/{node['metadata']['name']}"
     if mirrored is None or mirrored["metadata"].get("uid") != node["metadata"].get("uid"):
-        yield ClusterDifference(name, "is there", "is not mirrored", "no bridge has told yet")
+        yield ClusterDifference(name, "exists", "is not mirrored", "no bridge has reported it yet")
         return
     has = {identity_of(one): one for one in taints_of(node)}
     wants = {identity_of(one): one for one in taints_of(mirrored)}
@@ -80,11 +75,11 @@ def _of_node(node: JsonObject, mirrored: JsonObject | None) -> Iterator[ClusterD
             yield ClusterDifference(name, "<none>", f"has the taint {_taint(mine)}", f"since {_since(mine)}")
         elif theirs is not None and mine is None:
             if identity in own:
-                why = "it was removed, and is about to go"
+                why = "it was removed from Moorage, and is about to be deleted"
             elif follows_from_state(node, theirs):
                 why = "it follows from the node's state, which does not demand it here now"
             else:
-                why = "somebody has just set it, and no bridge has told yet"
+                why = "it was just set, and no bridge has reported it yet"
             yield ClusterDifference(name, f"has the taint {_taint(theirs)}", "<none>", why)
         elif mine is not None and theirs is not None and (mine.get("value") or "") != (theirs.get("value") or ""):
             yield ClusterDifference(

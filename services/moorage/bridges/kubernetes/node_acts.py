@@ -1,19 +1,18 @@
-"""Writes to the nodes of a cluster: the taints and the conditions that the topics say."""
+"""Writes to the nodes of a cluster: their taints and conditions."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from datetime import datetime
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 import structlog
 
-from moorage.bridges.engine.metrics import ACTS
+from moorage.bridges.engine.acts import send, stored_time
 from moorage.bridges.engine.seen_target import Identity
 from moorage.bridges.engine.taint_lists import taints_patch, write_taints
-from moorage.bridges.kube.api_error import CONFLICT, NOT_FOUND, ApiError
-from moorage.bridges.kube.client import APPLY_PATCH, FIELD_MANAGER, KubeClient
+from moorage.bridges.kube.client import APPLY_PATCH, FIELD_MANAGER, JsonObject, KubeClient
 from moorage.bridges.kubernetes.cluster import SeenNode
 from moorage.bridges.kubernetes.cluster_tables import DecidedTables
 from moorage_schemas.condition import ConditionChanged
@@ -22,41 +21,32 @@ from moorage_schemas.taint import TaintRecord
 _log = structlog.get_logger(__name__)
 
 _LEFT_BEHIND: Final = 60.0
-"""Seconds after which a taint that the state of a node does not demand is taken for one that nobody removes any more.
+"""Seconds after which a taint that the state of a node does not demand counts as left behind.
 Kubernetes' own controller, if it runs, removes such a taint within a few seconds."""
 
 STOPPED: Final = "NodeStatusUnknown"
 """The reason of the conditions of a node that has fallen silent, as in Kubernetes."""
 
-JsonObject = dict[str, Any]
 
-
+@dataclass(eq=False)
 class NodeActs:
-    """Makes nodes of the cluster what the topics say.
+    """The writer of taints and conditions to the nodes of a cluster.
 
-    Args:
+    Attributes:
         client: of the cluster.
-        tables: what the topics say.
+        tables: the content of the topics.
         source: of the bridge, whose own reports are not written back.
-        node: returns a node as it was last seen. None if it is not there.
+        node: returns a node as it was last seen. None if it does not exist.
         is_silent: returns whether a node has fallen silent.
     """
 
-    def __init__(
-        self,
-        client: KubeClient,
-        tables: DecidedTables,
-        source: str,
-        node: Callable[[str], SeenNode | None],
-        is_silent: Callable[[str], bool],
-    ) -> None:
-        self._client = client
-        self._tables = tables
-        self._source = source
-        self._node = node
-        self._is_silent = is_silent
-        self._idle: dict[str, dict[tuple[str, Identity], float]] = {}
-        """Since when taints of others are there that the state does not demand: by node, and by its uid and taint."""
+    client: KubeClient
+    tables: DecidedTables
+    source: str
+    node: Callable[[str], SeenNode | None]
+    is_silent: Callable[[str], bool]
+    _idle: dict[str, dict[tuple[str, Identity], float]] = field(default_factory=dict, init=False)
+    """Since when taints of others are there that the state does not demand: by node, and by its uid and taint."""
 
     async def taint(self, name: str) -> None:
         """Give a node its taints.
@@ -65,12 +55,12 @@ class NodeActs:
             ApiError: the cluster refuses.
             OSError: it cannot be reached.
         """
-        node = self._node(name)
+        node = self.node(name)
         if node is None:
             self._idle.pop(name, None)
             return
         await write_taints(
-            self._client,
+            self.client,
             node,
             path=node_path(name),
             patch=self._taints_patch,
@@ -80,7 +70,7 @@ class NodeActs:
 
     def _taints_patch(self, node: SeenNode) -> JsonObject | None:
         """Return the patch with which a node gets its taints. None if it has them, or nothing is known of it."""
-        wanted = self._tables.own_taints(node.name, node.uid)
+        wanted = self.tables.own_taints(node.name, node.uid)
         if wanted is None:
             return None
         return taints_patch(node, wanted, managed=node.managed_taints | self._left_behind(node, wanted))
@@ -88,7 +78,7 @@ class NodeActs:
     def _left_behind(self, node: SeenNode, wanted: Iterable[TaintRecord]) -> frozenset[Identity]:
         """Return the taints that Kubernetes' own controller has left on a node when it was switched off.
 
-        The state does not demand them, and has not for a while. Nobody else would ever remove them.
+        The state does not demand them, and has not for a while. No other controller would ever remove them.
         """
         demanded = {taint.key for taint in wanted}
         now, known = asyncio.get_running_loop().time(), self._idle.get(node.name, {})
@@ -110,7 +100,7 @@ class NodeActs:
             ApiError: the cluster refuses.
             OSError: it cannot be reached.
         """
-        node = self._node(name)
+        node = self.node(name)
         if node is None or (wanted := self.conditions(node)) is None:
             return
         body = {
@@ -120,30 +110,22 @@ class NodeActs:
             "status": {"conditions": wanted},
         }
         params = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        try:
-            await self._client.request(
-                "PATCH", f"{node_path(name)}/status", params=params, body=body, content_type=APPLY_PATCH
-            )
-        except ApiError as error:
-            ACTS.labels("condition", "failed").inc()
-            if error.status not in {NOT_FOUND, CONFLICT}:  # it is gone, or another one
-                raise
-        else:
-            ACTS.labels("condition", "done").inc()
+        path = f"{node_path(name)}/status"
+        await send(self.client, "condition", path, body, params=params, content_type=APPLY_PATCH, lost="failed")
 
     def conditions(self, node: SeenNode) -> list[JsonObject] | None:
-        """Return the conditions that a bridge has to set on a node. None if they are there.
+        """Return the conditions that a bridge has to set on a node. None if they exist.
 
-        Those are what others have reported to Moorage, of types that nobody else sets in the cluster; and `Unknown` for
-        a node that has fallen silent, as the node lifecycle controller writes it, until the kubelet writes again.
+        These are what others have reported to Moorage, of types that are not set in the cluster itself. For a node that
+        has fallen silent they are `Unknown`, as by the node lifecycle controller, until the kubelet writes again.
         """
         wanted: dict[str, ConditionChanged] = {}
-        for kind, record in self._tables.conditions.get(node.name, {}).items():
+        for kind, record in self.tables.conditions.get(node.name, {}).items():
             if record.target_uid not in {"", node.uid}:
                 continue
-            if record.source == self._source:
+            if record.source == self.source:
                 known = node.conditions.get(kind)
-                is_new = self._is_silent(node.name) and (known is None or known.status != record.status.value)
+                is_new = self.is_silent(node.name) and (known is None or known.status != record.status.value)
                 if record.reason == STOPPED and (is_new or kind in node.own_conditions):
                     wanted[kind] = record
             elif kind in node.own_conditions or kind not in node.conditions:
@@ -166,11 +148,6 @@ def _condition(record: ConditionChanged) -> JsonObject:
         "status": record.status.value,
         "reason": record.reason,
         "message": record.message,
-        "lastTransitionTime": _time(record.last_transition_time),
-        "lastHeartbeatTime": _time(record.last_heartbeat_time),
+        "lastTransitionTime": stored_time(record.last_transition_time),
+        "lastHeartbeatTime": stored_time(record.last_heartbeat_time),
     }
-
-
-def _time(at: datetime) -> str:
-    """A time as the API server stores it, in whole seconds."""
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -7,11 +7,11 @@ processes, so specs of containers, volumes and image lists are left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from moorage.bridges.engine.seen_state import fields_of, reduced_object
 from moorage.bridges.engine.seen_target import foreign_taints
-from moorage.bridges.kubernetes.seen_pod import SCHEDULER, scheduler_of
 
 JsonObject = dict[str, Any]
 
@@ -62,6 +62,69 @@ _TEMPLATE: Final = "template"
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
+SCHEDULER: Final = "moorage"
+"""The `spec.schedulerName` of the pods that Moorage places."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPod:
+    """A pod as it was last seen.
+
+    Attributes:
+        namespace: its namespace.
+        name: its name.
+        uid: its uid.
+        node: the node that it is bound to. Empty if it has none.
+        scheduler: `spec.schedulerName` as it is mirrored: `moorage` for the pods that Moorage places.
+        leaving: whether it is being deleted.
+        finished: whether it has ended, so that it neither runs nor will.
+        ready: whether it is ready.
+        reason: why it is not ready, if its condition has a reason.
+        unscheduled: the message of `PodScheduled` False. Empty if it has none.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    scheduler: str
+    leaving: bool
+    finished: bool
+    ready: bool
+    reason: str
+    unscheduled: str
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any], scheduler: str = SCHEDULER) -> SeenPod:
+        """Read a pod."""
+        metadata, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
+        conditions = {str(one.get("type")): one for one in status.get("conditions") or ()}
+        ready, scheduled = conditions.get("Ready", {}), conditions.get("PodScheduled", {})
+        return cls(
+            namespace=str(metadata.get("namespace") or ""),
+            name=str(metadata["name"]),
+            uid=str(metadata.get("uid") or ""),
+            node=str(spec.get("nodeName") or ""),
+            scheduler=scheduler_of(spec, scheduler),
+            leaving=bool(metadata.get("deletionTimestamp")),
+            finished=status.get("phase") in _FINISHED,
+            ready=ready.get("status") == "True",
+            reason=str(ready.get("reason") or ""),
+            unscheduled=str(scheduled.get("message") or "") if scheduled.get("status") == "False" else "",
+        )
+
+
+def scheduler_of(spec: Mapping[str, Any], scheduler: str) -> str:
+    """Return the `schedulerName` of a pod as it is mirrored.
+
+    Args:
+        spec: of the pod.
+        scheduler: the `schedulerName` of the pods that Moorage places, beside those that name it.
+    """
+    named = str(spec.get("schedulerName") or "")
+    return SCHEDULER if named == scheduler else named
+
+
 def reduced(found: Mapping[str, Any], scheduler: str = SCHEDULER) -> JsonObject:
     """Return an object as it is mirrored, with its `metadata.resourceVersion`.
 
@@ -76,7 +139,7 @@ def reduced(found: Mapping[str, Any], scheduler: str = SCHEDULER) -> JsonObject:
 
 
 def _pod(found: Mapping[str, Any], scheduler: str) -> JsonObject:
-    """A pod, which says by its scheduler's name whether Moorage places it."""
+    """Return a pod, which says by its scheduler's name whether Moorage places it."""
     status: Mapping[str, Any] = found.get("status") or {}
     # That a pod runs well is reported as a condition. Only that it has ended changes what is decided.
     phase = status.get("phase")
@@ -99,7 +162,7 @@ def _pod_spec(spec: Mapping[str, Any]) -> JsonObject:
 
 
 def _tied(volume: Mapping[str, Any]) -> JsonObject:
-    """A volume that may tie a pod to some nodes."""
+    """Return a volume that may tie a pod to some nodes."""
     return {
         "name": volume.get("name"),
         **({"persistentVolumeClaim": volume["persistentVolumeClaim"]} if "persistentVolumeClaim" in volume else {}),
@@ -116,7 +179,7 @@ def _node(found: Mapping[str, Any]) -> JsonObject:
 
 
 def _controller(found: Mapping[str, Any]) -> JsonObject:
-    """A Deployment, StatefulSet, Job or the like: what it demands, and how far it is."""
+    """Return a Deployment, StatefulSet, Job or the like: what it demands, and how far it is."""
     spec: Mapping[str, Any] = found.get("spec") or {}
     kept = {name: value for name, value in spec.items() if name not in {_TEMPLATE, "volumeClaimTemplates"}}
     if template := spec.get(_TEMPLATE):
@@ -128,7 +191,7 @@ def _controller(found: Mapping[str, Any]) -> JsonObject:
 
 
 def _spec_alone(found: Mapping[str, Any]) -> JsonObject:
-    """A PodDisruptionBudget, whose status Moorage computes itself."""
+    """Return a PodDisruptionBudget, whose status Moorage computes itself."""
     return {"spec": dict(found.get("spec") or {})}
 
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
 import structlog
 
 from moorage.apiserver.kinds.status.ocm import placement_decision, placement_status
+from moorage.bridges.engine.acts import LOST, Contention, send
 from moorage.bridges.engine.cluster_events import NORMAL, Regarding, event
-from moorage.bridges.engine.contention import Contention
 from moorage.bridges.engine.metrics import ACTS
 from moorage.bridges.kube.api_error import CONFLICT, NOT_FOUND, ApiError
-from moorage.bridges.kube.client import MERGE_PATCH, KubeClient
+from moorage.bridges.kube.client import MERGE_PATCH, JsonObject, KubeClient
 from moorage.bridges.ocm.hub import DECISION, PLACEMENT, HubState
 from moorage.bridges.ocm.hub_tables import HubTables
 from moorage.decide.scheduling.ocm.decisions.pages import GROUP_INDEX_LABEL, GROUP_NAME_LABEL
@@ -30,34 +31,25 @@ _API: Final = "/apis/cluster.open-cluster-management.io/v1beta1"
 _LABELS: Final = (PLACEMENT_LABEL, GROUP_NAME_LABEL, GROUP_INDEX_LABEL)
 _FIELDS: Final = ("numberOfSelectedClusters", "decisionGroups")
 
-JsonObject = dict[str, Any]
 
-
+@dataclass(eq=False)
 class DecisionActs:
-    """Makes the decisions on the hub those of the topics.
+    """The writer of decisions on placements to a hub.
 
-    Args:
+    Attributes:
         client: of the hub.
-        tables: what the topics say.
+        tables: the content of the topics.
         state: the hub as it was seen.
-        contention: says when to write decisions again that somebody else has undone.
+        contention: decides when to write decisions again that another controller has reverted.
         tell: sends an event to the hub.
     """
 
-    def __init__(
-        self,
-        client: KubeClient,
-        tables: HubTables,
-        state: HubState,
-        *,
-        contention: Contention,
-        tell: Callable[[JsonObject], None],
-    ) -> None:
-        self._client = client
-        self._tables = tables
-        self._state = state
-        self._contention = contention
-        self._tell = tell
+    client: KubeClient
+    tables: HubTables
+    state: HubState
+    _: KW_ONLY
+    contention: Contention
+    tell: Callable[[JsonObject], None]
 
     async def place(self, key: str) -> None:
         """Write the decision on a placement, if the hub has another one.
@@ -70,30 +62,30 @@ class DecisionActs:
             ApiError: the hub refuses.
             OSError: it cannot be reached.
         """
-        placement = self._state.placements.get(key)
+        placement = self.state.placements.get(key)
         if placement is None:
-            self._contention.gone(key)
+            self.contention.gone(key)
         if placement is None or _is_paused(placement):
             return
         uid = str(placement["metadata"]["uid"])
-        pages = self._tables.pages(key, uid)
+        pages = self.tables.pages(key, uid)
         if pages is None:
             return
-        there = dict(self._state.decisions.get(key, {}))
+        there = dict(self.state.decisions.get(key, {}))
         wanted = {page.workload.key: page for page in pages}
         content = tuple((name, page.clusters) for name, page in wanted.items())
         differs = content != tuple((name, _clusters(there[name])) for name in wanted if name in there)
-        if differs and self._contention.holds(key, content):
+        if differs and self.contention.holds(key, content):
             return
         about = Regarding.of(placement)
         await asyncio.gather(*(self._write(about, page, there.get(name)) for name, page in wanted.items()))
         await asyncio.gather(*(self._delete(about, one) for name, one in there.items() if name not in wanted))
-        placed = self._tables.placed[key]
+        placed = self.tables.placed[key]
         if differs:
-            self._contention.written(key, content)
+            self.contention.written(key, content)
             if placed.scores:
                 scores = " ".join(f"{one.target}:{one.total}" for one in placed.scores)
-                self._tell(event(about, NORMAL, "ScoreUpdate", scores))
+                self.tell(event(about, NORMAL, "ScoreUpdate", scores))
         await self._write_status(placement, placed)
 
     async def _write(self, about: Regarding, page: WorkloadPlaced, there: JsonObject | None) -> None:
@@ -104,12 +96,12 @@ class DecisionActs:
         is_new = there is None
         if there is None:
             there = await self._create(path, wanted, metadata)
-            self._tell(event(about, NORMAL, "DecisionCreate", f"Decision {page.workload.name} was created"))
+            self.tell(event(about, NORMAL, "DecisionCreate", f"Decision {page.workload.name} was created"))
         if (there.get("status") or {}).get("decisions", []) != wanted["status"]["decisions"]:
             body = {"metadata": {"uid": there["metadata"]["uid"]}, "status": wanted["status"]}
             there = await self._patch(f"{path}/status", body)
             if not is_new and there is not None:
-                self._tell(event(about, NORMAL, "DecisionUpdate", f"Decision {page.workload.name} was updated"))
+                self.tell(event(about, NORMAL, "DecisionUpdate", f"Decision {page.workload.name} was updated"))
         if there is not None and _metadata(there) != _metadata({"metadata": metadata}):
             body = {"metadata": {"uid": there["metadata"]["uid"], **metadata}}
             await self._patch(path, body)
@@ -122,29 +114,22 @@ class DecisionActs:
             "metadata": {"name": wanted["metadata"]["name"], "namespace": wanted["metadata"]["namespace"], **metadata},
         }
         try:
-            found = await self._client.request("POST", path.rpartition("/")[0], body=body)
+            found = await self.client.request("POST", path.rpartition("/")[0], body=body)
         except ApiError as error:
             if error.status != CONFLICT:
                 ACTS.labels("decision", "failed").inc()
                 raise
-            found = await self._client.get(path)  # somebody was faster, or the answer was lost
+            found = await self.client.get(path)  # another writer was faster, or the answer was lost
         else:
             ACTS.labels("decision", "created").inc()
-        self._state.put(DECISION, found)
+        self.state.put(DECISION, found)
         return found
 
     async def _patch(self, path: str, body: JsonObject) -> JsonObject | None:
-        """Patch a PlacementDecision. None if it is not there any more; then the watch tells it."""
-        try:
-            found = await self._client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
-        except ApiError as error:
-            if error.status in {NOT_FOUND, CONFLICT}:
-                ACTS.labels("decision", "conflict").inc()
-                return None
-            ACTS.labels("decision", "failed").inc()
-            raise
-        ACTS.labels("decision", "done").inc()
-        self._state.put(DECISION, found)
+        """Patch a PlacementDecision. None if it no longer exists; then the watch tells it."""
+        found = await send(self.client, "decision", path, body)
+        if found is not None:
+            self.state.put(DECISION, found)
         return found
 
     async def _delete(self, about: Regarding, found: JsonObject) -> None:
@@ -152,15 +137,15 @@ class DecisionActs:
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": metadata["uid"]}}
         path = f"{_decisions(metadata['namespace'])}/{metadata['name']}"
         try:
-            await self._client.request("DELETE", path, body=body)
+            await self.client.request("DELETE", path, body=body)
         except ApiError as error:
-            if error.status not in {NOT_FOUND, CONFLICT}:  # it is gone, or another one
+            if error.status not in LOST:
                 ACTS.labels("decision", "failed").inc()
                 raise
         else:
             ACTS.labels("decision", "deleted").inc()
-            self._tell(event(about, NORMAL, "DecisionDelete", f"Decision {metadata['name']} was deleted"))
-        self._state.drop(DECISION, self._state.key_of(DECISION, found))
+            self.tell(event(about, NORMAL, "DecisionDelete", f"Decision {metadata['name']} was deleted"))
+        self.state.drop(DECISION, self.state.key_of(DECISION, found))
 
     async def _write_status(self, placement: JsonObject, placed: WorkloadPlaced) -> None:
         patch = status_patch(placement, placed)
@@ -169,21 +154,21 @@ class DecisionActs:
         _, namespace, name, _ = ResourceKey.parse(placed.workload.key)
         path = f"{_API}/namespaces/{namespace}/placements/{name}/status"
         try:
-            found = await self._client.request("PATCH", path, body=patch, content_type=MERGE_PATCH)
+            found = await self.client.request("PATCH", path, body=patch, content_type=MERGE_PATCH)
         except ApiError as error:
             if error.status == NOT_FOUND:
                 return
             ACTS.labels("status", "conflict" if error.status == CONFLICT else "failed").inc()
-            if error.status == CONFLICT:  # somebody was faster, and the watch may be behind
+            if error.status == CONFLICT:  # another writer was faster, and the watch may be behind
                 await self._refresh(path.removesuffix("/status"))
             raise
         ACTS.labels("status", "done").inc()
         _log.info("bridge.placed", placement=f"{namespace}/{name}", clusters=placed.selected)
-        self._state.put(PLACEMENT, found)
+        self.state.put(PLACEMENT, found)
 
     async def _refresh(self, path: str) -> None:
         try:
-            self._state.put(PLACEMENT, await self._client.get(path))
+            self.state.put(PLACEMENT, await self.client.get(path))
         except ApiError as error:
             if error.status != NOT_FOUND:
                 raise
@@ -216,7 +201,7 @@ def status_patch(placement: JsonObject, placed: WorkloadPlaced) -> JsonObject | 
 
 
 def _conditions(conditions: Any) -> dict[str, tuple[str, ...]]:
-    """What has to be equal of conditions. Their times do not count."""
+    """Return what has to be equal of conditions. Their times do not count."""
     return {
         str(one.get("type")): tuple(str(one.get(name) or "") for name in ("status", "reason", "message"))
         for one in conditions
@@ -224,7 +209,7 @@ def _conditions(conditions: Any) -> dict[str, tuple[str, ...]]:
 
 
 def _metadata(found: JsonObject) -> tuple[Any, ...]:
-    """What has to be equal of the metadata of a PlacementDecision. Other labels and owners are not touched."""
+    """Return what has to be equal of the metadata of a PlacementDecision. Other labels and owners stay."""
     metadata = found["metadata"]
     labels = metadata.get("labels") or {}
     owners = [one.get("uid") for one in metadata.get("ownerReferences") or () if one.get("controller")]
@@ -232,7 +217,7 @@ def _metadata(found: JsonObject) -> tuple[Any, ...]:
 
 
 def _clusters(decision: JsonObject) -> tuple[str, ...]:
-    """The clusters of a PlacementDecision on the hub."""
+    """Return the clusters of a PlacementDecision on the hub."""
     return tuple(str(one.get("clusterName")) for one in (decision.get("status") or {}).get("decisions") or ())
 
 

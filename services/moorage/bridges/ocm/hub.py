@@ -66,11 +66,11 @@ _ACCEPTED: Final = "HubAcceptedManagedCluster"
 class SeenCluster(SeenTarget):
     """A managed cluster as it was last seen.
 
-    A bridge may remove its own taints, and those that follow from whether the cluster is available: whoever manages
-    taints on a hub manages all of these.
+    A bridge may remove its own taints, and those that follow from whether the cluster is available: one controller
+    manages all of these.
 
     Attributes:
-        add_on_labels: its labels that say how add-ons are.
+        add_on_labels: its labels that show the state of add-ons.
         grace: seconds without a renewal of its Lease after which it is silent. Infinity if the hub has never accepted
             it.
     """
@@ -96,7 +96,7 @@ class SeenCluster(SeenTarget):
 
     @property
     def is_judged(self) -> bool:
-        """Whether something is known of its being available. Before, nobody sets the labels of its add-ons."""
+        """Whether something is known of its being available. Before, the labels of its add-ons are not set."""
         return AVAILABLE in self.conditions
 
 
@@ -116,7 +116,7 @@ class HubState(SeenState[SeenCluster]):
         """The Leases of add-ons, and of all else on the hub, by key."""
 
         self._reporting: set[str] = set()
-        """The keys of add-ons whose agent says itself on the hub how they are."""
+        """The keys of add-ons whose agent reports their state on the hub itself."""
 
         self.placements: dict[str, JsonObject] = {}
         """By key, whole."""
@@ -208,7 +208,7 @@ class HubState(SeenState[SeenCluster]):
         return [key.name for key in keys]
 
     def _foreign(self, key: str) -> JsonObject | None:
-        """A PlacementDecision that somebody else has taken, and that counts because Moorage has not decided itself.
+        """Return a PlacementDecision of another controller, which counts because Moorage has not decided itself.
 
         One whose owner is gone is about to be deleted by the hub.
         """
@@ -222,13 +222,13 @@ class HubState(SeenState[SeenCluster]):
         return None if uid and self._is_decided(placement, uid) else found
 
     def _is_used(self, lease: str) -> bool:
-        """Whether a Lease is one of an add-on whose state follows from it."""
+        """Return whether a Lease is one of an add-on whose state follows from it."""
         _, namespace, name, _ = ResourceKey.parse(lease)
         add_on = str(ResourceKey(ADD_ON, namespace, name))
         return add_on in self._objects and add_on not in self._reporting
 
     def _add_on_changed(self, key: str) -> None:
-        """Whether the Lease of an add-on counts depends on the add-on."""
+        """Note the Lease of an add-on again: whether it counts depends on the add-on."""
         _, namespace, name, _ = ResourceKey.parse(key)
         if (lease := str(ResourceKey(LEASE, namespace, name))) in self._leases:
             self._seen(LEASE, lease)
@@ -257,7 +257,7 @@ class HubState(SeenState[SeenCluster]):
 
 
 def _placement_of(decision: JsonObject) -> str:
-    """The key of the placement of a PlacementDecision."""
+    """Return the key of the placement of a PlacementDecision."""
     metadata = decision["metadata"]
     return str(ResourceKey(PLACEMENT, metadata["namespace"], (metadata.get("labels") or {}).get(PLACEMENT_LABEL, "")))
 
@@ -267,7 +267,7 @@ def reduced(found: Mapping[str, Any]) -> JsonObject:
     kind = str(found["kind"])
     whole = reduced_object(found, _KINDS.get(kind, _spec)(found), _DROPPED)
     if kind == CLUSTER and "labels" in (metadata := whole["metadata"]):
-        # These labels say how add-ons are. Moorage decides that, also where it has written them there itself.
+        # These labels show the state of add-ons. Moorage decides that, also where it has written them there itself.
         labels = {name: value for name, value in metadata.pop("labels").items() if not name.startswith(LABEL_PREFIX)}
         metadata |= {"labels": labels} if labels else {}
     return whole
@@ -297,7 +297,7 @@ def _lease(found: Mapping[str, Any]) -> JsonObject:
 
 
 def _spec(found: Mapping[str, Any]) -> JsonObject:
-    """A Placement, a set or a binding. Moorage computes its status itself."""
+    """Return a Placement, a set or a binding. Moorage computes its status itself."""
     return {"spec": dict(found.get("spec") or {})}
 
 

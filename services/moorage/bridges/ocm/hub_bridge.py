@@ -1,4 +1,4 @@
-"""The bridge to one hub: mirrors it, reports what it says of its clusters, and writes there what was decided.
+"""The bridge to one hub: mirrors it, reports the conditions of its clusters, and writes the decisions there.
 
 Consumes: resources, taints, conditions, placements.
 Keeps: nothing that is not in the topics or on the hub.
@@ -20,19 +20,17 @@ from typing import Any, Final, NamedTuple
 from typing_extensions import override
 
 from moorage.bridges.engine.cluster_events import Regarding
-from moorage.bridges.engine.fleet_gate import PATIENCE
 from moorage.bridges.engine.leaving import Bridged, remove_taints
-from moorage.bridges.engine.loop import BridgeLoop
+from moorage.bridges.engine.loop import PATIENCE, BridgeLoop, BridgeOutlets
 from moorage.bridges.engine.member import BridgeMember
 from moorage.bridges.engine.mirror import MirroredState
 from moorage.bridges.engine.observations import ReportKey, TargetObservations
-from moorage.bridges.engine.outlets import BridgeOutlets
 from moorage.bridges.engine.plan import BridgePlan, LeaseResource, Link
 from moorage.bridges.engine.reports import Report
 from moorage.bridges.engine.seen_target import SeenCondition, own_labels
 from moorage.bridges.kube.api_error import NOT_FOUND, ApiError
 from moorage.bridges.kube.client import MERGE_PATCH, KubeClient
-from moorage.bridges.ocm.cluster_acts import AS_BRIDGE, ClusterActs, cluster_path
+from moorage.bridges.ocm.cluster_acts import AS_BRIDGE, ClusterActs
 from moorage.bridges.ocm.decision_acts import DecisionActs
 from moorage.bridges.ocm.hub import (
     ADD_ON,
@@ -56,8 +54,8 @@ from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE as AVAILABLE
 
 _PATIENCE: Final = 10.0
-"""Seconds after which nobody waits for an object any more. Many that are made at once take some seconds; one that the
-gateway refuses is never known."""
+"""Seconds after which placements no longer wait for an object. Many new ones take some seconds; one that the gateway
+refuses is never known."""
 
 
 class HubContent(NamedTuple):
@@ -69,14 +67,14 @@ class HubContent(NamedTuple):
 
 
 class NewPlacements:
-    """Holds new placements until the topics know what has changed on the hub before them.
+    """New placements that wait until the topics contain what has changed on the hub before them.
 
     A cluster that is just mirrored counts as unreachable until its condition is reported. A placement that was decided
     then would choose others, and keep them.
 
     Args:
-        is_known: returns whether the topics know an object, by its key and its content. That is None if it is gone.
-        release: called with the key of a placement that is not held any more.
+        is_known: returns whether the topics contain an object, by its key and its content. None if it was deleted.
+        release: called with the key of a placement that is no longer held.
     """
 
     def __init__(self, is_known: Callable[[str, HubContent | None], bool], release: Callable[[str], None]) -> None:
@@ -129,7 +127,7 @@ class NewPlacements:
 
 
 class HubObservations(TargetObservations[HubState, HubTables]):
-    """Computes reports from what was seen. See `TargetObservations`."""
+    """Reports from what was seen. See `TargetObservations`."""
 
     kind = TargetKind.MANAGED_CLUSTER
     ready = AVAILABLE
@@ -147,12 +145,12 @@ class HubObservations(TargetObservations[HubState, HubTables]):
         # Before that, a cluster that was just mirrored counts as one of which nothing is known.
         if not self._has(target):
             return True  # it was refused, so nothing is decided on it
-        tainted = self._tables.taints.get(target.name)
+        tainted = self.tables.taints.get(target.name)
         if tainted is None or tainted.target_uid not in {"", target.uid}:
             return False
         report = self.present(str(ReportKey(self.about, target.name, AVAILABLE)))
-        record = self._tables.condition_of(target.name, target.uid, AVAILABLE)
-        if report is not None and not _says(record, report, self._source):
+        record = self.tables.condition_of(target.name, target.uid, AVAILABLE)
+        if report is not None and not _says(record, report, self.source):
             return False
         if tainted.settles_at is not None or tainted.held:
             return True
@@ -163,18 +161,18 @@ class HubObservations(TargetObservations[HubState, HubTables]):
 
     def has_labels(self, cluster: SeenCluster, add_ons: Iterable[str]) -> bool:
         """Return whether the topics have a label for each of a cluster's add-ons."""
-        tainted = self._tables.taints.get(cluster.name)
+        tainted = self.tables.taints.get(cluster.name)
         labels = tainted.labels if tainted is not None else {}
         return all(f"{LABEL_PREFIX}{name}" in labels for name in add_ons)
 
 
 def _says(record: ConditionChanged | None, report: Report, source: str) -> bool:
-    """Whether a condition has the status that a bridge reports, or somebody else has reported another one since."""
+    """Return whether a condition has the reported status, or another source has reported a different one since."""
     return record is not None and (record.source != source or record.status.value == report.status)
 
 
 SOURCE: Final = "bridge/ocm"
-"""The source of what this bridge says."""
+"""The source of this bridge's reports."""
 
 LEASE_NAME: Final = "moorage-bridge-ocm"
 
@@ -227,12 +225,7 @@ class HubOptions:
 
 
 class HubBridge(BridgeMember[HubAct, HubState]):
-    """Bridges one hub until it is stopped. See `Member`.
-
-    Args:
-        settings: the address of Kafka, with the fleet's actual number of partitions.
-        options: how the hub is bridged.
-    """
+    """A bridge to one hub."""
 
     def __init__(self, settings: Settings, options: HubOptions) -> None:
         tables = HubTables(self._touched)
@@ -269,8 +262,8 @@ class HubLoop(BridgeLoop[HubAct, HubState]):
             seen=lambda found: state.put(CLUSTER, found),
             is_settled=observations.is_settled,
             add_ons=state.add_ons,
-            taints=outlets.contention(HubAct.TAINTS, "taints", self._cluster),
-            labels=outlets.contention(HubAct.LABELS, "labels of add-ons", self._cluster),
+            undone=outlets.contention(HubAct.TAINTS, "taints", self._target),
+            labels=outlets.contention(HubAct.LABELS, "labels of add-ons", self._target),
         )
         decisions = DecisionActs(
             outlets.client,
@@ -326,16 +319,12 @@ class HubLoop(BridgeLoop[HubAct, HubState]):
     def _work(self) -> Collection[str]:
         return self._state.placements
 
-    def _cluster(self, name: str) -> Regarding | None:
-        cluster = self._state.targets.get(name)
-        return cluster.about if cluster is not None else None
-
     def _placement(self, key: str) -> Regarding | None:
         found = self._state.placements.get(key)
         return Regarding.of(found) if found is not None else None
 
     def _decisions_count(self, placement: str) -> None:
-        """Whether the decisions of a placement on the hub count depends on what is decided on it."""
+        """Mark the decisions of a placement: whether they count depends on what is decided on it."""
         self.mirror.mark(*self._state.decisions.get(placement, ()))
 
     @override
@@ -346,7 +335,7 @@ class HubLoop(BridgeLoop[HubAct, HubState]):
         self.mirror.mark(placement)
 
     def _has_to_wait(self, key: str) -> bool:
-        """Whether an object is a new placement that has to wait for clusters."""
+        """Return whether an object is a new placement that has to wait for clusters."""
         placement = self._state.placements.get(key)
         if placement is None or self._objects.has(key, str(placement["metadata"].get("uid") or "")):
             return False
@@ -364,7 +353,7 @@ class HubLoop(BridgeLoop[HubAct, HubState]):
         self._new_placements.check(key)
 
     def _is_read(self, key: str, content: HubContent | None) -> bool:
-        """Whether the topics have an object as it is on the hub, and know of a cluster what follows from it."""
+        """Return whether the topics have an object as it is on the hub, and know of a cluster what follows from it."""
         kind, _, name, _ = ResourceKey.parse(key)
         is_read = self._objects.is_read(key, content.state if content is not None else None)
         return is_read and (kind != CLUSTER or self._is_known(name))
@@ -378,14 +367,14 @@ class HubLoop(BridgeLoop[HubAct, HubState]):
 
 
 def bridged_hub(link: Link) -> Bridged:
-    """Return what there is to take back when a hub is left."""
+    """Return what to take back when a hub is left."""
     return Bridged(HubOptions(link).plan, clean_cluster)
 
 
 async def clean_cluster(client: KubeClient, found: dict[str, Any]) -> bool:
     """Remove the taints and labels from a cluster that a bridge has set. Return whether there were any."""
     cluster = SeenCluster.of(found)
-    path = cluster_path(cluster.name)
+    path = ClusterActs.path(cluster.name)
     had = await remove_taints(client, cluster, path=path, read=SeenCluster.of)
     labels = [name for name in sorted(own_labels(found)) if name.startswith(LABEL_PREFIX)]
     if not labels:

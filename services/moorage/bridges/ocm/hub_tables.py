@@ -1,4 +1,4 @@
-"""What the topics say about a hub: beside its clusters, the decisions on its placements."""
+"""The content of the topics about a hub: beside its clusters, the decisions on its placements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moorage_schemas.topics import PLACEMENTS, Topic
 
 
 class HubTables(TargetTables):
-    """The present content of the topics, as far as it is about the hub.
+    """The present content of the topics, about the hub.
 
     Args:
         touched: called for each change, with the name of a cluster, or the key of a placement or of scores.
@@ -32,12 +32,7 @@ class HubTables(TargetTables):
         self._fold[PLACEMENTS] = self._placed
 
     def is_decided(self, placement: str, uid: str) -> bool:
-        """Return whether there is a decision on a placement.
-
-        Args:
-            placement: its key.
-            uid: its uid.
-        """
+        """Return whether there is a decision on a placement."""
         placed = self.placed.get(placement)
         return placed is not None and placed.uid == uid
 
@@ -45,10 +40,6 @@ class HubTables(TargetTables):
         """Return the PlacementDecisions of a placement, in their order. None if it is not decided, or not all is read.
 
         A decision is written after its pages, in one transaction, but may be read in parts.
-
-        Args:
-            placement: its key.
-            uid: its uid.
         """
         placed = self.placed.get(placement)
         if placed is None or placed.uid != uid:

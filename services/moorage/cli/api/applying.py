@@ -111,16 +111,6 @@ def configuration(item: Manifest, kind: ServedKind, namespace: str) -> JsonObjec
     return {**document, "metadata": metadata}
 
 
-def present(client: Client, kind: ServedKind, namespace: str, name: str) -> JsonObject | None:
-    """Return an object. None if it does not exist."""
-    try:
-        return client.get(kind, namespace, name)
-    except ServerError as error:
-        if error.reason != "NotFound":
-            raise
-        return None
-
-
 def is_same(before: Mapping[str, Any], after: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:
     """Return whether an apply has changed nothing. A status that is not sent may have changed by itself."""
     one, other = (
@@ -135,12 +125,7 @@ _NAMED: Final = ("labels", "annotations", "ownerReferences", "finalizers")
 
 
 def adopted(entries: Iterable[Mapping[str, Any]], manager: str) -> list[JsonObject] | None:
-    """Return `managedFields` in which an apply by a client is one by the server. None if there was none.
-
-    Args:
-        entries: the `managedFields` of an object.
-        manager: who applies now.
-    """
+    """Return `managedFields` in which an apply by a client is one by the server. None if there was none."""
     kept: list[JsonObject] = []
     own: dict[str, JsonObject] = {}
     clients: list[Mapping[str, Any]] = []
@@ -209,7 +194,7 @@ class _Applier:
         if not item.name:  # generateName: always a new object
             options.pop("force", None)
             return Applied(item, "created", self.client.create(kind, namespace, sent, options=options))
-        before = present(self.client, kind, namespace, item.name)
+        before = self.client.find(kind, namespace, item.name)
         if before is not None and not self._is_owned(kind, namespace, before):
             options["force"] = "true"
         after = self.client.patch(kind, namespace, item.name, sent, content_type=APPLY_PATCH, options=options)

@@ -96,6 +96,15 @@ class Client:
         """Return one object. `namespace` is ignored for cluster-scoped kinds."""
         return self._call("GET", object_path(kind, namespace, name, subresource))
 
+    def find(self, kind: ServedKind, namespace: str, name: str) -> JsonObject | None:
+        """Return one object. None if it does not exist."""
+        try:
+            return self.get(kind, namespace, name)
+        except ServerError as error:
+            if error.reason != "NotFound":
+                raise
+            return None
+
     def list(
         self,
         kind: ServedKind,
@@ -266,12 +275,7 @@ class Client:
             self._quietly = True  # once is enough
 
     def _version(self) -> str:
-        """Return the version of the gateway.
-
-        Raises:
-            UnreachableError: the server does not answer.
-            CliError: it is not a gateway of Moorage.
-        """
+        """Return the version of the gateway."""
         try:
             answer = self._http.send(Request("GET", "/version", _HEADERS))
         except HttpError as error:

@@ -250,6 +250,22 @@ def kafka() -> tuple[str, str]:
     )
 
 
+def kafka_settings(flags: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+    """Return the settings from the environment, with the broker that a command uses. See `load_settings`.
+
+    Raises:
+        UsageError: a variable or a flag has an invalid value.
+        CliError: no broker is known.
+    """
+    bootstrap, prefix = kafka()
+    return load_settings(flags, bootstrap_servers=bootstrap, topic_prefix=prefix, **overrides)
+
+
+def live_settings(flags: Mapping[str, str] | None = None) -> Settings:
+    """Return the settings of the live services, as far as they are known, changed by flags. See `kafka_settings`."""
+    return kafka_settings({**of_the_live(kafka()[0]), **(flags or {})})
+
+
 def of_the_live(bootstrap: str) -> dict[str, str]:
     """Return the settings of the `moorage up` of this Kafka, except those that the environment sets."""
     from moorage.cli.flags import FIELDS  # noqa: PLC0415 - only some commands need all settings

@@ -35,11 +35,7 @@ class HttpError(Exception):
 
 
 class RefusedError(Exception):
-    """A stream was requested, and the answer is an error.
-
-    Args:
-        answer: the answer.
-    """
+    """A stream was requested, and the answer is an error."""
 
     def __init__(self, answer: Response) -> None:
         super().__init__(f"HTTP {answer.status}")
@@ -178,7 +174,7 @@ class Connections:
             rest = b""
             while True:
                 with _as_http_errors():
-                    # Not `readline`, which cannot tell an interrupted chunked answer from one that has ended.
+                    # Not `readline`, which does not distinguish an interrupted chunked answer from one that has ended.
                     read = response.read1()
                 *lines, rest = (rest + read).split(b"\n")
                 yield from lines
@@ -243,11 +239,7 @@ def _whole(response: http.client.HTTPResponse) -> Response:
 
 
 def _proxy(scheme: str, host: str) -> SplitResult | None:
-    """Return the environment's proxy for a host (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`).
-
-    Raises:
-        ValueError: the proxy does not speak HTTP.
-    """
+    """Return the environment's proxy for a host (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`)."""
     from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 - not needed for a local server
 
     known = getproxies()
@@ -273,5 +265,5 @@ def _as_http_errors() -> Iterator[None]:
     try:
         yield
     except (OSError, http.client.HTTPException) as error:
-        # The text of a system error begins with its number, which says nothing to a user.
+        # The text of a system error begins with its number, which does not help a user.
         raise HttpError(getattr(error, "strerror", None) or str(error) or type(error).__name__) from error

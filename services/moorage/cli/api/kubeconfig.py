@@ -142,20 +142,21 @@ def own_file(server: str, namespace: str = "", credentials: Credentials = NONE) 
     return file
 
 
+def entries(config: Mapping[str, Any], part: str) -> dict[str, Config]:
+    """Return the entries of a part of a kubeconfig, such as `contexts`, by their names."""
+    singular = part.removesuffix("s")
+    return {str(one.get("name")): one.get(singular) or {} for one in config.get(part) or []}
+
+
 def contexts(config: Mapping[str, Any]) -> list[Context]:
     """Return the contexts for gateways of Moorage."""
-    clusters = {
-        str(one.get("name")): one.get("cluster") or {}
-        for one in config.get("clusters") or []
-        if any(mark.get("name") == MARK for mark in (one.get("cluster") or {}).get("extensions") or [])
-    }
-    users = {str(one.get("name")): one.get("user") or {} for one in config.get("users") or []}
+    clusters, users = entries(config, "clusters"), entries(config, "users")
     found = []
-    for one in config.get("contexts") or []:
-        body = one.get("context") or {}
+    for name, body in entries(config, "contexts").items():
         cluster = clusters.get(str(body.get("cluster"))) or {}
-        if server := str(cluster.get("server") or ""):
-            name, user = str(one.get("name")), users.get(str(body.get("user"))) or {}
+        is_ours = any(mark.get("name") == MARK for mark in cluster.get("extensions") or [])
+        if is_ours and (server := str(cluster.get("server") or "")):
+            user = users.get(str(body.get("user"))) or {}
             found.append(Context(name, server, str(body.get("namespace") or ""), cluster, user))
     return found
 

@@ -15,6 +15,7 @@ from aiokafka.structs import TopicPartition
 
 from moorage.cli.api import endpoints
 from moorage.cli.errors import CliError
+from moorage.insight.copy.snapshot import SnapshotError
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.clients.refusals import REFUSALS, hidden_topic, refusal
 from moorage.runtime.kafka.clients.security import principal
@@ -31,6 +32,7 @@ T = TypeVar("T")
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 """A time before any record: the beginning of a topic."""
 
+_ADVICE = "Create the topics with `moorage topics make`, or start everything with `moorage up`."
 _POLL_MS = 250
 _CONNECT_SECONDS = 15.0
 
@@ -90,7 +92,7 @@ class TopicReader:
         prefix: the first part of the topics' names.
         topics: the topics to read.
         since: the time to start from. None means now, and `BEGINNING` the beginning.
-        identity: the settings that say who reads, if they are not those of the environment.
+        identity: the settings with the credentials, if they are not those of the environment.
     """
 
     def __init__(
@@ -167,10 +169,7 @@ class TopicReader:
                 raise CliError(hidden_topic(topic["topic"], self._settings))
         for name in self._topics:
             if not found.get(name):
-                raise CliError(
-                    f"Kafka at {self._settings.bootstrap_servers} has no topic {name}.\n"
-                    "Create the topics with `moorage topics make`, or start everything with `moorage up`."
-                )
+                raise CliError(f"Kafka at {self._settings.bootstrap_servers} has no topic {name}.\n{_ADVICE}")
         return [TopicPartition(name, part["partition"]) for name, parts in found.items() for part in parts]
 
     async def _seek(self, consumer: AIOKafkaConsumer) -> None:
@@ -232,6 +231,8 @@ def run(settings: Settings, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     except RuntimeFailure as error:
         raise CliError(str(error)) from None
+    except SnapshotError as error:
+        raise CliError(f"Kafka at {settings.bootstrap_servers}: {error}.\n{_ADVICE}") from None
     except (KafkaError, OSError) as error:
         raise unreachable(settings, error) from None
 

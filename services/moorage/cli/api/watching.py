@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from moorage.apiserver.kinds.kind import ServedKind
@@ -36,10 +37,11 @@ _BEHIND: Final = 3
 Change = tuple[str, JsonObject]
 
 
+@dataclass(eq=False)
 class Watching:
     """A watch of one kind, or of one object of it.
 
-    Args:
+    Attributes:
         client: the gateway.
         kind: the kind to watch.
         namespace: None means all namespaces.
@@ -51,41 +53,33 @@ class Watching:
         clock: a monotonic clock in seconds.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        kind: ServedKind,
-        namespace: str | None,
-        *,
-        selector: str = "",
-        name: str = "",
-        fields: str = "",
-        tell: Callable[[str], None],
-        wait: Callable[[float], None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._client = client
-        self._kind = kind
-        self._namespace = namespace
-        self._selector = selector
-        self._name = name
-        self._fields = fields
-        self._report = tell
-        self._wait = wait or time.sleep
-        self._clock = clock
-        self._version = ""
-        """The version of the last change that was seen. Empty if the objects must be listed first."""
-        self._seen: dict[tuple[str, str], JsonObject] = {}
-        """Each object as it was seen last, by namespace and name."""
-        self._pause = FIRST_PAUSE
-        self._broken: float | None = None
-        """The time since which the gateway has been away."""
-        self._behind = 0
+    client: Client
+    kind: ServedKind
+    namespace: str | None
+    _: KW_ONLY
+    selector: str = ""
+    name: str = ""
+    fields: str = ""
+    tell: Callable[[str], None]
+    wait: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+    _version: str = field(default="", init=False)
+    """The version of the last change that was seen. Empty if the objects must be listed first."""
+
+    _seen: dict[tuple[str, str], JsonObject] = field(default_factory=dict, init=False)
+    """Each object as it was seen last, by namespace and name."""
+
+    _pause: float = field(default=FIRST_PAUSE, init=False)
+    _broken: float | None = field(default=None, init=False)
+    """The time since which the gateway has been away."""
+
+    _behind: int = field(default=0, init=False)
 
     def start(self) -> list[JsonObject]:
         """List the objects. `changes` begins after them."""
-        listed = self._client.list(self._kind, self._namespace, self._selector, name=self._name, fields=self._fields)
-        head = {"apiVersion": self._kind.api_version, "kind": self._kind.kind}
+        listed = self.client.list(self.kind, self.namespace, self.selector, name=self.name, fields=self.fields)
+        head = {"apiVersion": self.kind.api_version, "kind": self.kind.kind}
         items = [{**head, **item} for item in listed.get("items") or []]
         self._version = _version(listed)
         self._seen = {_key(item): item for item in items}
@@ -102,22 +96,22 @@ class Watching:
                 yield from self._until_it_ends()
             except (ServerError, UnreachableError) as error:
                 self._judge(error)
-            self._wait(self._pause)
+            self.wait(self._pause)
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def _until_it_ends(self) -> Iterator[Change]:
         if not self._version:
             yield from self._differences()
-        stream = self._client.watch(
-            self._kind,
-            self._namespace,
+        stream = self.client.watch(
+            self.kind,
+            self.namespace,
             self._version,
-            selector=self._selector,
-            name=self._name,
-            fields=self._fields,
+            selector=self.selector,
+            name=self.name,
+            fields=self.fields,
         )
         if self._broken is not None:
-            self._report("The watch continues.")
+            self.tell("The watch continues.")
         self._broken, self._behind = None, 0
         for word, found in stream:
             self._pause = FIRST_PAUSE
@@ -156,9 +150,9 @@ class Watching:
             self._version = ""
         first = error.message.partition("\n")[0]
         if self._broken is None:
-            self._broken = self._clock()
-            self._report(f"The watch was interrupted, trying again: {first}")
-        elif self._clock() - self._broken >= PATIENCE:
+            self._broken = self.clock()
+            self.tell(f"The watch was interrupted, trying again: {first}")
+        elif self.clock() - self._broken >= PATIENCE:
             raise CliError(f"the watch could not continue for {PATIENCE:.0f} s: {first}") from error
 
 

@@ -8,6 +8,7 @@ import typer
 
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
+from moorage.cli.commands import options
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.render import output
 
@@ -19,7 +20,7 @@ def api_resources(
         str, typer.Option(help="true: only kinds in namespaces. false: only the others.", metavar="true|false")
     ] = "",
     group: Annotated[str | None, typer.Option("--api-group", help="Only this API group.", show_default=False)] = None,
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Omit the line with the column names.")] = False,
+    no_headers: options.NoHeaders = False,
     form: Annotated[str, typer.Option("-o", "--output", help="name or wide (with the verbs).")] = "",
 ) -> None:
     """List the kinds that the gateway serves."""

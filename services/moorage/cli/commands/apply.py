@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from moorage.cli import completion
 from moorage.cli.api import applying
 from moorage.cli.api.applying import Applied
 from moorage.cli.api.client import JsonObject
@@ -22,12 +21,7 @@ def apply(
     ctx: typer.Context,
     *,
     files: options.Files = None,
-    namespace: Annotated[
-        str,
-        typer.Option(
-            "-n", "--namespace", help="Namespace of objects that name none.", autocompletion=completion.namespaces
-        ),
-    ] = "default",
+    namespace: options.ItemNamespace = "default",
     recursive: options.Recursive = False,
     server_side: Annotated[  # noqa: ARG001 - as kubectl's, of which it is the only way here
         bool, typer.Option("--server-side", hidden=True, help="The server always applies.")
@@ -51,14 +45,10 @@ def apply(
     parameters = options.parameters(dry_run, field_manager, validate)
     if force_conflicts:
         parameters["force"] = "true"
-    good, refused = options.manifests_of(files, recursive=recursive)
-    for document in refused:
-        warn(str(document))
-    if selector:
-        good = list(filter(options.chooser(selector), good))
+    good, refused = options.manifests_of(files, selector, recursive=recursive)
     with connect(ctx) as client:
         outcomes = applying.apply_all(client, good, namespace, options=parameters)
-        failed = _write(outcomes, printing.Results(form, dry_run), form) or bool(refused)
+        failed = _write(outcomes, printing.Results(form, dry_run), form) or refused
     if failed:
         raise typer.Exit(FAILED)
 

@@ -48,10 +48,7 @@ def reconcile(
     """Add the permissions and subjects of files to the existing roles and bindings."""
     if dry_run == "server":
         raise UsageError("--dry-run=server for command reconcile is not supported yet")
-    good, refused = options.manifests_of(files, recursive=recursive)
-    failed = bool(refused)
-    for refusal in refused:
-        warn(str(refusal))
+    good, failed = options.manifests_of(files, recursive=recursive)
     results = printing.Results(form, dry_run)
     with connect(ctx) as client:
         for item in good:
@@ -101,7 +98,7 @@ class _Reconciled:
         Raises:
             CliError: it cannot be written.
         """
-        present = self._present()
+        present = self._client.find(self._kind, self._namespace, self._name)
         if present is None:
             self._tell("create")
             return self._create()
@@ -131,14 +128,6 @@ class _Reconciled:
 
     def _tell(self, what: str, caveat: str = "") -> None:
         self.told.insert(0, f"\treconciliation required {what}{caveat}")
-
-    def _present(self) -> Document | None:
-        try:
-            return self._client.get(self._kind, self._namespace, self._name)
-        except ServerError as error:
-            if error.reason != "NotFound":
-                raise
-            return None
 
     def _create(self) -> Document:
         if not self._writes:
@@ -188,8 +177,9 @@ class _Reconciled:
             self.told += [f"\t{what}:", *lines]
 
 
-_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-_RULES: Final = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+_AUTHORIZATION: Final = "authorization.k8s.io/v1"
+_REVIEWS: Final = f"/apis/{_AUTHORIZATION}/selfsubjectaccessreviews"
+_RULES: Final = f"/apis/{_AUTHORIZATION}/selfsubjectrulesreviews"
 _SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _WORDS: Final = 2
 _READING: Final = frozenset({"get", "list", "watch"})
@@ -261,7 +251,7 @@ def _reviewed(ctx: typer.Context, specs: Iterable[JsonObject]) -> JsonObject:
     status: JsonObject = {}
     with connect_home(ctx) as client:
         for spec in specs:
-            review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
+            review = {"apiVersion": _AUTHORIZATION, "kind": "SelfSubjectAccessReview", "spec": spec}
             status = client.post(_REVIEWS, review, reading=True).get("status") or {}
             if not status.get("allowed"):
                 break
@@ -269,11 +259,7 @@ def _reviewed(ctx: typer.Context, specs: Iterable[JsonObject]) -> JsonObject:
 
 
 def _list(ctx: typer.Context, namespace: str) -> None:
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectRulesReview",
-        "spec": {"namespace": namespace},
-    }
+    review = {"apiVersion": _AUTHORIZATION, "kind": "SelfSubjectRulesReview", "spec": {"namespace": namespace}}
     with connect_home(ctx) as client:
         status = client.post(_RULES, review, reading=True).get("status") or {}
     rows = []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Coroutine, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from moorage.runtime.process.member import MemberMaker
     from moorage.runtime.settings.process_settings import Settings
 
+T = TypeVar("T")
 _Act = TypeVar("_Act", bound=StrEnum)
 _Access = tuple[str, str] | tuple[str, str, float, int]
 """A kubeconfig, its context, and the limits of requests."""
@@ -50,6 +52,7 @@ ClusterName = Annotated[
     ),
 ]
 
+Qps = Annotated[float, typer.Option(min=0, help="Requests a second to the cluster. 0 for no limit.")]
 Burst = Annotated[int, typer.Option(min=1, help="Requests at once after a pause.")]
 LeaseNamespace = Annotated[str, typer.Option(help="The namespace of the Lease that elects one of several bridges.")]
 LeaseDuration = Annotated[
@@ -59,6 +62,24 @@ LeaseDuration = Annotated[
 HttpPort = Annotated[
     int, typer.Option(min=0, max=65_535, help="The port of /healthz, /readyz and /metrics. 0 for any.")
 ]
+
+
+def _acts_option(place_and_acts: str) -> Any:
+    return typer.Option(
+        metavar="ACT,…",
+        help=f"The writes to {place_and_acts}, or all. Without it the bridge only reads.",
+        show_default=False,
+    )
+
+
+def _scheduler_option(placed: str, off: str) -> Any:
+    text = f"Also place the {placed} of this scheduler, such as default-scheduler when {off} is off."
+    return typer.Option(metavar="NAME", help=text)
+
+
+def _grace_option(lease: str, target: str) -> Any:
+    text = f"The time without a renewal of its {lease} after which a {target} is Unknown."
+    return typer.Option(metavar="SECONDS", min=1, help=text)
 
 
 @app.callback()
@@ -73,32 +94,13 @@ def kubernetes(
     kubeconfig: Kubeconfig = "",
     kube_context: KubeContext = "",
     cluster: ClusterName = "",
-    act: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ACT,…",
-            help="The writes to the cluster: taints, evictions, placement, conditions, or all. "
-            "Without it the bridge only reads.",
-            show_default=False,
-        ),
-    ] = None,
+    act: Annotated[list[str] | None, _acts_option("the cluster: taints, evictions, placement, conditions")] = None,
     eviction: Annotated[
         str, typer.Option(metavar="MODE", help="How pods are evicted: delete, or api (through its budgets).")
     ] = "delete",
-    scheduler_name: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Also place the pods of this scheduler, such as default-scheduler when kube-scheduler is off.",
-        ),
-    ] = "moorage",
-    node_monitor_grace_period: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", min=1, help="The time without a renewal of its Lease after which a node is Unknown."
-        ),
-    ] = 50.0,
-    kube_api_qps: Annotated[float, typer.Option(min=0, help="Requests a second to the cluster. 0 for no limit.")] = 100,
+    scheduler_name: Annotated[str, _scheduler_option("pods", "kube-scheduler")] = "moorage",
+    node_monitor_grace_period: Annotated[float, _grace_option("Lease", "node")] = 50.0,
+    kube_api_qps: Qps = 100,
     kube_api_burst: Burst = 200,
     lease_namespace: LeaseNamespace = "kube-system",
     lease_duration: LeaseDuration = 3.0,
@@ -129,15 +131,8 @@ def ocm(
     *,
     kubeconfig: Kubeconfig = "",
     kube_context: KubeContext = "",
-    act: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ACT,…",
-            help="The writes to the hub: placements, taints, labels, or all. Without it the bridge only reads.",
-            show_default=False,
-        ),
-    ] = None,
-    kube_api_qps: Annotated[float, typer.Option(min=0, help="Requests a second to the hub. 0 for no limit.")] = 100,
+    act: Annotated[list[str] | None, _acts_option("the hub: placements, taints, labels")] = None,
+    kube_api_qps: Qps = 100,
     kube_api_burst: Burst = 200,
     lease_namespace: LeaseNamespace = "kube-system",
     lease_duration: LeaseDuration = 3.0,
@@ -165,32 +160,10 @@ def karmada(
     *,
     kubeconfig: Kubeconfig = "",
     kube_context: KubeContext = "",
-    act: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ACT,…",
-            help="The writes to the control plane: taints, bindings, or all. Without it the bridge only reads.",
-            show_default=False,
-        ),
-    ] = None,
-    scheduler_name: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Also place the bindings of this scheduler, such as default-scheduler when Karmada's own is off.",
-        ),
-    ] = "moorage",
-    cluster_monitor_grace_period: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            min=1,
-            help="The time without a renewal of its agent's Lease after which a cluster is Unknown.",
-        ),
-    ] = 40.0,
-    kube_api_qps: Annotated[
-        float, typer.Option(min=0, help="Requests a second to the control plane. 0 for no limit.")
-    ] = 100,
+    act: Annotated[list[str] | None, _acts_option("the control plane: taints, bindings")] = None,
+    scheduler_name: Annotated[str, _scheduler_option("bindings", "Karmada's own")] = "moorage",
+    cluster_monitor_grace_period: Annotated[float, _grace_option("agent's Lease", "cluster")] = 40.0,
+    kube_api_qps: Qps = 100,
     kube_api_burst: Burst = 200,
     lease_namespace: LeaseNamespace = "karmada-system",
     lease_duration: LeaseDuration = 3.0,
@@ -245,9 +218,6 @@ def leave(
     and the clusters of ResourceBindings. Stop the bridges first.
     """
     from moorage.bridges.engine.leaving import leave as left_by  # noqa: PLC0415 - it loads slowly
-    from moorage.runtime.app import run_async  # noqa: PLC0415 - as above
-    from moorage.runtime.process.failures import RuntimeFailure  # noqa: PLC0415 - as above
-    from moorage.runtime.process.logs import configure_logs  # noqa: PLC0415 - as above
 
     if cluster and kind is not _Kind.KUBERNETES:
         raise UsageError(f"--cluster: the objects of {kind} are always those of the home fleet")
@@ -255,11 +225,7 @@ def leave(
     space = lease_namespace or ("karmada-system" if kind is _Kind.KARMADA else "kube-system")
     bridged = _bridged(kind, _link(ctx, (kubeconfig, kube_context), (space,)), name)
     settings = _settings(0)
-    configure_logs(settings)
-    try:
-        left = run_async(left_by(settings, bridged, is_gone=gone))
-    except RuntimeFailure as error:
-        raise CliError(str(error)) from None
+    left = _completed(settings, left_by(settings, bridged, is_gone=gone))
     what = "nodes" if kind is _Kind.KUBERNETES else "clusters"
     output.line(f"cleaned {left.targets} {what}, and {left.objects} objects are no longer mirrored")
 
@@ -305,7 +271,7 @@ def listed(
             raise ServerError(status=404, reason="NotFound", message=f'clusters.moorage.io "{cluster}" not found')
         found = {"items": items}
     if form != _TABLE:
-        output.write(output.to_json(found) if form == "json" else output.to_yaml(found))
+        output.write(output.document(found, output.Format(form)))
         return
     rows = [
         [
@@ -325,32 +291,34 @@ def listed(
 
 
 def _settings(http_port: int) -> Settings:
-    bootstrap, prefix = endpoints.kafka()
-    return endpoints.load_settings(
-        {}, kafka_role=_ROLE, bootstrap_servers=bootstrap, topic_prefix=prefix, http_port=http_port
-    )
+    return endpoints.kafka_settings(kafka_role=_ROLE, http_port=http_port)
 
 
 def _run(settings: Settings, make: MemberMaker) -> None:
-    from moorage.runtime.app import run_async, run_services  # noqa: PLC0415 - it loads slowly
+    from moorage.runtime.app import run_services  # noqa: PLC0415 - it loads slowly
+
+    with contextlib.suppress(KeyboardInterrupt):
+        if code := _completed(settings, run_services([], settings, beside=[make])):
+            raise typer.Exit(code)
+
+
+def _completed(settings: Settings, work: Coroutine[Any, Any, T]) -> T:
+    """Do something as a service does it, with its logs, and return the result."""
+    from moorage.runtime.app import run_async  # noqa: PLC0415 - it loads slowly
     from moorage.runtime.process.failures import RuntimeFailure  # noqa: PLC0415 - as above
     from moorage.runtime.process.logs import configure_logs  # noqa: PLC0415 - as above
 
     configure_logs(settings)
     try:
-        code = run_async(run_services([], settings, beside=[make]))
+        return run_async(work)
     except RuntimeFailure as error:
         raise CliError(str(error)) from None
-    except KeyboardInterrupt:
-        code = 0
-    if code:
-        raise typer.Exit(code)
 
 
 def _link(ctx: typer.Context, access: _Access, lease: tuple[str] | tuple[str, float]) -> Link:
     """Return how a bridge reaches its cluster and the gateway.
 
-    The gateway may be asked, so what is wrong with other options is said before.
+    This may send a request to the gateway, so other options are checked before.
 
     Args:
         ctx: the context of the command.
@@ -364,7 +332,7 @@ def _link(ctx: typer.Context, access: _Access, lease: tuple[str] | tuple[str, fl
 
 
 def _gateway(ctx: typer.Context) -> GatewayAddress:
-    """Return where the gateway is. A token file is read again for each request, because its token ends."""
+    """Return the address of the gateway. A token file is read again for each request, because its token expires."""
     from moorage.bridges.engine.gateway_client import GatewayAddress  # noqa: PLC0415 - it loads slowly
 
     found = endpoints.server(ctx)

@@ -11,6 +11,7 @@ import typer
 
 from moorage.cli import completion
 from moorage.cli.api import endpoints, kubeconfig
+from moorage.cli.commands import options
 from moorage.cli.errors import CliError, UsageError, warn
 from moorage.cli.render import output
 from moorage.runtime.settings.environment import state_folder
@@ -38,7 +39,7 @@ def current_context() -> None:
 @app.command("get-contexts")
 def get_contexts(
     *,
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Omit the line with the column names.")] = False,
+    no_headers: options.NoHeaders = False,
     form: Annotated[str, typer.Option("-o", "--output", help="name.", autocompletion=completion.words("name"))] = "",
 ) -> None:
     """List the contexts. Those for gateways of Moorage have a server in the last column."""
@@ -46,11 +47,9 @@ def get_contexts(
     current = config.get("current-context")
     ours = {one.name: one.server for one in kubeconfig.contexts(config)}
     rows = []
-    for one in config.get("contexts") or []:
-        name, body = str(one.get("name")), one.get("context") or {}
-        mark = "*" if name == current else ""
-        told = [str(body.get(part) or "") for part in ("cluster", "user", "namespace")]
-        rows.append([mark, name, *told, ours.get(name, "")])
+    for name, body in kubeconfig.entries(config, "contexts").items():
+        parts = [str(body.get(part) or "") for part in ("cluster", "user", "namespace")]
+        rows.append(["*" if name == current else "", name, *parts, ours.get(name, "")])
     if form == "name":
         output.write("".join(f"{row[1]}\n" for row in rows))
         return
@@ -64,8 +63,7 @@ def use_context(name: Annotated[str, typer.Argument(metavar="NAME", show_default
     """Make a context the current one."""
     file = kubeconfig.path()
     config = kubeconfig.load(file)
-    if name not in {one.get("name") for one in config.get("contexts") or []}:
-        raise CliError(f'no context exists with the name: "{name}"')
+    _check_exists(config, name)
     kubeconfig.save(file, {**config, "current-context": name})
     output.line(f'Switched to context "{name}".')
     if name not in {one.name for one in kubeconfig.contexts(config)}:
@@ -87,15 +85,18 @@ def set_context(
     wanted = str(config.get("current-context") or "") if current else name
     if not wanted:
         raise CliError("name the context, or give --current")
-    every = config.get("contexts") or []
-    if wanted not in {one.get("name") for one in every}:
-        raise CliError(f'no context exists with the name: "{wanted}"')
+    _check_exists(config, wanted)
     changed = [
         {**one, "context": {**(one.get("context") or {}), "namespace": namespace}} if one.get("name") == wanted else one
-        for one in every
+        for one in config["contexts"]
     ]
     kubeconfig.save(file, {**config, "contexts": changed})
     output.line(f'Context "{wanted}" modified.')
+
+
+def _check_exists(config: kubeconfig.Config, name: str) -> None:
+    if name not in kubeconfig.entries(config, "contexts"):
+        raise CliError(f'no context exists with the name: "{name}"')
 
 
 def kubeconfig_command(

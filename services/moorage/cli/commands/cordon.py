@@ -64,9 +64,6 @@ def _named(words: Sequence[str], selector: str) -> tuple[ServedKind, dict[Served
 
     A bare name is a node's, as in kubectl, and each `KIND/NAME` may be of another kind. A first word that is a kind
     counts as one when names or a selector follow it.
-
-    Raises:
-        UsageError: managed clusters are named.
     """
     of = targets.NODE
     if words and not any("/" in word for word in words) and (len(words) > 1 or selector):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 import typer
@@ -21,12 +21,11 @@ from moorage.cli.api.endpoints import connect_home
 from moorage.cli.errors import FAILED, CliError, ServerError, UsageError, warn
 from moorage.cli.render import describe as describing
 from moorage.cli.render import output
-from moorage.cli.render.durations import parse_duration, parse_instant
+from moorage.cli.render.durations import parse_instant, parse_wait
 from moorage.decide.kubernetes.unstructured import at
 from moorage_schemas.times import format_time
 
 _LETTERS: Final = kinds.find("deadletters")
-_LONGEST_WAIT: Final = 30.0
 _WORDS: Final = {"Counted": "and counts", "Unchanged": "and repeats what is known"}
 _FORBIDDEN: Final = 403
 
@@ -144,7 +143,7 @@ def replay(
         raise UsageError("name the letters, or select them by --reason, --service, --source, --key or --since")
     if dry_run not in {"none", "client", "server"}:
         raise UsageError(f"--dry-run: invalid value {dry_run!r}: must be none, client or server")
-    wait = _seconds(timeout)
+    wait = parse_wait(timeout)
     failed = False
     with connect_home(ctx) as client:
         # The oldest come first, as they came.
@@ -165,12 +164,7 @@ def replay(
 
 
 class _Found:
-    """The letters that options choose.
-
-    Args:
-        client: asks the gateway.
-        chosen: the parameters of the list.
-    """
+    """The letters that options choose."""
 
     def __init__(self, client: Client, chosen: dict[str, str]) -> None:
         self._client = client
@@ -223,12 +217,16 @@ def _chosen(fields: dict[str, str], since: str) -> dict[str, str]:
     pairs = ",".join(f"{name}={_escaped(value)}" for name, value in fields.items() if value)
     found = {"fieldSelector": pairs} if pairs else {}
     if since:
-        now = datetime.now(UTC)
-        begin = parse_instant(since, now)
-        if begin > now:
-            raise UsageError(f"--since: invalid time {since!r}: must not be in the future")
-        found["sinceTime"] = format_time(begin)
+        found["sinceTime"] = _begin(since, datetime.now(UTC))
     return found
+
+
+def _begin(since: str, now: datetime) -> str:
+    """Return the time of `--since`."""
+    begin = parse_instant(since, now)
+    if begin > now:
+        raise UsageError(f"--since: invalid time {since!r}: must not be in the future")
+    return format_time(begin)
 
 
 def _escaped(value: str) -> str:
@@ -243,15 +241,6 @@ def _name(item: JsonObject) -> str:
 def _plain(name: str) -> str:
     """Return a name without the kind before it, as `-o name` writes it."""
     return name.rpartition("/")[2]
-
-
-def _seconds(text: str) -> float:
-    if text == "0":
-        return 0.0
-    seconds = parse_duration(text, "--timeout")
-    if not timedelta() <= seconds <= timedelta(seconds=_LONGEST_WAIT):
-        raise UsageError(f"--timeout: invalid value {text!r}: must be at most {_LONGEST_WAIT:g}s")
-    return seconds.total_seconds()
 
 
 _WEBHOOKS = kinds.find("webhooks")
@@ -278,10 +267,7 @@ def replay_webhook(
     Sets `spec.replay` of the Webhook; the webhook worker does the rest. Events keep their ids.
     """
     now = datetime.now(UTC)
-    begin = parse_instant(since, now)
-    if begin > now:
-        raise UsageError(f"--since: invalid time {since!r}: must not be in the future")
-    times = {"since": format_time(begin), "until": format_time(now)}
+    times = {"since": _begin(since, now), "until": format_time(now)}
     with connect_home(ctx) as client:
         client.patch(_WEBHOOKS, "", name, {"spec": {"replay": times}})
     output.line(f"{_WEBHOOKS.called(name)}: undelivered events since {times['since']} will be sent again")

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from moorage.cli import completion
-from moorage.cli.api import manifests
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
 from moorage.cli.commands import options
@@ -32,12 +31,7 @@ def delete(
     ] = None,
     files: options.Files = None,
     *,
-    namespace: Annotated[
-        str,
-        typer.Option(
-            "-n", "--namespace", help="Namespace of objects that name none.", autocompletion=completion.namespaces
-        ),
-    ] = "default",
+    namespace: options.ItemNamespace = "default",
     all_namespaces: options.AllNamespaces = False,
     selector: Annotated[
         str, typer.Option("-l", "--selector", help="Delete the objects with these labels, such as app=web.")
@@ -45,9 +39,7 @@ def delete(
     fields: options.FieldSelector = "",
     every: Annotated[bool, typer.Option("--all", help="Delete all objects of the kind in the namespace.")] = False,
     recursive: options.Recursive = False,
-    ignore_not_found: Annotated[
-        bool, typer.Option("--ignore-not-found", help="Succeed if an object does not exist.")
-    ] = False,
+    ignore_not_found: options.IgnoreNotFound = False,
     cascade: Annotated[
         str,
         typer.Option(
@@ -74,17 +66,14 @@ def delete(
         raise UsageError("--all needs a kind and cannot be used together with files")
     deletion = _Deletion(_body(cascade, 1 if now else grace, force=force), dry_run, form, ignore_not_found)
     seconds = parse_duration(timeout, "--timeout").total_seconds() or _FOREVER
-    refused: list[manifests.Refused] = []
+    refused = False
     with connect(ctx) as client:
         if files:
-            chosen = options.chooser(selector)
-            good, refused = options.manifests_of(files, recursive=recursive)
-            for document in refused:
-                warn(str(document))
+            good, refused = options.manifests_of(files, selector, recursive=recursive)
             targets = [
                 options.ObjectPlace(item.kind, item.namespace(namespace), item.name)
                 for item in reversed(good)
-                if item.kind and chosen(item)
+                if item.kind
             ]
         else:
             place = None if all_namespaces else namespace
@@ -134,7 +123,7 @@ def _await(client: Client, targets: list[options.ObjectPlace], seconds: float) -
 def _delete_all(client: Client, targets: list[options.ObjectPlace], deletion: _Deletion) -> bool:
     """Delete objects, several at a time, print each, and return whether one failed."""
     failed = False
-    suffix = {options.NONE: "", options.CLIENT: " (dry run)"}.get(deletion.dry_run, " (server dry run)")
+    suffix = printing.dry_run_suffix(deletion.dry_run)
     forced = " force" if (deletion.body or {}).get("gracePeriodSeconds") == 0 else ""
     with ThreadPoolExecutor(_WORKERS) as pool:
         problems = pool.map(lambda place: _delete_one(client, place, deletion), targets)

@@ -30,7 +30,7 @@ def describe(
     files: options.Files = None,
     recursive: options.Recursive = False,
     namespace: options.Namespace = "default",
-    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Objects of all namespaces.")] = False,
+    all_namespaces: options.AllNamespaces = False,
     selector: Annotated[str, typer.Option("-l", "--selector", help="Objects with these labels, such as app=web.")] = "",
 ) -> None:
     """Show an object in detail, with the reasons for decisions on it."""
@@ -76,7 +76,7 @@ def events(
     types: Annotated[str, typer.Option(help="Only events of these types, such as Warning.", show_default=False)] = "",
     namespace: options.Namespace = "default",
     all_namespaces: options.AllNamespaces = False,
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Omit the line with the column names.")] = False,
+    no_headers: options.NoHeaders = False,
     form: options.FormOption = printing.TABLE,
 ) -> None:
     """List the events of objects, the newest last."""

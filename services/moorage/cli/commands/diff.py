@@ -80,11 +80,7 @@ def diff(
     if what:
         _cluster(ctx, what, kubeconfig, kube_context, form)
         return
-    good, refused = options.manifests_of(files, recursive=recursive)
-    for document in refused:
-        warn(str(document))
-    if selector:
-        good = list(filter(options.chooser(selector), good))
+    good, refused = options.manifests_of(files, selector, recursive=recursive)
     code = _FAILED if refused else 0
     with connect(ctx) as client:
         for item in good:
@@ -130,7 +126,7 @@ def _both(client: Client, item: Manifest, default: str, field_manager: str) -> t
         raise CliError(f"{item.place}: an object without a name cannot be compared")
     namespace = item.namespace(default)
     parameters = {**options.parameters(options.SERVER, field_manager), "force": "true"}
-    before = applying.present(client, kind, namespace, item.name)
+    before = client.find(kind, namespace, item.name)
     sent = applying.configuration(item, kind, namespace)
     after = client.patch(kind, namespace, item.name, sent, content_type=APPLY_PATCH, options=parameters)
     return before, after

@@ -19,6 +19,7 @@ from moorage.cli.commands.wait import condition, until_met
 from moorage.cli.errors import FAILED, CliError, ServerError, UsageError, warn
 from moorage.cli.render import output
 from moorage.cli.render.durations import parse_duration
+from moorage.cli.render.printing import dry_run_suffix
 from moorage.decide.kubernetes.unstructured import at
 
 _PODS: Final = kinds.find("pods")
@@ -87,7 +88,7 @@ def drain(
                 failed.append(node)
                 warn(f'error: unable to drain node "{node}" due to error: {error}, continuing command...')
             else:
-                output.line(f"node/{node} drained{_suffix(dry_run)}")
+                output.line(f"node/{node} drained{dry_run_suffix(dry_run)}")
     if failed:
         warn(f"There are pending nodes to be drained:\n {' '.join(failed)}")
         raise typer.Exit(FAILED)
@@ -119,7 +120,7 @@ def _cordon(client: Client, node: str, dry_run: str) -> None:
         word = targets.change(client, targets.NODE, node, lambda found: decide_node(found, unschedulable=True)).word
     else:
         word = decide_node(client.get(targets.NODE, "", node), unschedulable=True)[1]
-    output.line(f"node/{node} {word}{_suffix(dry_run)}")
+    output.line(f"node/{node} {word}{dry_run_suffix(dry_run)}")
 
 
 def _drain(client: Client, node: str, rules: _Rules) -> None:
@@ -128,7 +129,7 @@ def _drain(client: Client, node: str, rules: _Rules) -> None:
     if rules.dry_run != options.NONE:
         for pod in chosen:
             output.line(
-                f"evicting pod {pod['metadata']['namespace']}/{pod['metadata']['name']}{_suffix(rules.dry_run)}"
+                f"evicting pod {pod['metadata']['namespace']}/{pod['metadata']['name']}{dry_run_suffix(rules.dry_run)}"
             )
         return
     end = time.monotonic() + rules.seconds
@@ -146,11 +147,7 @@ def _place(pod: JsonObject) -> ObjectPlace:
 
 
 def _chosen(pods: list[JsonObject], rules: _Rules) -> list[JsonObject]:
-    """Return the pods to evict.
-
-    Raises:
-        _RefusedPodsError: the options do not allow to evict some.
-    """
+    """Return the pods to evict."""
     chosen: list[JsonObject] = []
     left: list[str] = []
     refused: dict[str, list[str]] = {}
@@ -216,7 +213,3 @@ def _remove(client: Client, pod: JsonObject, rules: _Rules, end: float) -> None:
             time.sleep(_PAUSE)
         else:
             return
-
-
-def _suffix(dry_run: str) -> str:
-    return {options.NONE: "", options.CLIENT: " (dry run)"}.get(dry_run, " (server dry run)")

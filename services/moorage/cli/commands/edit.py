@@ -137,11 +137,7 @@ def _read(text: str) -> JsonObject:
 
 
 def _in_editor(text: str) -> str:
-    """Return a text as the user has edited it.
-
-    Raises:
-        CliError: the editor cannot be started, or fails.
-    """
+    """Return a text as the user has edited it."""
     editor = os.environ.get("KUBE_EDITOR") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="moorage-edit-") as folder:
         file = Path(folder) / "object.yaml"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -18,19 +17,12 @@ from moorage.cli.errors import CliError, ServerError, UnreachableError, UsageErr
 from moorage.cli.render import explain as explain_text
 from moorage.cli.render import output
 from moorage.cli.render.durations import to_the_second
+from moorage.cli.render.output import DocumentFormat
 from moorage.insight.explain.question import EXPLAINED, WITHOUT_NAMESPACE, Question, QuestionError
 
 _BAD_REQUEST, _NOT_FOUND = 400, 404
 _LATER = frozenset({502, 503, 504})
 """Status codes that mean that no query worker can answer now."""
-
-
-class ExplainFormat(StrEnum):
-    """The format of an explanation."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
 
 
 def explain(
@@ -70,7 +62,7 @@ def explain(
             "--all", help="Show all nodes or clusters, not only the chosen and the best. For a target: all evictions."
         ),
     ] = False,
-    form: Annotated[ExplainFormat, typer.Option("-o", "--output", help="table, json or yaml.")] = ExplainFormat.TABLE,
+    form: Annotated[DocumentFormat, typer.Option("-o", "--output", help="table, json or yaml.")] = DocumentFormat.TABLE,
     from_topics: Annotated[bool, typer.Option("--from-topics", help="Read the topics instead of the gateway.")] = False,
     recursive: Annotated[bool, typer.Option("--recursive", help="For a kind: show the fields of its fields.")] = False,
 ) -> None:
@@ -91,11 +83,11 @@ def explain(
         raise UsageError("--all cannot be used together with --node or --cluster")
     asked = parse(what, namespace, node=node, cluster=cluster, every=every, within=chosen_cluster(ctx))
     told = _from_topics(asked) if from_topics else _told(ctx, asked)
-    if form is ExplainFormat.TABLE:
+    if form is DocumentFormat.TABLE:
         lines = explain_text.lines(told, every=every, closely=bool(node or cluster))
         output.write("".join(f"{line}\n" for line in lines))
     else:
-        output.write(output.to_yaml(told) if form is ExplainFormat.YAML else output.to_json(told))
+        output.write(output.document(told, form))
 
 
 def structure_of(word: str) -> tuple[ServedKind, list[str]] | None:
@@ -152,12 +144,7 @@ def parse(
 
 
 def _told(ctx: typer.Context, asked: Question) -> JsonObject:
-    """Return the explanation of the query worker behind the gateway. Without one, explain from the topics.
-
-    Raises:
-        UsageError: nodes are asked for of what has clusters, or the other way round.
-        CliError: the object does not exist, the gateway refuses, or neither it nor Kafka answers.
-    """
+    """Return the explanation of the query worker behind the gateway. Without one, explain from the topics."""
     given = {"namespace": asked.namespace, "node": asked.node, "cluster": asked.cluster}
     fields = {"kind": asked.kind, "name": asked.name} | {name: value for name, value in given.items() if value}
     fields |= {"all": "true"} if asked.every else {}
@@ -180,11 +167,7 @@ def _told(ctx: typer.Context, asked: Question) -> JsonObject:
 
 
 def _answer(client: Client, asked: Question, fields: dict[str, str]) -> JsonObject:
-    """Return the gateway's explanation.
-
-    Raises:
-        CliError: the gateway refuses. If a pod is missing because it was evicted, the message has this reason.
-    """
+    """Return the gateway's explanation."""
     try:
         return client.explain(fields)
     except ServerError as error:
@@ -210,12 +193,7 @@ def _left(client: Client, asked: Question) -> str:
 
 
 def _from_topics(asked: Question) -> JsonObject:
-    """Return the explanation from the topics.
-
-    Raises:
-        UsageError: nodes are asked for of what has clusters, or the other way round.
-        CliError: the object does not exist, or Kafka does not answer.
-    """
+    """Return the explanation from the topics."""
     from moorage.cli.api import explain_from_topics  # noqa: PLC0415 - loads half of the services, which few calls need
 
     return explain_from_topics.explain(asked)

@@ -35,7 +35,7 @@ def get(
     files: options.Files = None,
     recursive: options.Recursive = False,
     namespace: options.Namespace = "default",
-    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Objects of all namespaces.")] = False,
+    all_namespaces: options.AllNamespaces = False,
     selector: options.Selector = "",
     fields: options.FieldSelector = "",
     watch: Annotated[bool, typer.Option("-w", "--watch", help="After listing, show changes as they happen.")] = False,
@@ -45,7 +45,7 @@ def get(
     watch_events: Annotated[
         bool, typer.Option("--output-watch-events", help="Show the kind of each change: ADDED, MODIFIED or DELETED.")
     ] = False,
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Omit the line with the column names.")] = False,
+    no_headers: options.NoHeaders = False,
     show_labels: Annotated[bool, typer.Option("--show-labels", help="Show all labels as the last column.")] = False,
     label_columns: Annotated[
         list[str] | None,
@@ -55,9 +55,7 @@ def get(
     sort_by: Annotated[
         str, typer.Option("--sort-by", help="Sort by the value at this path, such as .metadata.creationTimestamp.")
     ] = "",
-    ignore_not_found: Annotated[
-        bool, typer.Option("--ignore-not-found", help="Succeed if an object does not exist.")
-    ] = False,
+    ignore_not_found: options.IgnoreNotFound = False,
     chunk: Annotated[
         int, typer.Option("--chunk-size", help="Objects of a list in one request. 0 for all.", min=0)
     ] = CHUNK,
@@ -100,11 +98,11 @@ def get(
                 tell=warn,
             )
         columns = _Columns(
-            form,
+            form=form,
             several=show_kind or len(asked) > 1,
             everywhere=place is None,
-            labels=printing.label_columns(label_columns or []),
-            all_labels=show_labels,
+            labels=[*printing.label_columns(label_columns or []), *([LABELS] if show_labels else [])],
+            custom=printing.custom_columns(form) if form.is_custom else [],
             events=watch_events and follow,
         )
         view = _View(client, want, columns, no_headers=no_headers)
@@ -130,38 +128,29 @@ class _Want:
     """The real cluster that is chosen. Empty for the home fleet."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
     """The columns of a table."""
 
-    def __init__(
-        self,
-        form: OutputForm,
-        *,
-        several: bool,
-        everywhere: bool,
-        labels: list[TableColumn],
-        all_labels: bool,
-        events: bool,
-    ) -> None:
-        self.form = form
-        self.events = events
-        self._several = several
-        self._everywhere = everywhere
-        self._labels = [*labels, *([LABELS] if all_labels else [])]
-        self._custom = printing.custom_columns(form) if form.is_custom else []
+    form: OutputForm
+    several: bool
+    everywhere: bool
+    labels: list[TableColumn]
+    custom: list[TableColumn]
+    events: bool
 
     def of(self, kind: ServedKind) -> list[TableColumn]:
         """Return the columns of the objects of a kind."""
         head = [TableColumn("EVENT", text("event"))] if self.events else []
-        if self._custom:
-            return [*head, *self._custom]
+        if self.custom:
+            return [*head, *self.custom]
         name = TableColumn("NAME", of(lambda item: kinds.shown_name(kind, item)))
-        if self._several:
+        if self.several:
             name = TableColumn("NAME", of(lambda item: kind.called(kinds.shown_name(kind, item))))
-        if self._everywhere and kind.namespaced:
+        if self.everywhere and kind.namespaced:
             head.append(TableColumn("NAMESPACE", text("metadata", "namespace")))
         own = [column for column in output.columns_of(kind, wide=self.form.word == "wide") if column != LABELS]
-        return [*head, name, *own, *self._labels]
+        return [*head, name, *own, *self.labels]
 
 
 class _View:

@@ -125,14 +125,8 @@ def status(
         found = embedded.status(folder)
     state = found.state if found.running else None
     if output == "json":
-        answer = {
-            "running": state is not None,
-            "bootstrap": state.bootstrap if state else None,
-            "pid": state.pid if state else None,
-            "owner": (state.owner or None) if state else None,
-            "version": state.version if state else None,
-            "dataDir": str(folder.absolute()),
-        }
+        shown = {name: getattr(state, name, None) or None for name in ("bootstrap", "pid", "owner", "version")}
+        answer = {"running": state is not None, **shown, "dataDir": str(folder.absolute())}
         _out.print(json.dumps(answer), markup=False)
     elif state is None:
         _out.print(f"kafka is not running (data in {folder})", markup=False)
@@ -207,10 +201,7 @@ def users(
             )
         except SecretFileError as error:
             raise CliError(f"{error}\nMake the passwords with `moorage kafka passwords`.") from None
-    bootstrap, prefix = endpoints.kafka()
-    settings = endpoints.load_settings(
-        kafka_role=kafka_identities.ADMIN, bootstrap_servers=bootstrap, topic_prefix=prefix
-    )
+    settings = endpoints.kafka_settings(kafka_role=kafka_identities.ADMIN)
     topics.run(settings, _set(settings, found))
     output.line(f"{len(found)} users have their passwords")
 

@@ -17,11 +17,20 @@ from moorage.cli.errors import FAILED, CliError, UnreachableError, UsageError, w
 from moorage.cli.render import printing
 
 if TYPE_CHECKING:
-    from moorage.cli.api.manifests import Manifest, Refused
+    from moorage.cli.api.manifests import Manifest
 
 Namespace = Annotated[
     str, typer.Option("-n", "--namespace", help="Namespace of the objects.", autocompletion=completion.namespaces)
 ]
+ItemNamespace = Annotated[
+    str,
+    typer.Option(
+        "-n", "--namespace", help="Namespace of objects that name none.", autocompletion=completion.namespaces
+    ),
+]
+NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Omit the line with the column names.")]
+IgnoreNotFound = Annotated[bool, typer.Option("--ignore-not-found", help="Succeed if an object does not exist.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace taints of the same key and effect.")]
 Selector = Annotated[
     str,
     typer.Option("-l", "--selector", help="Objects with these labels, such as app=web,tier!=test or 'zone in (a, b)'."),
@@ -94,11 +103,6 @@ SERVER: Final = "server"
 def parameters(dry_run: str, field_manager: str = "", validate: str = "") -> dict[str, str]:
     """Return the query parameters of a write.
 
-    Args:
-        dry_run: the value of `--dry-run`.
-        field_manager: the manager of the fields.
-        validate: the value of `--validate`.
-
     Raises:
         UsageError: a value is not one of those that the option has.
     """
@@ -117,7 +121,7 @@ def parameters(dry_run: str, field_manager: str = "", validate: str = "") -> dic
     return {name: value for name, value in found.items() if value}
 
 
-def chooser(selector: str) -> Callable[[Manifest], bool]:
+def _chooser(selector: str) -> Callable[[Manifest], bool]:
     """Return whether an object of a file is selected. As in kubectl, the labels in the file decide.
 
     Raises:
@@ -133,8 +137,8 @@ def chooser(selector: str) -> Callable[[Manifest], bool]:
     return lambda item: chosen(item.document)
 
 
-def manifests_of(files: Sequence[str] | None, *, recursive: bool) -> tuple[list[Manifest], list[Refused]]:
-    """Return the objects of `-f`, and the documents that cannot be used.
+def manifests_of(files: Sequence[str] | None, selector: str = "", *, recursive: bool) -> tuple[list[Manifest], bool]:
+    """Return the selected objects of `-f`, and whether there are documents that cannot be used. These are printed.
 
     Raises:
         UsageError: no file is given.
@@ -144,7 +148,10 @@ def manifests_of(files: Sequence[str] | None, *, recursive: bool) -> tuple[list[
 
     if not files:
         raise UsageError("must specify -f")
-    return manifests.read(files, recursive=recursive)
+    good, refused = manifests.read(files, recursive=recursive)
+    for document in refused:
+        warn(str(document))
+    return list(filter(_chooser(selector), good)) if selector else good, bool(refused)
 
 
 def named(words: Sequence[str] | None, files: Sequence[str] | None, *, recursive: bool) -> list[Named]:

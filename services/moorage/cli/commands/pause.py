@@ -63,15 +63,8 @@ def pause(
                 output.line(f"evictions of {called} are already paused ({_PAUSES.called(name)})")
             return
         name = pause_name(wanted)
-        spec: dict[str, Any] = {"scope": wanted, **({"reason": reason} if reason else {})}
-        document = {
-            "apiVersion": _PAUSES.api_version,
-            "kind": _PAUSES.kind,
-            "metadata": {"name": name},
-            "spec": spec,
-        }
         try:
-            client.create(_PAUSES, "", document)
+            create(client, wanted, reason)
         except ServerError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -80,6 +73,13 @@ def pause(
             output.line(f"evictions of {called} are already paused ({_PAUSES.called(name)})")
             return
     output.line(f"evictions of {called} paused ({_PAUSES.called(name)})")
+
+
+def create(client: Client, scope: JsonObject, reason: str) -> None:
+    """Create the pause of a scope."""
+    spec = {"scope": scope, **({"reason": reason} if reason else {})}
+    head = {"apiVersion": _PAUSES.api_version, "kind": _PAUSES.kind, "metadata": {"name": pause_name(scope)}}
+    client.create(_PAUSES, "", {**head, "spec": spec})
 
 
 def resume(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from aiokafka.errors import KafkaError
 from rich.console import Console
 
 from moorage.cli import completion
 from moorage.cli.api import endpoints, topics
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.render import output
+from moorage.cli.render.output import DocumentFormat
 from moorage.insight.copy.run import services as every_service
 from moorage.insight.replay import comparison
 from moorage.insight.replay.comparison import Difference, Replayed, Side, Tally
@@ -29,15 +27,8 @@ UNREADABLE = 2
 """Exit code: the recording cannot be read, or nothing in it can be decided on again."""
 
 _TOPICS = "topics"
+_COLUMNS = ("sessions", "transactions", "records", "equal", "differing", "missing", "unwritten")
 _SHOWN = 2000  # characters of a value
-
-
-class ReplayFormat(StrEnum):
-    """The format of the output."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
 
 
 SourceOption = Annotated[
@@ -62,7 +53,7 @@ ServiceOption = Annotated[
     typer.Option(help="Replay only this service. Repeatable.", autocompletion=completion.replayed_services),
 ]
 PartitionOption = Annotated[list[int] | None, typer.Option(min=0, help="Replay only this partition. Repeatable.")]
-ReplayFormatOption = Annotated[ReplayFormat, typer.Option("-o", "--output", help="table, json or yaml.")]
+ReplayFormatOption = Annotated[DocumentFormat, typer.Option("-o", "--output", help="table, json or yaml.")]
 
 
 def replay(
@@ -70,7 +61,7 @@ def replay(
     record: RecordOption = None,
     service: ServiceOption = None,
     partition: PartitionOption = None,
-    form: ReplayFormatOption = ReplayFormat.TABLE,
+    form: ReplayFormatOption = DocumentFormat.TABLE,
 ) -> None:
     """Decide again on recorded input, and compare the results byte for byte.
 
@@ -110,17 +101,12 @@ def replay(
         _tell(found, form)
 
 
-def _tell(found: Replayed, form: ReplayFormat) -> None:
-    """Write the result.
-
-    Raises:
-        Exit: something differs.
-        CliError: nothing was compared.
-    """
-    if form is ReplayFormat.TABLE:
+def _tell(found: Replayed, form: DocumentFormat) -> None:
+    """Write the result."""
+    if form is DocumentFormat.TABLE:
         output.write(_told(found))
     else:
-        output.write(output.document(document(found), output.Format(form.value)))
+        output.write(output.document(document(found), form))
     if found.differing:
         raise typer.Exit(DIFFERS)
     if not found.equal:
@@ -131,21 +117,14 @@ def _tell(found: Replayed, form: ReplayFormat) -> None:
 
 
 def _read(source: str, progress: Any) -> Recording:
-    """Read the recording.
-
-    Raises:
-        RecordingError: it cannot be read.
-        CliError: Kafka does not answer.
-    """
+    """Read the recording."""
     if source != _TOPICS:
         return Recording.load(Path(source))
-    bootstrap, prefix = endpoints.kafka()
-    settings = endpoints.load_settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
+    settings = endpoints.kafka_settings()
     try:
-        return asyncio.run(Recording.read(settings, progress))
-    except (KafkaError, OSError) as error:
-        problem = topics.unreachable(settings, error)
-        raise CliError(problem.message, code=UNREADABLE) from None
+        return topics.run(settings, Recording.read(settings, progress))
+    except CliError as error:
+        raise CliError(error.message, code=UNREADABLE) from None
 
 
 def document(found: Replayed) -> dict[str, Any]:
@@ -162,15 +141,7 @@ def document(found: Replayed) -> dict[str, Any]:
 
 def _row(one: Tally) -> dict[str, Any]:
     return {
-        "service": one.service,
-        "partition": one.partition,
-        "sessions": one.sessions,
-        "transactions": one.transactions,
-        "records": one.records,
-        "equal": one.equal,
-        "differing": one.differing,
-        "missing": one.missing,
-        "unwritten": one.unwritten,
+        **{name: getattr(one, name) for name in ("service", "partition", *_COLUMNS)},
         "missingBecause": one.reasons,
         "firstDifference": None if one.difference is None else _difference(one.difference),
     }
@@ -199,9 +170,6 @@ def _side(side: Side) -> dict[str, Any]:
 
 def _text(raw: bytes | None) -> str | None:
     return None if raw is None else raw.decode("utf-8", "backslashreplace")
-
-
-_COLUMNS = ("sessions", "transactions", "records", "equal", "differing", "missing", "unwritten")
 
 
 def _told(found: Replayed) -> str:

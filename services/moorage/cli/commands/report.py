@@ -25,7 +25,7 @@ from moorage.cli.api.client import Client, refused
 from moorage.cli.api.endpoints import connect
 from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
-from moorage.cli.render.durations import parse_duration, parse_instant
+from moorage.cli.render.durations import parse_instant, parse_wait
 from moorage.decide.conditions.heartbeats import BY_HAND
 from moorage.decide.conditions.reports import check_workload
 from moorage_schemas.condition import ConditionReported
@@ -34,9 +34,6 @@ from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 
 _AT_ONCE: Final = 1000
 """The largest number of reports that the gateway accepts in one request."""
-
-_LONGEST_WAIT: Final = 30.0
-"""The longest time in seconds for which the gateway waits."""
 
 
 AboutArgument = Annotated[
@@ -121,7 +118,7 @@ def report(
     else:
         subjects = [_Subject(_target(on), _workload(about, namespace)) if on else _Subject(_target(about))]
     conditions = [_condition(text) for text in statuses]
-    seconds = _seconds(timeout) if wait else 0.0
+    seconds = parse_wait(timeout, "more than 0 and ") if wait else 0.0
     now = datetime.now(UTC)
     seen = parse_instant(at, now) if at else now
     said = {
@@ -206,25 +203,8 @@ def _hand_in(
     return not problems and not ignored
 
 
-def _seconds(text: str) -> float:
-    """Return the seconds of a duration for which the gateway may wait.
-
-    Raises:
-        UsageError: it is no duration, or too long.
-    """
-    seconds = parse_duration(text, "--timeout").total_seconds()
-    if not 0 < seconds <= _LONGEST_WAIT:
-        raise UsageError(f"--timeout: invalid value {text!r}: must be more than 0 and at most {_LONGEST_WAIT:g}s")
-    return seconds
-
-
 def _every(ctx: typer.Context, word: str, on: str) -> list[_Subject]:
-    """Return all targets of a kind.
-
-    Raises:
-        UsageError: a single target or a workload is also named.
-        CliError: the kind is not one of targets.
-    """
+    """Return all targets of a kind."""
     if "/" in word or on:
         raise UsageError("name cannot be provided when --all is specified")
     kind = targets.target_kind(word)

@@ -54,8 +54,7 @@ def run(
     """
     chosen = services.check(names)
     endpoints.load_settings(flags)  # report wrong settings before looking for Kafka
-    bootstrap, prefix = endpoints.kafka()
-    settings = endpoints.load_settings(flags, kafka_role=chosen[0], bootstrap_servers=bootstrap, topic_prefix=prefix)
+    settings = endpoints.kafka_settings(flags, kafka_role=chosen[0])
     if with_parent:
         threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     code = _run(chosen, settings)
@@ -74,12 +73,14 @@ def _end_with_parent() -> None:
 
 def _run(chosen: list[str], settings: Settings) -> int:
     configure_logs(settings)
-    # The runtime creates it, because it asks Kafka for the number of partitions.
+    # The runtime creates it, because it reads the number of partitions from Kafka.
     others = {services.WEBHOOKS, services.QUERY, services.GATEWAY}
     made = [partial(services.make, name) for name in chosen if name not in others]
     beside, routes = _query(settings) if services.QUERY in chosen else ([], [])
     if services.WEBHOOKS in chosen:
-        beside = [*beside, _webhooks()]
+        from moorage.workers.webhooks.worker import WebhookWorker  # noqa: PLC0415 - only loaded if it is run
+
+        beside = [*beside, WebhookWorker]
     log = structlog.get_logger(__name__)
     for name, nearest in unknown_variables().items():
         log.warning("environment.unknown", variable=name, nearest=nearest)
@@ -122,13 +123,6 @@ def _query(settings: Settings) -> tuple[list[MemberMaker], list[Route]]:
     except RuntimeFailure as error:
         raise CliError(str(error)) from None
     return [endpoint.make], endpoint.routes
-
-
-def _webhooks() -> MemberMaker:
-    """Return the factory of the webhook worker."""
-    from moorage.workers.webhooks.worker import WebhookWorker  # noqa: PLC0415 - only loaded if it is run
-
-    return WebhookWorker
 
 
 async def _ended(gateway: asyncio.Task[None]) -> int:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from aiokafka.errors import KafkaError
 from rich.console import Console
 
 from moorage.cli import completion
-from moorage.cli.api import endpoints, manifests, topics
-from moorage.cli.commands import simulate_request
-from moorage.cli.errors import FAILED, CliError, UsageError, warn
+from moorage.cli.api import endpoints, topics
+from moorage.cli.commands import options, simulate_request
+from moorage.cli.errors import FAILED, CliError, UsageError
 from moorage.cli.flags import given
 from moorage.cli.render import output, simulation
 from moorage.cli.render.durations import parse_duration
 from moorage.decide.kubernetes.durations import human
 from moorage.insight.copy import run
-from moorage.insight.copy.snapshot import Snapshot, SnapshotError
+from moorage.insight.copy.snapshot import Snapshot
 from moorage.insight.copy.stack import RestlessError
 from moorage.insight.diff import report
 from moorage.runtime.process.logs import silenced
@@ -82,14 +80,6 @@ OutageStatusOption = Annotated[
     str,
     typer.Option(help="How targets fail: Unknown (reports stop) or False (they are reported as not ready)."),
 ]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace taints of the same key and effect.")]
-NamespaceOption = Annotated[
-    str,
-    typer.Option(
-        "-n", "--namespace", help="Namespace of objects that name none.", autocompletion=completion.namespaces
-    ),
-]
-RecursiveOption = Annotated[bool, typer.Option("-R", "--recursive", help="Also read subfolders.")]
 HorizonOption = Annotated[
     str,
     typer.Option("--for", help="The simulated time, such as 10m. It ends sooner if nothing more will happen."),
@@ -109,9 +99,9 @@ def simulate(
     condition: ConditionOption = None,
     outage: OutageOption = None,
     outage_status: OutageStatusOption = "Unknown",
-    overwrite: OverwriteOption = False,
-    namespace: NamespaceOption = "default",
-    recursive: RecursiveOption = False,
+    overwrite: options.Overwrite = False,
+    namespace: options.ItemNamespace = "default",
+    recursive: options.Recursive = False,
     horizon: HorizonOption = "1h",
     form: SimulateFormatOption = SimulateFormat.TABLE,
 ) -> None:
@@ -130,8 +120,11 @@ def simulate(
             "mirrored cluster"
         )
     span = parse_duration(horizon, "--for")
+    items, refused = options.manifests_of(files, recursive=recursive) if files else ([], False)
+    if refused:
+        raise typer.Exit(FAILED)
     request = simulate_request.SimulationRequest.parse(
-        items=_manifests(files or [], recursive=recursive),
+        items=items,
         delete=delete or [],
         taint=taint or [],
         condition=condition or [],
@@ -141,7 +134,8 @@ def simulate(
         namespace=namespace,
     )
     if (gateway := _instead_of_kafka(ctx)) is None:
-        settings = _settings(flags)
+        endpoints.load_settings(flags)  # report wrong settings before looking for Kafka
+        settings = endpoints.live_settings(flags)
         found, shown = _simulated(settings, flags, request, span)
         whole = {**report.document(found), "settings": shown}
     elif flags:
@@ -150,17 +144,13 @@ def simulate(
         timeout = endpoints.load_settings().simulation_timeout
         whole = simulate_request.ask(gateway, request, span, timeout)
     if form in {SimulateFormat.JSON, SimulateFormat.YAML}:
-        output.write(output.document(whole, output.Format(form.value)))
+        output.write(output.document(whole, form))
     else:
         output.write(simulation.text(whole, every=form is SimulateFormat.WIDE))
 
 
 def _instead_of_kafka(ctx: typer.Context) -> endpoints.Server | None:
-    """Return the gateway to ask, because no address of Kafka is known. None if one is.
-
-    Raises:
-        CliError: nothing names a gateway either.
-    """
+    """Return the gateway to ask, because no address of Kafka is known. None if one is."""
     try:
         endpoints.kafka()
     except CliError:
@@ -170,28 +160,6 @@ def _instead_of_kafka(ctx: typer.Context) -> endpoints.Server | None:
     return None
 
 
-def _manifests(files: Sequence[str], *, recursive: bool) -> list[manifests.Manifest]:
-    """Return the objects of the files.
-
-    Raises:
-        Exit: one of them cannot be used. The reasons have been printed.
-    """
-    items, refused = manifests.read(files, recursive=recursive) if files else ([], [])
-    for document in refused:
-        warn(str(document))
-    if refused:
-        raise typer.Exit(FAILED)
-    return items
-
-
-def _settings(flags: Mapping[str, str]) -> Settings:
-    """Return the settings of the live services, as far as they are known, changed by the flags."""
-    endpoints.load_settings(flags)  # report wrong settings before looking for Kafka
-    bootstrap, prefix = endpoints.kafka()
-    live = endpoints.of_the_live(bootstrap)
-    return endpoints.load_settings({**live, **flags}, bootstrap_servers=bootstrap, topic_prefix=prefix)
-
-
 def _simulated(
     settings: Settings, flags: Mapping[str, str], request: simulate_request.SimulationRequest, span: timedelta
 ) -> tuple[run.Simulated, dict[str, str]]:
@@ -199,14 +167,10 @@ def _simulated(
 
     The settings of both runs are those of the copy's configuration if it has one, changed by the flags. Then only the
     flags are shown. The progress is shown on standard error.
-
-    Raises:
-        CliError: the copy cannot be read, or does not come to rest.
     """
     gc.set_threshold(*_GC_THRESHOLDS)
     with silenced(), Console(stderr=True).status("") as status:
         snapshot = _load(settings, lambda read, wanted: status.update(f"reading {read} of {wanted} positions"))
-
         own, settings = settings, run.in_force(snapshot, settings)
         if flags and settings is not own:
             said = endpoints.load_settings(flags)
@@ -223,18 +187,5 @@ def _simulated(
 
 
 def _load(settings: Settings, progress: Any) -> Snapshot:
-    """Read the copy.
-
-    Raises:
-        CliError: it cannot be read.
-    """
-    topics.quiet()
-    try:
-        return asyncio.run(Snapshot.load(settings, services=run.services(settings), progress=progress))
-    except SnapshotError as error:
-        raise CliError(
-            f"Kafka at {settings.bootstrap_servers}: {error}.\n"
-            "Create the topics with `moorage topics make`, or start everything with `moorage up`."
-        ) from None
-    except (KafkaError, OSError) as error:
-        raise topics.unreachable(settings, error) from None
+    """Read the copy."""
+    return topics.run(settings, Snapshot.load(settings, services=run.services(settings), progress=progress))

@@ -34,12 +34,7 @@ from moorage_schemas.resource import ResourceDeclared
 
 
 class HttpxTransport:
-    """Carries requests over a transport of httpx.
-
-    Args:
-        transport: answers each request.
-        server: the address in the requests.
-    """
+    """Carries requests over a transport of httpx."""
 
     def __init__(self, transport: httpx.BaseTransport, server: str = "http://localhost") -> None:
         self._transport = transport
@@ -285,11 +280,7 @@ _NOT_FOUND: Final = 404
 
 
 class Recorder:
-    """Sends what reads, and keeps what would change something.
-
-    Args:
-        sends: carries what reads.
-    """
+    """Sends what reads, and keeps what would change something."""
 
     def __init__(self, sends: Transport) -> None:
         self._sends = sends

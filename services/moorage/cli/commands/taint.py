@@ -11,6 +11,7 @@ from moorage.cli import completion
 from moorage.cli.api import targets
 from moorage.cli.api.client import JsonObject
 from moorage.cli.api.endpoints import connect
+from moorage.cli.commands import options
 from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
 from moorage.decide.kubernetes.unstructured import at
@@ -31,7 +32,7 @@ def taint(
         ),
     ],
     *,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace taints of the same key and effect.")] = False,
+    overwrite: options.Overwrite = False,
     every: Annotated[bool, typer.Option("--all", help="All targets of the kind.")] = False,
     selector: Annotated[str, typer.Option("-l", "--selector", help="Targets with these labels, such as zone=a.")] = "",
     form: output.FormatOption = output.Format.TABLE,

@@ -16,11 +16,11 @@ from moorage.cli.contract.kafka_roles import KafkaRole
 from moorage.cli.errors import FAILED, CliError, UsageError
 from moorage.cli.render import output
 from moorage.cli.render.output import Format
+from moorage.insight.copy.snapshot import partitions_of
 from moorage.runtime.identities import kafka_identities
 from moorage.runtime.kafka.admin.acls import AclEntry, AclPattern, AclResource, created, deleted, listed, tool_commands
 from moorage.runtime.kafka.admin.topic_settings import SettingDifference, change, differences
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics
-from moorage.runtime.kafka.clients import clients
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TOPICS
 
@@ -42,7 +42,7 @@ def make(
     Differing settings are shown first: topic, setting, present and wanted value. A value that is set on the topic
     itself is kept, unless --overwrite is given. Settings that the table does not have are never changed.
     """
-    settings = _settings()
+    settings = endpoints.kafka_settings()
     if dry_run:
         _show_changes(settings, form, overwrite=overwrite)
         return
@@ -54,22 +54,12 @@ def make(
 @app.command("list")
 def list_topics(form: output.FormatOption = Format.TABLE) -> None:
     """List the topics, with the number of partitions that each has in Kafka."""
-    settings = _settings()
+    settings = endpoints.kafka_settings()
     _show(_rows(settings, topics.run(settings, _counts(settings))), form)
 
 
-def _settings() -> Settings:
-    bootstrap, prefix = endpoints.kafka()
-    return endpoints.load_settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
-
-
 def _change(settings: Settings, found: Sequence[SettingDifference], *, yes: bool, overwrite: bool) -> None:
-    """Show differing settings, and change them on confirmation.
-
-    Raises:
-        CliError: standard input is not a terminal.
-        Abort: the answer is no.
-    """
+    """Show differing settings, and change them on confirmation."""
     wanted = [one for one in found if overwrite or not one.chosen]
     if found:
         typer.echo(_differences(found, overwrite=overwrite), err=True, nl=False)
@@ -119,14 +109,8 @@ def _differences(found: Sequence[SettingDifference], *, overwrite: bool) -> str:
 
 
 async def _counts(settings: Settings) -> dict[str, int]:
-    admin = clients.admin_client(settings, client_id="moorage-cli")
     names = {topic.name(settings.topic_prefix): topic.short for topic in TOPICS}
-    try:
-        await admin.start()
-        described = await admin.describe_topics(list(names))
-    finally:
-        await admin.close()
-    return {names[found["topic"]]: len(found["partitions"]) for found in described if not found["error_code"]}
+    return {names[name]: count for name, count in (await partitions_of(settings, names)).items()}
 
 
 def _rows(settings: Settings, counts: dict[str, int]) -> list[dict[str, Any]]:
@@ -239,11 +223,8 @@ def acls(
             return
         _show_acls(sorted(wanted), form, settings)
         return
-    bootstrap, prefix = endpoints.kafka()
-    settings = endpoints.load_settings(
-        kafka_role=kafka_identities.ADMIN, bootstrap_servers=bootstrap, topic_prefix=prefix
-    )
-    wanted = kafka_roles.entries(prefix, principals, chosen)
+    settings = endpoints.kafka_settings(kafka_role=kafka_identities.ADMIN)
+    wanted = kafka_roles.entries(settings.topic_prefix, principals, chosen)
     present = topics.run(settings, listed(settings, {entry.principal for entry in wanted}))
     missing, beyond = sorted(wanted - present), sorted(present - wanted)
     if apply:
@@ -277,7 +258,7 @@ def _apply(settings: Settings, missing: Sequence[AclEntry], beyond: Sequence[Acl
 def _compare(missing: Sequence[AclEntry], beyond: Sequence[AclEntry], form: AclFormat) -> None:
     if form in {AclFormat.JSON, AclFormat.YAML}:
         found = {"missing": _documents(missing), "beyond": _documents(beyond)}
-        output.write(output.to_yaml(found) if form is AclFormat.YAML else output.to_json(found))
+        output.write(output.document(found, form))
         return
     for entry in missing:
         output.line(f"missing: {entry}")
@@ -292,10 +273,8 @@ def _show_acls(entries: Sequence[AclEntry], form: AclFormat, settings: Settings)
         case AclFormat.COMMANDS:
             for command in tool_commands(entries, settings.bootstrap_servers):
                 output.line(command)
-        case AclFormat.JSON:
-            output.write(output.to_json({"items": _documents(entries)}))
-        case AclFormat.YAML:
-            output.write(output.to_yaml({"items": _documents(entries)}))
+        case AclFormat.JSON | AclFormat.YAML:
+            output.write(output.document({"items": _documents(entries)}, form))
         case AclFormat.TABLE:
             rows = [[one["principal"], one["resource"], one["name"], one["operation"]] for one in _documents(entries)]
             output.write(output.table(["PRINCIPAL", "RESOURCE", "NAME", "OPERATION"], rows))

@@ -14,7 +14,7 @@ from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.commands import options
 from moorage.cli.commands.options import ObjectPlace
-from moorage.cli.errors import FAILED, CliError, ServerError, UsageError, warn
+from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import printing
 from moorage.cli.render.durations import parse_duration
 
@@ -123,12 +123,7 @@ def until_met(
     """
     uid = ""
     while True:
-        found: JsonObject | None = None
-        try:
-            found = client.get(*place)
-        except ServerError as error:
-            if error.reason != "NotFound" or not missing_is_fine:
-                raise
+        found = client.find(*place) if missing_is_fine else client.get(*place)
         now = str(((found or {}).get("metadata") or {}).get("uid") or "")
         if uid and now != uid and met(None):
             return {}  # another object has its name now

@@ -23,7 +23,7 @@ from moorage.cli.api.applying import apply_all
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.manifests import Manifest
 from moorage.cli.api.topics import BEGINNING, Seen, TopicReader
-from moorage.cli.commands.pause import parse_scope
+from moorage.cli.commands.pause import create, parse_scope
 from moorage.cli.commands.up import secured
 from moorage.cli.contract import kafka_roles
 from moorage.cli.demo.acts import Hold, Outage
@@ -256,13 +256,7 @@ class _Demo:
         self._show.title("5. Evictions are paused, and then resumed")
         self._show.command(f"moorage pause evictions --scope {scope}")
         pauses = kinds.find("evictionpauses")
-        document = {
-            "apiVersion": pauses.api_version,
-            "kind": pauses.kind,
-            "metadata": {"name": name},
-            "spec": {"scope": parse_scope([scope]), "reason": "the demo"},
-        }
-        await asyncio.to_thread(client.create, pauses, "", document)
+        await asyncio.to_thread(create, client, parse_scope([scope]), "the demo")
         self._show.command(f"moorage taint node {node.name} {_PAUSED_TAINT}")
         (taint,) = parse_taints([_PAUSED_TAINT]).add
         self._hold = hold = Hold.of(node, f"EvictionPause/{name}", taint, datetime.now(UTC), self._bindings)

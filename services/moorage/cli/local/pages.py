@@ -73,11 +73,7 @@ def host_of(app: ASGIApp, api: ServedApi) -> Host:
 
 
 class _AsConsole:
-    """The API as the console itself calls it. It only reads.
-
-    Args:
-        app: the API.
-    """
+    """The API as the console itself calls it. It only reads."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -8,7 +8,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -88,72 +88,65 @@ whether it is busy or not. With 24 on two cores, pods of a burst are placed thre
 Say = Callable[[str], None]
 
 
+@dataclass(eq=False)
 class Stack:
     """Supervised broker, services and gateway. An async context manager.
 
-    Args:
+    Attributes:
         settings: the address of Kafka (empty for an embedded one), ports, prefix.
         folder: the folder for data and logs.
         say: prints what happens.
         follow: whether the children's logs are printed.
         together: whether all services share one process, which starts faster on a small machine.
         gateways: the number of gateways.
-        secure_gateway: whether the gateway serves HTTPS, and asks also those on this machine who they are.
+        secure_gateway: whether the gateway serves HTTPS, and also requires authentication on this machine.
         launch: starts the process of a child.
-        secure_kafka: the identities of the services, if the embedded broker is to ask for them.
+        secure_kafka: the identities of the services, if the embedded broker requires authentication.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        folder: Path,
-        say: Say,
-        *,
-        follow: bool = False,
-        together: bool = False,
-        gateways: int = 1,
-        secure_gateway: bool = False,
-        launch: Launch = launch,
-        secure_kafka: SecureKafka | None = None,
-    ) -> None:
-        self._settings = settings
-        self._folder = folder
-        self._say = say
-        self._follow = follow
-        self._together = together
-        self._gateways = gateways
-        self._secure_gateway = secure_gateway
-        self._certificate: tuple[Path, Path] | None = None
-        self._renewing: asyncio.Task[None] | None = None
-        self._identities = GatewayIdentities.in_state(folder)
-        self._launch = launch
-        self._secure_kafka = secure_kafka
-        self._broker: EmbeddedKafka | None = None
-        self._supervisor: Supervisor | None = None
-        self._broker_task: asyncio.Task[None] | None = None
-        self._stopping = False
-        self.server = ""
-        """The gateway's address when it is running."""
-        self.bootstrap = settings.bootstrap_servers
+    settings: Settings
+    folder: Path
+    say: Say
+    _: KW_ONLY
+    follow: bool = False
+    together: bool = False
+    gateways: int = 1
+    secure_gateway: bool = False
+    launch: Launch = launch
+    secure_kafka: SecureKafka | None = None
+
+    server: str = field(default="", init=False)
+    """The gateway's address when it is running."""
+
+    _certificate: tuple[Path, Path] | None = field(default=None, init=False)
+    _renewing: asyncio.Task[None] | None = field(default=None, init=False)
+    _broker: EmbeddedKafka | None = field(default=None, init=False)
+    _supervisor: Supervisor | None = field(default=None, init=False)
+    _broker_task: asyncio.Task[None] | None = field(default=None, init=False)
+    _stopping: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._identities = GatewayIdentities.in_state(self.folder)
+        self.bootstrap = self.settings.bootstrap_servers
         """Kafka's addresses when it is running."""
 
     @property
     def embedded(self) -> bool:
         """Whether the broker belongs to this stack."""
-        return not self._settings.bootstrap_servers
+        return not self.settings.bootstrap_servers
 
     @property
     def is_open(self) -> bool:
         """Whether the gateway requires no authentication."""
-        settings = self._settings
+        settings = self.settings
         if settings.loopback_admin is not None:
-            return settings.loopback_admin and not self._secure_gateway
-        return not (self._secure_gateway or settings.authenticates)
+            return settings.loopback_admin and not self.secure_gateway
+        return not (self.secure_gateway or settings.authenticates)
 
     @property
     def token_file(self) -> str:
         """The file with the administrator's token. Empty if the gateway has configured tokens."""
-        return "" if self._settings.token_auth_file else str(self._identities.admin_token)
+        return "" if self.settings.token_auth_file else str(self._identities.admin_token)
 
     @property
     def ca_file(self) -> str:
@@ -163,7 +156,7 @@ class Stack:
     @property
     def logs(self) -> Path:
         """The folder of the children's logs."""
-        return self._folder / "logs"
+        return self.folder / "logs"
 
     @property
     def health(self) -> dict[str, str]:
@@ -208,21 +201,21 @@ class Stack:
             self._supervisor.kill()
 
     async def _start(self) -> None:
-        settings = self._settings
+        settings = self.settings
         if self.embedded and "partitions" not in settings.model_fields_set:
             settings = settings.model_copy(update={"partitions": EMBEDDED_PARTITIONS})
         port = _gateway_port(settings)
         await self._start_broker()
         began = time.monotonic()
         settings = settings.model_copy(update={"bootstrap_servers": self.bootstrap})
-        secure = self._secure_kafka
+        secure = self.secure_kafka
         if secure is not None:
             settings = secure.as_admin(settings)
         try:
             counts = await ensure_topics(settings)
             if secure is not None:
                 added = await secure.allow(settings)
-                self._say(f"Kafka requires authentication; {added} permissions added, passwords in {secure.folder}")
+                self.say(f"Kafka requires authentication; {added} permissions added, passwords in {secure.folder}")
         except RuntimeFailure as error:
             raise CliError(str(error)) from None
         except (KafkaError, OSError) as error:
@@ -230,41 +223,41 @@ class Stack:
         partitions = next(iter(counts.values()))
         # A fleet keeps its number of partitions, whatever the settings are now.
         settings = settings.model_copy(update={"partitions": partitions})
-        self._say(f"{len(counts)} topics with {partitions} partitions ({_took(began)})")
+        self.say(f"{len(counts)} topics with {partitions} partitions ({_took(began)})")
         began = time.monotonic()
         self._identities.ensure()
         if self._has_own_certificate:
             self._certificate = self._identities.server_certificate()
             self._renewing = asyncio.create_task(self._renew(), name="renew the certificate")
         self.server = f"{self._scheme}://127.0.0.1:{port}"
-        self._supervisor = Supervisor(self._specs(settings, port), self._say, follow=self._follow, launch=self._launch)
+        self._supervisor = Supervisor(self._specs(settings, port), self.say, follow=self.follow, launch=self.launch)
         await self._supervisor.start()
         await self._supervisor.until_ready(_READY_SECONDS)
-        self._say(f"services and gateway are ready ({_took(began)})")
+        self.say(f"services and gateway are ready ({_took(began)})")
 
     async def _start_broker(self) -> None:
         began = time.monotonic()
         if not self.embedded:
-            if not await answers(self.bootstrap, client=security(self._settings)):
+            if not await answers(self.bootstrap, client=security(self.settings)):
                 refused = REFUSALS.current()
-                silent = topics.unreachable(self._settings, ConnectionError("no answer"))
+                silent = topics.unreachable(self.settings, ConnectionError("no answer"))
                 raise CliError(refused[0]) if refused else silent
-            self._say(f"Kafka at {self.bootstrap} answers")
+            self.say(f"Kafka at {self.bootstrap} answers")
             return
-        if self._settings.kafka_security_protocol != "PLAINTEXT":
+        if self.settings.kafka_security_protocol != "PLAINTEXT":
             raise CliError(
-                f"MOORAGE_KAFKA_SECURITY_PROTOCOL: invalid value {self._settings.kafka_security_protocol!r}: only with "
+                f"MOORAGE_KAFKA_SECURITY_PROTOCOL: invalid value {self.settings.kafka_security_protocol!r}: only with "
                 "MOORAGE_BOOTSTRAP_SERVERS, because the embedded Kafka has users of its own, with --secure-kafka"
             )
-        secured = None if self._secure_kafka is None else self._secure_kafka.broker_users()
-        self._broker = EmbeddedKafka(self._folder / "kafka", users=secured)
+        secured = None if self.secure_kafka is None else self.secure_kafka.broker_users()
+        self._broker = EmbeddedKafka(self.folder / "kafka", users=secured)
         try:
             await self._broker.start()
         except EmbeddedKafkaError as error:
             self._broker = None
             raise CliError(str(error)) from None
         self.bootstrap = self._broker.bootstrap
-        self._say(f"Kafka runs at {self.bootstrap} ({_took(began)})")
+        self.say(f"Kafka runs at {self.bootstrap} ({_took(began)})")
         self._broker_task = asyncio.create_task(self._keep_broker(self._broker), name="keep kafka")
 
     async def _keep_broker(self, broker: EmbeddedKafka) -> None:
@@ -274,7 +267,7 @@ class Stack:
             code = await broker.wait()
             if self._stopping:
                 return
-            self._say(f"Kafka ended with code {code}; restarting in {delay:g} s")
+            self.say(f"Kafka ended with code {code}; restarting in {delay:g} s")
             await asyncio.sleep(delay)
             delay = min(delay * 2, _BROKER_BACKOFF_MAX)
             await broker.stop()
@@ -282,7 +275,7 @@ class Stack:
                 try:
                     await broker.start()
                 except EmbeddedKafkaError as error:
-                    self._say(str(error))
+                    self.say(str(error))
                     await asyncio.sleep(delay)
                 else:
                     break
@@ -290,14 +283,14 @@ class Stack:
     def _specs(self, settings: Settings, gateway_port: int) -> list[ChildSpec]:
         names = [*services.names(), services.WEBHOOKS, services.QUERY]
         # A process is one user, who may do what one service may do.
-        together = self._together and self._secure_kafka is None
+        together = self.together and self.secure_kafka is None
         groups = [names] if together else [[name] for name in names]
-        ports = free_ports(len(groups) + 2 * self._gateways, besides=gateway_port)
+        ports = free_ports(len(groups) + 2 * self.gateways, besides=gateway_port)
         specs = [self._spec(settings, group, port) for group, port in zip(groups, ports, strict=False)]
         # The query worker is in the last of the groups.
         query = f"http://127.0.0.1:{ports[len(groups) - 1]}"
         rest = ports[len(groups) :]
-        for number in range(self._gateways):
+        for number in range(self.gateways):
             own, other = rest[2 * number : 2 * number + 2]
             found = self._spec(
                 settings, [services.GATEWAY], own, gateway_port=other if number else gateway_port, query=query
@@ -309,11 +302,11 @@ class Stack:
 
     @property
     def _scheme(self) -> str:
-        return "https" if self._secure_gateway or self._settings.tls_cert_file else "http"
+        return "https" if self.secure_gateway or self.settings.tls_cert_file else "http"
 
     @property
     def _has_own_certificate(self) -> bool:
-        return self._secure_gateway and not self._settings.tls_cert_file
+        return self.secure_gateway and not self.settings.tls_cert_file
 
     async def _renew(self) -> None:
         """Replace the gateway's certificate before it ends. The gateway reads it again."""
@@ -322,7 +315,7 @@ class Stack:
             try:
                 await asyncio.to_thread(self._identities.server_certificate)
             except (OSError, ValueError) as error:
-                self._say(f"the gateway's certificate cannot be renewed: {error}")
+                self.say(f"the gateway's certificate cannot be renewed: {error}")
 
     def _log(self, number: int) -> Path:
         return self.logs / f"{services.GATEWAY}-{number + 1}.log"
@@ -331,14 +324,14 @@ class Stack:
         self, settings: Settings, group: Sequence[str], port: int, *, gateway_port: int = 0, query: str = ""
     ) -> ChildSpec:
         name = group[0] if len(group) == 1 else "services"
-        identity = {} if self._secure_kafka is None else self._secure_kafka.environment(group[0])
+        identity = {} if self.secure_kafka is None else self.secure_kafka.environment(group[0])
         environment = {
             "MOORAGE_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
             "MOORAGE_TOPIC_PREFIX": settings.topic_prefix,
             "MOORAGE_PARTITIONS": str(settings.partitions),
             "MOORAGE_HTTP_HOST": "127.0.0.1",
             "MOORAGE_HTTP_PORT": str(port),
-            "MOORAGE_STATE_DIR": str(self._folder),
+            "MOORAGE_STATE_DIR": str(self.folder),
             "MOORAGE_LOG_FORMAT": "json" if settings.log_format == "auto" else settings.log_format,
             **flags.environment(settings),
             **identity,

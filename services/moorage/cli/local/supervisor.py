@@ -37,29 +37,23 @@ class Process(Protocol):
     @property
     def pid(self) -> int:
         """The process id."""
-        ...
 
     @property
     def returncode(self) -> int | None:
         """The exit code. None while it runs."""
-        ...
 
     @property
     def stdout(self) -> asyncio.StreamReader | None:
         """The process's output, if it is followed."""
-        ...
 
     async def wait(self) -> int:
         """Return its exit code when it has ended."""
-        ...
 
     def send_signal(self, signal: int, /) -> None:
         """Send it a signal."""
-        ...
 
     def kill(self) -> None:
         """Kill it at once."""
-        ...
 
 
 Launch = Callable[[Sequence[str], Mapping[str, str], IO[bytes] | None], Awaitable[Process]]

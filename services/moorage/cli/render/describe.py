@@ -32,12 +32,7 @@ class RelatedObjects:
 
     def get(self, kind: str, namespace: str, name: str) -> JsonObject | None:
         """Return one object. None if it does not exist."""
-        try:
-            return self._client.get(kinds.find(kind), namespace, name)
-        except ServerError as error:
-            if error.reason != "NotFound":
-                raise
-            return None
+        return self._client.find(kinds.find(kind), namespace, name)
 
 
 def lines(client: Client, kind: ServedKind, found: JsonObject) -> Iterator[str]:

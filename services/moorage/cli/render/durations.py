@@ -33,6 +33,22 @@ def parse_duration(text: str, option: str = "") -> timedelta:
     return timedelta(seconds=seconds)
 
 
+LONGEST_WAIT = 30.0
+"""The longest time in seconds for which the gateway waits."""
+
+
+def parse_wait(text: str, least: str = "") -> float:
+    """Return the seconds of `--timeout` for which the gateway may wait. `least` is the rule if 0 is not allowed.
+
+    Raises:
+        UsageError: it is no duration, or too long.
+    """
+    seconds = 0.0 if text == "0" else parse_duration(text, "--timeout").total_seconds()
+    if not 0 <= seconds <= LONGEST_WAIT or (least and not seconds):
+        raise UsageError(f"--timeout: invalid value {text!r}: must be {least}at most {LONGEST_WAIT:g}s")
+    return seconds
+
+
 def parse_instant(text: str, now: datetime) -> datetime:
     """Return an RFC 3339 time, or a duration before `now`.
 

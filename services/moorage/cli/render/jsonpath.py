@@ -112,9 +112,6 @@ class _Block:
 class JsonPath:
     """A template that has been read.
 
-    Args:
-        template: the template.
-
     Raises:
         JsonPathError: it cannot be read.
     """

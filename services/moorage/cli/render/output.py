@@ -30,6 +30,14 @@ class Format(StrEnum):
     NAME = "name"
 
 
+class DocumentFormat(StrEnum):
+    """How a document is written that is a table otherwise."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
 FormatOption = Annotated[Format, typer.Option("-o", "--output", help="json, yaml, wide (more columns) or name.")]
 
 
@@ -66,7 +74,7 @@ def line(text: str) -> None:
     write(text + "\n")
 
 
-def document(value: Mapping[str, Any], form: Format | EventFormat) -> str:
+def document(value: Mapping[str, Any], form: StrEnum) -> str:
     """Return a document as JSON or YAML, without the owners of its fields."""
     shown = without_owners(value)
     return to_yaml(shown) if form == "yaml" else to_json(shown)

@@ -138,6 +138,11 @@ def _base64decode(text: str) -> str:
     return b64decode(text).decode("utf-8", "replace")
 
 
+def dry_run_suffix(dry_run: str) -> str:
+    """Return the end of kubectl's line about something that is only tried. Empty for `none`."""
+    return {"client": " (dry run)", "server": " (server dry run)"}.get(dry_run, "")
+
+
 class Results:
     """The output of a command for each object: kubectl's line, or the object in another form.
 
@@ -150,7 +155,7 @@ class Results:
         if form.word == "wide" or form.is_custom:
             raise UsageError(f'unable to match a printer suitable for the output format "{form.word}"')
         self._form = form
-        self._suffix = {"client": " (dry run)", "server": " (server dry run)"}.get(dry_run, "")
+        self._suffix = dry_run_suffix(dry_run)
         self._render = None if form.word in {"table", "name"} else renderer(form)
         self._written = 0
 

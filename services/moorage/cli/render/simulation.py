@@ -77,7 +77,7 @@ def _taints(found: Document, after: Callable[[str | None], str]) -> list[list[st
         target = _called(one["target"])
         rows += [[target, f"+ {taint['taint']}", after(taint["at"])] for taint in one["added"]]
         rows += [[target, f"- {taint['taint']}", ""] for taint in one["removed"]]
-        # What has come by now is there with its time.
+        # A wait that has ended is shown as an added taint.
         rows += [
             [target, f"… {wait['taint']}: {wait['reason']}", "waits"] for wait in one["waited"] if not wait["until"]
         ]
@@ -136,7 +136,7 @@ def _decisions(found: Document, after: Callable[[str | None], str]) -> list[list
     rows = []
     for one in found["decisions"]:
         if one["to"] is not None and one["to"]["state"] == "Pending":
-            continue  # told by itself, with the reason
+            continue  # shown in a section of its own, with the reason
         name = _called(one["workload"])
         if one.get("replaces"):
             name = f"{_called(one['replaces'])} → {name.rpartition('/')[2]}"

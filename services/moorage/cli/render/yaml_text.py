@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
+from typing_extensions import override
 
 
-class _Dumper(yaml.SafeDumper):
-    """Lists are indented, texts of many lines are blocks, nothing is an alias."""
+class PlainDumper(yaml.SafeDumper):
+    """YAML without anchors. Equal parts are repeated, as people and tools expect."""
 
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is PyYAML's
+    @override
+    def ignore_aliases(self, data: Any) -> bool:
         return True
+
+
+class _Dumper(PlainDumper):
+    """YAML in which texts of many lines are blocks."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

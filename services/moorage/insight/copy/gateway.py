@@ -119,7 +119,7 @@ class Edge:
     """The gateway of a copy. A context manager.
 
     Args:
-        stack: the copy. The gateway knows what is in its topics now.
+        stack: the copy. The gateway has the present content of its topics.
         settings: the settings of the process, for a copy without a configuration.
     """
 

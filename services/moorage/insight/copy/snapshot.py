@@ -192,6 +192,17 @@ class Snapshot:
         return self.positions.get((service, topic.short, partition), whole)
 
 
+async def partitions_of(settings: Settings, names: Iterable[str]) -> dict[str, int]:
+    """Return the numbers of partitions of those of the topics that exist.
+
+    Raises:
+        KafkaError: Kafka does not answer, or refuses.
+    """
+    async with clients.administration(settings, client_id="moorage-snapshot") as admin:
+        described = await admin.describe_topics(list(names))
+    return {one["topic"]: len(one["partitions"]) for one in described if not one["error_code"]}
+
+
 def topics_of(services: Iterable[Service[Any] | type[Service[Any]]]) -> Iterable[Topic]:
     """Yield the topics that services read."""
     for one in services:
@@ -262,24 +273,19 @@ class _Loading:
 
     async def _ask(self) -> tuple[int, dict[tuple[str, TopicPartition], int]]:
         """Return the number of partitions, and the offsets that the services' groups have committed."""
-        admin = clients.admin_client(self._settings, client_id="moorage-snapshot")
-        try:
-            await admin.start()
-            described = await admin.describe_topics(list(self._topics))
-            found = {one["topic"]: len(one["partitions"]) for one in described if not one["error_code"]}
-            missing = sorted(name for name in self._topics if not found.get(name))
-            if missing:
-                raise SnapshotError(f"there is no topic {missing[0]}")
-            if len(set(found.values())) > 1:
-                raise SnapshotError(f"the topics have different numbers of partitions: {found}")
-            committed = {}
+        found = await partitions_of(self._settings, self._topics)
+        missing = sorted(name for name in self._topics if not found.get(name))
+        if missing:
+            raise SnapshotError(f"there is no topic {missing[0]}")
+        if len(set(found.values())) > 1:
+            raise SnapshotError(f"the topics have different numbers of partitions: {found}")
+        committed = {}
+        async with clients.administration(self._settings, client_id="moorage-snapshot") as admin:
             for one in self._services:
                 group = f"{self._settings.topic_prefix}.{one.name}"
                 for tp, place in (await admin.list_consumer_group_offsets(group)).items():
                     if place.offset >= 0:
                         committed[one.name, tp] = int(place.offset)
-        finally:
-            await admin.close()
         return next(iter(found.values())), committed
 
     def _hold(self, tp: TopicPartition, committed: Mapping[tuple[str, TopicPartition], int]) -> int:

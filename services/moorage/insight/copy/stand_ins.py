@@ -1,4 +1,4 @@
-"""The parts of a copy that stand in for reporters, deployers and the gateway, because nobody reports to a copy.
+"""The parts of a copy that stand in for reporters, deployers and the gateway, because a copy receives no reports.
 
 Probes repeat their reports every few seconds, add-ons renew their leases, and scores are renewed. None of this happens
 in the copy, so within minutes of its time everything would expire and become Unknown. Therefore:
@@ -48,11 +48,7 @@ FOR_EVER = timedelta(days=36_500)
 
 
 class StillTimer(TimerService):
-    """A timer service in which the timers of heartbeats that were not overdue never fire.
-
-    Args:
-        since: the time of the copy.
-    """
+    """A timer service in which the timers of heartbeats that were not overdue never fire."""
 
     def __init__(self, since: datetime) -> None:
         self._since = since

@@ -164,7 +164,7 @@ def _message(found: httpx.Response) -> str:
 
 
 def _called(path: str) -> str:
-    """What a path is about: `nodes/n1`, `pods/web-1/eviction`."""
+    """Return the object of a path: `nodes/n1`, `pods/web-1/eviction`."""
     parts = path.strip("/").split("/")
     parts = parts[3:] if parts[0] == "apis" else parts[2:]
     return "/".join(parts[2:] if parts[0] == "namespaces" and len(parts) > 2 else parts)  # noqa: PLR2004 - namespace

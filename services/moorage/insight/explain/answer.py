@@ -11,8 +11,7 @@ from moorage.insight.explain.history import TopicScan, complete
 from moorage.insight.explain.placement_reasons import explain_placement
 from moorage.insight.explain.pod_reasons import explain_pod
 from moorage.insight.explain.question import PLACEMENT, PLACEMENT_DECISION, Question, QuestionError
-from moorage.insight.explain.target_explanation import TargetExplanation
-from moorage.insight.explain.target_reasons import explain_target
+from moorage.insight.explain.target_reasons import TargetExplanation, explain_target
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import resource_key
@@ -77,7 +76,7 @@ def summary_of(grounds: Grounds, owner: str, resource: str) -> Summary:
 
 
 def _decisions_under(grounds: Grounds, owner: str) -> dict[str, WorkloadPlaced]:
-    """The decisions on the pods of a controller, by workload.
+    """Return the decisions on the pods of a controller, by workload.
 
     In a real cluster pods are mirrored, and are decided on by themselves. Whose they are follows from their owners
     there: a pod's is a ReplicaSet, and that of a ReplicaSet is a Deployment.

@@ -49,11 +49,6 @@ def binding_of(grounds: Grounds, owner: str) -> str | None:
 def explain_binding(grounds: Grounds, key: str, wanted: Wanted | None = None) -> Explanation:
     """Explain why a claimed resource is where it is.
 
-    Args:
-        grounds: the present state.
-        key: the key of the binding.
-        wanted: the clusters to show.
-
     Raises:
         NotFoundError: there is no such binding or cluster.
     """
@@ -103,7 +98,7 @@ class _Binding:
         if resource is None:
             told.agrees, told.notes = (
                 False,
-                (f"{self.owner} is not declared any more, so its bindings are about to end",),
+                (f"{self.owner} is no longer declared, so its bindings are about to end",),
             )
         elif policy is None:
             told.agrees, told.notes = (

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
 
+from typing_extensions import override
+
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.keys import ConditionKey, ResourceKey
@@ -137,7 +139,7 @@ class Chained(Protocol):
         """Return the records of a chain, each id once."""
 
 
-class Listed:
+class Listed(Chained):
     """Some records, which can be found by their ids and by their chains.
 
     Args:
@@ -152,12 +154,12 @@ class Listed:
                 self._by_id[record.meta.id] = record
                 self._of_chain.setdefault(record.meta.correlation, []).append(record)
 
+    @override
     def find(self, event_id: str) -> EventRecord | None:
-        """See `Chained`."""
         return self._by_id.get(event_id)
 
+    @override
     def chain(self, correlation: str) -> Iterable[EventRecord]:
-        """See `Chained`."""
         return self._of_chain.get(correlation, ())
 
 

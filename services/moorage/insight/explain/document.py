@@ -8,15 +8,14 @@ from typing import Any
 from moorage.decide.taints.tolerations import JudgedTaint, toleration_text
 from moorage.insight.explain.chain import Chain, EventRecord, Step
 from moorage.insight.explain.explanation import ExplainedTarget, Explanation, Summary, Until
-from moorage.insight.explain.target_explanation import (
+from moorage.insight.explain.target_reasons import (
     ExplainedCondition,
     ExplainedEviction,
     ExplainedTaint,
     ExplainedWait,
     TargetExplanation,
-    taint_words,
 )
-from moorage.insight.explain.wording import utc_clock, words
+from moorage.insight.explain.wording import taint_words, utc_clock, words
 from moorage_schemas.base import Model
 from moorage_schemas.times import format_time
 from moorage_schemas.zone import ZoneChanged
@@ -105,7 +104,7 @@ def _eviction(one: ExplainedEviction, in_chains: set[str]) -> Document:
         "deadline": _time(event.deadline),
         "decidedTime": format_time(event.decided_time),
         "heldBy": list(event.held_by),
-        "taints": [f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}" for taint in event.taints],
+        "taints": list(map(taint_words, event.taints)),
         "reason": event.reason,
         "message": event.message,
         "generation": event.generation,
@@ -204,7 +203,7 @@ def _taint(one: JudgedTaint) -> Document:
         "keepsAway": one.keeps_away,
         "evicts": one.evicts,
         "toleration": toleration_text(one.toleration) if one.toleration is not None else None,
-        "until": format_time(one.until) if one.until is not None else None,
+        "until": _time(one.until),
         "words": str(one),
     }
 
@@ -212,7 +211,7 @@ def _taint(one: JudgedTaint) -> Document:
 def _until(one: Until) -> Document:
     return {
         "what": one.what,
-        "when": format_time(one.when) if one.when is not None else None,
+        "when": _time(one.when),
         "heldBy": list(one.held_by),
     }
 
@@ -226,7 +225,7 @@ def _step(step: Step) -> Document:
     if kept is None:
         return {"lost": step.lost, "note": step.note}
     return {
-        "time": format_time(step.time) if step.time is not None else None,
+        "time": _time(step.time),
         "topic": kept.topic.short,
         "partition": kept.partition,
         "offset": kept.offset,

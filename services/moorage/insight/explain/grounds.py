@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final, Protocol
 
+from typing_extensions import override
+
 from moorage.decide.scheduling.nodes.pod_controllers import controller_key
 from moorage.insight.copy.snapshot import Snapshot
 from moorage.insight.explain.chain import Chained, EventRecord, Listed
@@ -34,9 +36,8 @@ class Grounds(Protocol):
     settings: Settings
     """The settings of the services while there is no configuration. Placement's view has those that are in force."""
 
-    @property
-    def taken(self) -> datetime:
-        """The time of the state."""
+    taken: datetime
+    """The time of the state."""
 
     @property
     def records(self) -> Chained:
@@ -70,7 +71,7 @@ def target_in(topic: Topic, key: str) -> str:
     return EvictionKey.parse(key).target if topic is EVICTIONS else ""
 
 
-class SnapshotGrounds:
+class SnapshotGrounds(Grounds):
     """The state in a copy of the topics.
 
     Args:
@@ -80,46 +81,43 @@ class SnapshotGrounds:
 
     def __init__(self, snapshot: Snapshot, settings: Settings) -> None:
         self.settings = settings
+        self.taken = snapshot.taken
         self._snapshot = snapshot
         self._records: Listed | None = None
 
     @property
-    def taken(self) -> datetime:
-        """See `Grounds`."""
-        return self._snapshot.taken
-
-    @property
+    @override
     def records(self) -> Listed:
-        """See `Grounds`."""
         if self._records is None:
             self._records = Listed(self._snapshot.all())
         return self._records
 
+    @override
     def last(self, topic: Topic, key: str) -> EventRecord | None:
-        """See `Grounds`."""
         return self._snapshot.last(topic, key)
 
+    @override
     def about(self, topic: Topic, target: str) -> Iterable[EventRecord]:
-        """See `Grounds`."""
         keys = dict.fromkeys(record.key for record in self._snapshot.records(topic))
         mine = (self._snapshot.last(topic, key) for key in keys if target_in(topic, key) == target)
         return [record for record in mine if record is not None]
 
+    @override
     def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
-        """See `Grounds`."""
         return {
             key: event
             for key, event in self._snapshot.table(PLACEMENTS).items()
             if isinstance(event, WorkloadPlaced) and event.owner.key == owner
         }
 
+    @override
     def mirrored_of(self, owner: str) -> Iterable[str]:
-        """See `Grounds`."""
         records = self._snapshot.table(RESOURCES).items()
         return [key for key, event in records if isinstance(event, ResourceDeclared) and controller_key(event) == owner]
 
+    @override
     def placement(self) -> tuple[PlacementService, FleetView]:
-        """See `Grounds`. The view is built from the topics each time, as placement builds it."""
+        # The view is built from the topics each time, as placement builds it.
         service = PlacementService(self.settings)
         view = service.new_globals()
         for topic in service.globals:
@@ -134,11 +132,6 @@ def partition_with(grounds: Grounds, owner: str, placed: Iterable[WorkloadPlaced
     """Provide a partition of placement that knows one resource and the decisions on it.
 
     What it assumes in the global view is undone at the end of the context.
-
-    Args:
-        grounds: the present state.
-        owner: the key of the resource.
-        placed: the decisions.
     """
     service, view = grounds.placement()
     state = service.new_state(0)

@@ -15,12 +15,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from typing_extensions import override
 
 from moorage.insight.copy.snapshot import Kept
 from moorage.insight.explain.chain import Chain, Chained, EventRecord, Listed, Trail, target_of
 from moorage.insight.explain.explanation import Explanation
-from moorage.insight.explain.target_explanation import TargetExplanation
-from moorage.insight.explain.target_reasons import trace_taints
+from moorage.insight.explain.target_reasons import TargetExplanation, trace_taints
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.tables.read_to_end import CONNECT_SECONDS, read_to
 from moorage.runtime.service import Input
@@ -93,12 +93,7 @@ class OlderRecords(Protocol):
     """A source of older records."""
 
     async def of_chains(self, places: Places, wanted: frozenset[bytes]) -> Sequence[EventRecord]:
-        """Return the records of chains in some partitions.
-
-        Args:
-            places: the partitions to search.
-            wanted: the correlation ids.
-        """
+        """Return the records of chains in some partitions."""
 
     async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> Sequence[EventRecord]:
         """Return the reports of chains that were written at some time.
@@ -188,7 +183,7 @@ def _window(effect: EventRecord, partitions: int) -> Window:
     return Window(partition_of(target_of(effect), partitions), effect.timestamp - BEFORE, effect.timestamp + AFTER)
 
 
-class TopicScan:
+class TopicScan(OlderRecords):
     """Searches the topics. An async context manager.
 
     Args:
@@ -211,33 +206,27 @@ class TopicScan:
         if consumer is not None:
             await consumer.stop()
 
+    @override
     async def of_chains(self, places: Places, wanted: frozenset[bytes]) -> list[EventRecord]:
-        """See `OlderRecords`."""
         consumer = await self._connected()
         tps = {self._tp(topic, partition): topic for topic, partitions in places.items() for partition in partitions}
         starts: dict[TopicPartition, int] = await consumer.beginning_offsets(list(tps)) if tps else {}
         ends: dict[TopicPartition, int] = await consumer.end_offsets(list(tps)) if tps else {}
         return [kept async for kept in self._scan(tps, starts, ends, _OfChains(wanted))]
 
+    @override
     async def of_key(
         self, topic: Topic, partition: int, key: str, offsets: range | None = None
     ) -> Sequence[EventRecord]:
-        """See `OlderRecords`.
-
-        Args:
-            topic: the topic.
-            partition: the partition of the key.
-            key: the key.
-            offsets: the offsets to search. None searches all.
-        """
+        # Without offsets, all are searched.
         consumer, tp = await self._connected(), self._tp(topic, partition)
         if offsets is None:
             offsets = range((await consumer.beginning_offsets([tp]))[tp], (await consumer.end_offsets([tp]))[tp])
         span = ({tp: offsets.start}, {tp: offsets.stop})
         return [kept async for kept in self._scan({tp: topic}, *span, _OfKey(key.encode()))]
 
+    @override
     async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> list[EventRecord]:
-        """See `OlderRecords`."""
         consumer = await self._connected()
         found = []
         for window in sorted(windows, key=lambda one: (one.partition, one.since)):

@@ -37,12 +37,6 @@ _SHOWN: Final = 10
 def explain_placement(grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None) -> Explanation:
     """Explain why an OCM placement has its clusters.
 
-    Args:
-        grounds: the present state.
-        namespace: the namespace of the placement.
-        name: the name of the placement.
-        wanted: the clusters to show.
-
     Raises:
         NotFoundError: there is no such placement or cluster.
     """
@@ -101,7 +95,7 @@ class _Placement:
         spec = self.state.ocm.state.specs.get(self.ref.key)
         if spec is None:
             told.agrees = False
-            told.notes = (f"{self.ref.key} is not declared any more, so its PlacementDecisions are about to end",)
+            told.notes = (f"{self.ref.key} is no longer declared, so its PlacementDecisions are about to end",)
         elif spec.terms is None:
             told.notes = (f"{self.ref.key} cannot be read, so it keeps its clusters",)
         else:

@@ -114,7 +114,7 @@ class _Pod:
     def _trouble(self, owner: PodSource | None) -> str | None:
         """Return why the rules cannot be applied to this pod now."""
         if owner is None:
-            return f"{self.owner_key} is not declared any more, so its pods are about to end"
+            return f"{self.owner_key} is no longer declared, so its pods are about to end"
         if owner.error:
             return f"{self.owner_key} cannot be read: {owner.error}"
         if self.state.karmada.state.claims(self.owner_key):
@@ -198,7 +198,7 @@ class _Pod:
         yield from changed_counts(placed, verdicts)
         if not self.node or self.node not in verdicts:
             if self.node:
-                yield f"node {self.node} does not exist any more"
+                yield f"node {self.node} no longer exists"
             elif verdicts.ranked and placed.state is PlacementState.PENDING:
                 yield f"node {verdicts.ranked[0]} fits now"
             return

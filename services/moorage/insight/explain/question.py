@@ -28,13 +28,7 @@ _AT_HOME: Final = (PLACEMENT, PLACEMENT_DECISION, *BINDING_KINDS)
 
 
 class QuestionError(ValueError):
-    """A question that is invalid.
-
-    Args:
-        field: the field that is invalid.
-        value: the field's value.
-        rule: the rule that it breaks.
-    """
+    """A question that is invalid."""
 
     def __init__(self, field: str, value: str, rule: str) -> None:
         super().__init__(f"{field}: invalid value {value!r}: {rule}")

@@ -15,7 +15,7 @@ from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.taint import TaintRecord, TargetTainted
+from moorage_schemas.taint import Taint, TaintRecord, TargetTainted
 from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered
 
@@ -119,13 +119,14 @@ def words(  # noqa: C901, PLR0911, PLR0912 - one case for each event
             return key
 
 
-def _taint(taint: TaintRecord) -> str:
+def taint_words(taint: Taint | TaintRecord) -> str:
+    """Return a taint as kubectl writes it."""
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"
 
 
 def _taints(event: TargetTainted) -> str:
-    marks = ", ".join(f"{_taint(taint)} ({'+'.join(taint.origins)})" for taint in event.taints)
+    marks = ", ".join(f"{taint_words(taint)} ({'+'.join(taint.origins)})" for taint in event.taints)
     held = ", ".join(f"{one.key}:{one.effect}{_why(one.reason)}" for one in event.held)
     kept = ", ".join(f"{name}={value}" for name, value in sorted(event.labels.items()))
     more = (f"; waits for {held}" if held else "") + (f"; the system says {kept}" if kept else "")

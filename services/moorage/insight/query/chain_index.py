@@ -126,12 +126,7 @@ class ChainIndex(GlobalView):
         found.add(hash(correlation) & _MASK, hash(key) & _MASK, offset, young=young)
 
     def find(self, places: Places, wanted: Iterable[bytes]) -> dict[tuple[Topic, int], list[int]]:
-        """Return the ascending offsets of the records of some chains. Some may belong to chains with the same hash.
-
-        Args:
-            places: the partitions to look in.
-            wanted: the ids of the chains.
-        """
+        """Return the ascending offsets of the records of some chains. Some may belong to chains with the same hash."""
         hashes = _hashes(wanted)
         found = {}
         for topic, partitions in places.items():

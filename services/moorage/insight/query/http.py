@@ -38,10 +38,10 @@ class Endpoint:
     """Serves a query worker's explanations over HTTP.
 
     Args:
-        settings: say whether only programs on this machine may ask, and with which key gateways sign.
+        settings: the permitted hosts, and the key with which gateways sign.
 
     Raises:
-        RuntimeFailure: others than this machine could ask without a signature, or the key cannot be read.
+        RuntimeFailure: other machines could send requests without a signature, or the key cannot be read.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -85,11 +85,7 @@ class Endpoint:
         return response
 
     def _check_peer(self, request: Request) -> None:
-        """Answer gateways alone, which have checked for whom they ask.
-
-        Raises:
-            StatusError: 401 if another program asks.
-        """
+        """Answer gateways alone, which have checked for whom they ask."""
         if self._peers is None:
             return
         try:

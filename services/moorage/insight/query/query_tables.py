@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from copy import copy
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import orjson
 import structlog
+from typing_extensions import override
 
 from moorage.decide.scheduling.nodes.pod_controllers import controller_key
-from moorage.insight.explain.grounds import TOPICS, target_in
+from moorage.insight.explain.chain import Chained
+from moorage.insight.explain.grounds import TOPICS, Grounds, target_in
 from moorage.runtime.process import metrics
 from moorage.runtime.service import GlobalView, Input, Malformed
 from moorage.runtime.settings.process_settings import Settings
@@ -139,7 +142,7 @@ _SUBJECT: Final = Meta._fields.index("subject")
 
 
 def _owner(value: bytes | None) -> str:
-    """The key of the owner in the value of a decision. Empty if the value is not one."""
+    """Return the key of the owner in the value of a decision. Empty if the value is not one."""
     if not value:
         return ""
     try:
@@ -151,22 +154,19 @@ def _owner(value: bytes | None) -> str:
 
 
 def _controller(value: bytes | None) -> str:
-    """The key of the controller of a mirrored object. Empty if it has none, or the value is no such object."""
+    """Return the key of the controller of a mirrored object. Empty if it has none, or the value is no such object."""
     if not value or b'"mirrored"' not in value or b'"ownerReferences"' not in value:
         return ""
     event = codec.event_of(RESOURCES, value)
     return controller_key(event) if isinstance(event, ResourceDeclared) else ""
 
 
-class QueryTables(GlobalView):
-    """The present tables.
-
-    Args:
-        settings: the settings of the services.
-    """
+class QueryTables(GlobalView, Grounds):
+    """The present tables. What an explanation assumes in placement's view is undone at its end."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.taken = _EPOCH
         self._service = PlacementService(settings)
         self._view = self._service.new_globals()
         self._last: dict[str, dict[str, Stored]] = {topic.short: {} for topic in TOPICS}
@@ -188,13 +188,13 @@ class QueryTables(GlobalView):
 
     # From the log.
 
+    @override
     def apply(self, record: Input) -> None:
-        """Apply a record to placement's view."""
         self._view.apply(record)
 
+    @override
     def changed(self) -> Iterable[int] | None:
-        """Return nothing, because nothing waits for changes."""
-        return ()
+        return ()  # nothing waits for changes
 
     def fold(self, topic: Topic, record: Any) -> None:
         """Apply a consumed record. If it is not an event of Moorage, it is logged, and its key has no record."""
@@ -266,12 +266,19 @@ class QueryTables(GlobalView):
 
     # Questions.
 
-    def as_of(self, taken: datetime) -> TablesNow:
-        """Return the tables as the state of a moment."""
-        return TablesNow(self, taken)
+    def as_of(self, taken: datetime) -> Self:
+        """Return the tables as the state of a moment. It is valid as long as nothing is read."""
+        now = copy(self)
+        now.taken = taken
+        return now
 
+    @property
+    @override
+    def records(self) -> Self:
+        return self
+
+    @override
     def last(self, topic: Topic, key: str) -> Stored | None:
-        """Return the last record of a key. It may be a tombstone."""
         return self._last[topic.short].get(key)
 
     def find(self, event_id: str) -> Stored | None:
@@ -291,8 +298,8 @@ class QueryTables(GlobalView):
         """Return whether there is a record of a chain."""
         return correlation in self._chains
 
+    @override
     def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
-        """Return the decisions on the workloads of an owner, by workload."""
         found = {}
         for key in (*self._made.get(owner, ()), owner):
             record = self.last(PLACEMENTS, key)
@@ -301,16 +308,16 @@ class QueryTables(GlobalView):
                 found[key] = event
         return found
 
+    @override
     def mirrored_of(self, owner: str) -> Iterable[str]:
-        """Return the keys of the mirrored objects whose controller in their cluster this is."""
         return self._mirrored.get(owner, ())
 
+    @override
     def placement(self) -> tuple[PlacementService, FleetView]:
-        """Return placement's view of everything."""
         return self._service, self._view
 
+    @override
     def about(self, topic: Topic, target: str) -> Iterable[Stored]:
-        """Return the last records of the keys about a target, in any order."""
         records = self._last[topic.short]
         return [records[key] for key in self._about[topic.short].get(target, ())]
 
@@ -319,64 +326,20 @@ class QueryTables(GlobalView):
         return {short: len(records) for short, records in self._last.items()}
 
 
-class TablesNow:
-    """The tables as the state of a moment. It is valid as long as nothing is read."""
-
-    def __init__(self, tables: QueryTables, taken: datetime) -> None:
-        self._tables = tables
-        self._taken = taken
-        self.settings = tables.settings
-
-    @property
-    def taken(self) -> datetime:
-        """See `Grounds`."""
-        return self._taken
-
-    @property
-    def records(self) -> QueryTables:
-        """See `Grounds`."""
-        return self._tables
-
-    def last(self, topic: Topic, key: str) -> Stored | None:
-        """See `Grounds`."""
-        return self._tables.last(topic, key)
-
-    def about(self, topic: Topic, target: str) -> Iterable[Stored]:
-        """See `Grounds`."""
-        return self._tables.about(topic, target)
-
-    def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
-        """See `Grounds`."""
-        return self._tables.decisions_for(owner)
-
-    def mirrored_of(self, owner: str) -> Iterable[str]:
-        """See `Grounds`."""
-        return self._tables.mirrored_of(owner)
-
-    def placement(self) -> tuple[PlacementService, FleetView]:
-        """See `Grounds`. What an explanation assumes in the view is undone at its end."""
-        return self._tables.placement()
-
-
-class ChainsNow:
-    """A copy of the present records of some chains.
-
-    Args:
-        tables: the tables with the records.
-        correlations: the ids of the chains.
-    """
+class ChainsNow(Chained):
+    """A copy of the present records of some chains."""
 
     def __init__(self, tables: QueryTables, correlations: Iterable[str]) -> None:
         self._tables = tables
         self._chains = {correlation: tuple(tables.chain(correlation)) for correlation in correlations}
         self._by_id = {record.meta.id: record for records in self._chains.values() for record in records}
 
+    @override
     def find(self, event_id: str) -> Stored | None:
-        """See `Chained`. A record of another chain is the present one."""
-        return self._by_id.get(event_id) or self._tables.find(event_id)
+        return self._by_id.get(event_id) or self._tables.find(event_id)  # the present one of another chain
 
+    @override
     def chain(self, correlation: str) -> Iterable[Stored]:
-        """See `Chained`."""
         return self._chains.get(correlation, ())
 
 

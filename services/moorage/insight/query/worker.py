@@ -14,13 +14,14 @@ import structlog
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from prometheus_client import Counter, Gauge, Histogram
+from typing_extensions import override
 
 from moorage.insight.explain.answer import answer
 from moorage.insight.explain.chain import EventRecord
 from moorage.insight.explain.document import Document, document_of
 from moorage.insight.explain.explanation import Summary
 from moorage.insight.explain.grounds import TOPICS
-from moorage.insight.explain.history import Places, TopicScan, Window, complete
+from moorage.insight.explain.history import OlderRecords, Places, TopicScan, Window, complete
 from moorage.insight.explain.question import Question
 from moorage.insight.query import chain_index
 from moorage.insight.query.chain_index import YOUNG_SECONDS, ChainIndex, rounds_of, spans_of
@@ -46,8 +47,8 @@ Freshen = Callable[[Collection[Topic]], Awaitable[bool]]
 """Reads topics into the index, up to what is committed now. Returns False while the index is incomplete."""
 
 
-class IndexedHistory:
-    """See `OlderRecords`. Only one reading takes place at a time.
+class IndexedHistory(OlderRecords):
+    """Older records, found by the index. Only one reading takes place at a time.
 
     Args:
         settings: the address of Kafka.
@@ -62,8 +63,9 @@ class IndexedHistory:
         self._scan: TopicScan | None = None
         self._turn = asyncio.Lock()
 
+    @override
     async def of_chains(self, places: Places, wanted: frozenset[bytes]) -> Sequence[EventRecord]:
-        """See `OlderRecords`. While the index is incomplete, whole topics are searched."""
+        # While the index is incomplete, whole topics are searched.
         if not await self._freshen(tuple(places)):
             async with self._reading() as scan:
                 return await scan.of_chains(places, wanted)
@@ -75,13 +77,14 @@ class IndexedHistory:
                     found += await scan.between(spans, wanted)
         return found
 
+    @override
     async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> Sequence[EventRecord]:
-        """See `OlderRecords`."""
         async with self._reading() as scan:
             return await scan.reports(windows, wanted)
 
+    @override
     async def of_key(self, topic: Topic, partition: int, key: str) -> Sequence[EventRecord]:
-        """See `OlderRecords`. While the index is incomplete, the whole partition is searched."""
+        # While the index is incomplete, the whole partition is searched.
         if not await self._freshen((topic,)):
             async with self._reading() as scan:
                 return await scan.of_key(topic, partition, key)
@@ -181,7 +184,7 @@ class QueryWorker(TaskMember):
 
     @property
     def lacks(self) -> str:
-        """See `Member`."""
+        """What is missing while it is not idle."""
         return "has not read its tables"
 
     @property
@@ -191,7 +194,7 @@ class QueryWorker(TaskMember):
 
     @property
     def restored(self) -> object:
-        """See `Member`."""
+        """The reading, once it is ready."""
         return self._reading if self.ready else None
 
     @property
@@ -285,13 +288,7 @@ class QueryWorker(TaskMember):
                 backoff = min(backoff * 2, _BACKOFF_MAX)
 
     async def _read(self, failure: asyncio.Future[None]) -> None:
-        """Read everything from the beginning, and follow it.
-
-        Raises:
-            TablesTooOld: deletions may have been missed.
-            RuntimeFailure: the tables cannot be used any more.
-            KafkaError: Kafka does not answer.
-        """
+        """Read everything from the beginning, and follow it."""
         age = TableAge(self._clock, await tombstones_kept(self._settings))
 
         def fail(error: BaseException) -> None:

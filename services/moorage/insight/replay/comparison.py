@@ -205,28 +205,24 @@ class _Records:
         return (record.topic, record.partition, record.offset) not in self._claimed
 
 
+@dataclass(eq=False)
 class _Comparing:
     """Compares one run with its recording."""
 
-    def __init__(
-        self,
-        run: Run,
-        recording: Recording,
-        records: _Records,
-        tallies: dict[tuple[str, int], Tally],
-        partitions: Collection[int],
-    ) -> None:
-        self._run = run
-        self._records = records
-        self._tallies = tallies
-        self._partitions = partitions
-        self._player = Player(run, recording)
-        self._written = dict(run.transactions)
-        self._pending: dict[tuple[int, int], list[Made]] = {}
-        """Results that were not recorded, by partition and session, until it is known whether they were committed."""
+    of: Run
+    recording: Recording
+    records: _Records
+    tallies: dict[tuple[str, int], Tally]
+    partitions: Collection[int]
+    _pending: dict[tuple[int, int], list[Made]] = field(default_factory=dict, init=False)
+    """Results that were not recorded, by partition and session, until it is known whether they were committed."""
 
-        self._strayed: dict[tuple[int, int], Made] = {}
-        """The decisions without records in which the engine deviated from the recording, by partition and session."""
+    _strayed: dict[tuple[int, int], Made] = field(default_factory=dict, init=False)
+    """The decisions without records in which the engine deviated from the recording, by partition and session."""
+
+    def __post_init__(self) -> None:
+        self._player = Player(self.of, self.recording)
+        self._written = dict(self.of.transactions)
 
     def run(self) -> None:
         """Play the run and compare its results.
@@ -238,14 +234,12 @@ class _Comparing:
         try:
             for made in self._player.play():
                 sessions[made.partition] = max(sessions.get(made.partition, 0), made.session)
-                if not self._partitions or made.partition in self._partitions:
+                if not self.partitions or made.partition in self.partitions:
                     self._decision(made)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise RecordingError(
-                f"the steps of {self._run.service} {self._run.name} cannot be read: {error!r}"
-            ) from None
+            raise RecordingError(f"the steps of {self.of.service} {self.of.name} cannot be read: {error!r}") from None
         for partition, count in sessions.items():
-            if not self._partitions or partition in self._partitions:
+            if not self.partitions or partition in self.partitions:
                 self._tally(partition).sessions += count
         for waiting in self._pending.values():
             for made in waiting:
@@ -256,7 +250,7 @@ class _Comparing:
     def _unplayed(self, written: RunOutput) -> None:
         """Count a transaction whose steps are missing, or come after steps that are missing."""
         partition = written.partition
-        if not self._partitions or partition in self._partitions:
+        if not self.partitions or partition in self.partitions:
             tally = self._tally(partition)
             tally.transactions += 1
             if self._strayed:
@@ -282,7 +276,7 @@ class _Comparing:
             # A later decision of the session was committed, so this one was, too. Its first record is no longer there.
             tally.transactions += 1
             first = earlier.records[0]
-            self._miss(tally, f"{_SHORTS[first.topic]} {_text(first.key)}: what was written does not exist any more")
+            self._miss(tally, f"{_SHORTS[first.topic]} {_text(first.key)}: what was written no longer exists")
         tally.transactions += 1
         if strayed := self._strayed.pop(place, None):
             self._stray(tally, strayed, written)
@@ -302,9 +296,9 @@ class _Comparing:
             if place == 0 and (first.topic, first.partition) == (short, one.partition):
                 found: RecordedRecord | None = first if equal(first, one) or first.key == one.key else None
             else:
-                found = self._records.find(short, one, time)
+                found = self.records.find(short, one, time)
             if found is not None:
-                self._records.claim(found)
+                self.records.claim(found)
             pairs.append((one, found))
         lost = [one for one, found in pairs if found is None]
         tally.records += len(pairs) - len(lost)
@@ -324,9 +318,9 @@ class _Comparing:
         """Handle a decision with as many records as were written, some of which are not found: gone, or different."""
         source = written.first.header(_SOURCE)
         for one in lost:
-            other = self._records.alike(_SHORTS[one.topic], one, source)
+            other = self.records.alike(_SHORTS[one.topic], one, source)
             if other is not None:
-                self._records.claim(other)
+                self.records.claim(other)
                 tally.records += 1
                 self._differ(tally, made, _how(one, other), other, one)
                 return
@@ -334,9 +328,7 @@ class _Comparing:
             self._differ(tally, made, "another record comes first", written.first, lost[0])
             return
         one = lost[0]
-        self._miss(
-            tally, f"{_SHORTS[one.topic]}/{one.partition} {_text(one.key)}: what was written does not exist any more"
-        )
+        self._miss(tally, f"{_SHORTS[one.topic]}/{one.partition} {_text(one.key)}: what was written no longer exists")
 
     def _differ(
         self, tally: Tally, made: Made, why: str, recorded: RecordedRecord | None, out: Outgoing | None = None
@@ -350,7 +342,7 @@ class _Comparing:
         tally.difference = Difference(
             service=tally.service,
             partition=tally.partition,
-            run=self._run.name,
+            run=self.of.name,
             step=made.number,
             why=why,
             topic=recorded.topic if recorded is not None else _SHORTS[out.topic] if out is not None else "",
@@ -367,10 +359,10 @@ class _Comparing:
             tally.reasons.append(why)
 
     def _tally(self, partition: int) -> Tally:
-        place = (self._run.service, partition)
-        if place not in self._tallies:
-            self._tallies[place] = Tally(*place)
-        return self._tallies[place]
+        place = (self.of.service, partition)
+        if place not in self.tallies:
+            self.tallies[place] = Tally(*place)
+        return self.tallies[place]
 
 
 def equal(recorded: RecordedRecord, made: Outgoing) -> bool:

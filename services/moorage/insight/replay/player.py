@@ -78,12 +78,7 @@ class _Owner:
 
 
 class Player:
-    """Plays one run.
-
-    Args:
-        run: the steps of the run.
-        recording: the records.
-    """
+    """Plays one run."""
 
     def __init__(self, run: Run, recording: Recording) -> None:
         self.sessions = 0
@@ -233,7 +228,7 @@ class Player:
         """Read what a standby had read: the tables below some offsets.
 
         The standby may have read records that compaction has removed since. Usually a later one that it had read, too,
-        has replaced them; where it came after the end, the state is not the same. It cannot be told apart.
+        has replaced them; where it came after the end, the state is not the same. The two look alike.
         """
         owner = self._owners.get(entry[1])
         if owner is None:
@@ -304,10 +299,6 @@ class Player:
 
         Returns:
             The decision, when the steps end with one.
-
-        Raises:
-            MisfitError: the engine deviates from the recorded run.
-            MissingError: the engine reads a record that is no longer there.
         """
         steps, script, owner.request = owner.steps, owner.script, None
         decision: BatchDecision | None = None

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 from aiokafka import TopicPartition
 
+from moorage.insight.copy.snapshot import partitions_of
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.tables.read_to_end import CONNECT_SECONDS, Progress, read_to
 from moorage.runtime.settings.process_settings import Settings
@@ -122,11 +123,9 @@ class Recording:
             OSError: Kafka cannot be reached.
         """
         names = {topic.name(settings.topic_prefix): topic.short for topic in TOPICS}
-        tps = [
-            TopicPartition(name, part)
-            for name, partitions in (await _partitions(settings, list(names))).items()
-            for part in range(partitions)
-        ]
+        async with asyncio.timeout(CONNECT_SECONDS):
+            counts = await partitions_of(settings, names)
+        tps = [TopicPartition(name, part) for name, partitions in counts.items() for part in range(partitions)]
         if not tps:
             raise RecordingError(f"there are no topics {settings.topic_prefix}.*")
         consumer = clients.table_consumer(settings, client_id="moorage-replay")
@@ -141,17 +140,6 @@ class Recording:
             return cls.of(records)
         finally:
             await consumer.stop()
-
-
-async def _partitions(settings: Settings, names: list[str]) -> dict[str, int]:
-    admin = clients.admin_client(settings, client_id="moorage-replay")
-    try:
-        async with asyncio.timeout(CONNECT_SECONDS):
-            await admin.start()
-            described = await admin.describe_topics(names)
-    finally:
-        await admin.close()
-    return {one["topic"]: len(one["partitions"]) for one in described if not one["error_code"]}
 
 
 def _kept(short: str, record: Any) -> RecordedRecord:
@@ -192,11 +180,7 @@ def _lines(path: Path) -> Iterator[RecordedRecord]:
 
 
 def _record(found: Any) -> RecordedRecord:
-    """Return the record of one line.
-
-    Raises:
-        ValueError: the line is not a record. The message names the field, the value and the rule.
-    """
+    """Return the record of one line."""
     if not isinstance(found, dict):
         raise ValueError("must be an object with topic, partition, offset, timestamp, key, value and headers")  # noqa: TRY004 - the text is wrong, not a type here
     if not isinstance(found.get("topic"), str) or found["topic"] not in _SHORTS:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
+from typing_extensions import override
+
 from moorage.insight.replay.recording import RecordedRecord, Recording
-from moorage.runtime.engine.journal import Flag, Taken, time_of
+from moorage.runtime.engine.journal import Flag, NoBook, Taken, time_of
 from moorage.runtime.engine.requests import Bounded, Bounds, Refresh, Request
 from moorage.runtime.service import Freshness
 from moorage_schemas.topics import Topic
@@ -35,7 +36,7 @@ def records_of(recording: Recording, topic: Topic, partition: int, offsets: Sequ
             for number in range(offset, offset + count):
                 record = there.get(number)
                 if record is None:
-                    raise MissingError(f"{topic.short}/{partition}@{number} was read and does not exist any more")
+                    raise MissingError(f"{topic.short}/{partition}@{number} was read and no longer exists")
                 found.append(record)
         offset += count
     return found
@@ -47,7 +48,7 @@ def records_below(recording: Recording, topic: Topic, partition: int, end: int) 
     return [there[offset] for offset in sorted(there) if offset < end]
 
 
-class Script:
+class Script(NoBook):
     """What one engine found in the recorded run, token by token.
 
     Args:
@@ -55,8 +56,6 @@ class Script:
         topics: the topics of the run, by number.
         partition: the engine's partition.
     """
-
-    heavy = False
 
     def __init__(self, recording: Recording, topics: Sequence[Topic], partition: int) -> None:
         self._recording = recording
@@ -111,49 +110,31 @@ class Script:
         except (ValueError, TypeError):
             raise MisfitError(f"it asks {request!r} and was then told {found!r}") from None
 
-    # Called by the engine.
+    # Called by the engine. The player starts restores and decisions, and answers requests.
 
-    def stood_by(self, contents: Mapping[Topic, tuple[int, int]]) -> None:
-        """Do nothing: the player has read the tables."""
-
-    def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
-        """Do nothing: the player starts this step."""
-
-    def decides(self, now: datetime) -> int:  # noqa: ARG002 - the signature is Book's
-        """Return -1: the player knows the decision's number."""
-        return -1
-
-    def resumed(self, request: Request, answer: object) -> None:
-        """Do nothing: the player has already answered the request."""
-
-    def folded(self, topic: Topic, records: Sequence[Any]) -> None:
-        """Do nothing: the player starts this step."""
-
-    def forgot(self) -> None:
-        """Do nothing: the player starts this step."""
-
-    def took(self, take: Callable[[], Taken]) -> Taken:  # noqa: ARG002 - a replay takes nothing from the queue
-        """Return the records that the engine took in the recorded run."""
+    @override
+    def took(self, take: Callable[[], Taken]) -> Taken:
+        # Those that the engine took in the recorded run.
         taken: list[tuple[Topic, Any]] = []
         for number, *offsets in self._next(list, "records"):
             topic = self._topics[number]
             taken += [(topic, record) for record in records_of(self._recording, topic, self._partition, offsets)]
         return taken
 
-    def flag(self, flag: Flag, found: bool) -> bool:  # noqa: ARG002, FBT001 - the signature is Book's
-        """Return whether the flag held in the recorded run."""
+    @override
+    def flag(self, flag: Flag, found: bool) -> bool:
         return self._flag(flag.value)
 
-    def slice(self, before: int, found: int) -> int:  # noqa: ARG002 - the signature is Book's
-        """Return the size of slices from here on in the recorded run."""
+    @override
+    def slice(self, before: int, found: int) -> int:
         token = self._peek()
         if isinstance(token, str) and token.startswith("z"):
             self._at += 1
             return int(token[1:])
         return before
 
-    def passed(self, found: Mapping[Topic, int]) -> Mapping[Topic, int]:  # noqa: ARG002 - the signature is Book's
-        """Return the markers that were passed here in the recorded run."""
+    @override
+    def passed(self, found: Mapping[Topic, int]) -> Mapping[Topic, int]:
         token = self._peek()
         if not isinstance(token, dict):
             return {}

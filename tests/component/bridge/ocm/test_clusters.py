@@ -10,7 +10,7 @@ import pytest
 
 from moorage.bridges.engine.seen_target import TAINTS_ANNOTATION
 from moorage.bridges.engine.taint_lists import taints_patch
-from moorage.bridges.ocm.cluster_acts import changed_labels, with_time_if_there
+from moorage.bridges.ocm.cluster_acts import ClusterActs, changed_labels
 from moorage.bridges.ocm.hub import SeenCluster, reduced
 from moorage_schemas.taint import TaintOrigin, TaintRecord
 
@@ -41,7 +41,7 @@ def _record(key: str, value: str = "") -> TaintRecord:
 
 def _written(cluster: dict[str, Any], *wanted: TaintRecord) -> list[dict[str, Any]] | None:
     seen = SeenCluster.of(cluster)
-    patch = taints_patch(seen, wanted, managed=seen.managed_taints, written=with_time_if_there)
+    patch = taints_patch(seen, wanted, managed=seen.managed_taints, written=ClusterActs.as_written)
     if patch is None:
         return None
     assert (patch["metadata"]["resourceVersion"], patch["metadata"]["uid"]) == ("7", "u1")

@@ -12,8 +12,7 @@ from tests.support.kube_api import KubeApi, serve_kube_api
 from tests.support.kube_store import Change
 from tests.support.virtual_time import virtual_time
 
-from moorage.bridges.engine.act_queue import ActQueue
-from moorage.bridges.engine.contention import Contention
+from moorage.bridges.engine.acts import ActQueue, Contention
 from moorage.bridges.ocm.cluster_acts import ClusterActs
 from moorage.bridges.ocm.hub import SeenCluster
 from moorage.bridges.ocm.hub_tables import HubTables
@@ -45,7 +44,7 @@ async def _fight(
         seen=lambda _: None,
         is_settled=lambda _: True,
         add_ons=lambda _: (),
-        taints=Contention("taints", later, noticed.append),
+        undone=Contention("taints", later, noticed.append),
         labels=Contention("labels", later, noticed.append),
     )
     queue = ActQueue(act)

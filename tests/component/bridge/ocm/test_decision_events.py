@@ -9,7 +9,7 @@ from tests.component.bridge.cluster import client_of
 from tests.support.kube_api import serve_kube_api
 from tests.support.virtual_time import virtual_time
 
-from moorage.bridges.engine.contention import Contention
+from moorage.bridges.engine.acts import Contention
 from moorage.bridges.ocm.decision_acts import DecisionActs
 from moorage.bridges.ocm.hub import DECISION, PLACEMENT, HubState
 from moorage.bridges.ocm.hub_tables import HubTables
