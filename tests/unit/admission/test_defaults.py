@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.tables import table
 
-from moorage.apiserver.rules.defaults import admit_cluster, admit_propagation, declare_external_cloud, role_taints
+from moorage.apiserver.rules.defaults import declare_external_cloud, role_taints
+from moorage.apiserver.rules.field_defaults import with_admitted_defaults
 from moorage.decide.kubernetes.pod_defaults import admit_pod, qos_class
 from moorage.decide.kubernetes.quantities import QuantityError
 from moorage.decide.kubernetes.selectors import matches_node_selector
@@ -253,12 +254,13 @@ def test_a_new_node_is_declared_with_its_external_cloud_once() -> None:
 
 
 def test_a_cluster_is_pushed_to_unless_it_says_otherwise() -> None:
-    assert admit_cluster({"kind": "Cluster"})["spec"] == {"syncMode": "Push"}
-    assert admit_cluster({"spec": {"syncMode": "Pull"}})["spec"] == {"syncMode": "Pull"}
+    assert with_admitted_defaults({"kind": "Cluster"})["spec"] == {"syncMode": "Push"}
+    assert with_admitted_defaults({"kind": "Cluster", "spec": {"syncMode": "Pull"}})["spec"] == {"syncMode": "Pull"}
 
 
 POLICIES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
+        "kind": st.just("PropagationPolicy"),
         "metadata": st.sampled_from([{"name": "p"}, {"name": "p", "namespace": "shop"}]),
         "spec": st.fixed_dictionaries(
             {"resourceSelectors": st.just([{"apiVersion": "v1", "kind": "Pod"}, {"kind": "Pod", "namespace": "x"}])},
@@ -299,9 +301,9 @@ POLICIES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 @given(POLICIES)
 def test_defaults_of_policies_fill_gaps_and_change_nothing_else(policy: dict[str, Any]) -> None:
     before = copy.deepcopy(policy)
-    admitted = admit_propagation(policy)
+    admitted = with_admitted_defaults(policy)
     assert policy == before
-    assert admit_propagation(admitted) == admitted
+    assert with_admitted_defaults(admitted) == admitted
     assert says_the_same(before, admitted)
     spec = admitted["spec"]
     assert spec["preemption"] in {"Always", "Never"}

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from tests.support.tables import table
 
-from moorage.apiserver.rules.validation.core import validate_duration, validate_label_selector
+from moorage.apiserver.rules.validation.core import validate_duration
+from moorage.apiserver.rules.validation.fields import CheckedField
 from moorage.apiserver.rules.validation.karmada import (
     validate_cluster,
     validate_cluster_taint_policy,
@@ -23,7 +24,6 @@ from moorage.decide.kubernetes.field_errors import FieldError
 from moorage_schemas.resources.budgets import EvictionBudgetSpec, EvictionPauseSpec, PodDisruptionBudgetSpec
 from moorage_schemas.resources.cluster import Cluster
 from moorage_schemas.resources.machines import MachineSet
-from moorage_schemas.resources.meta import LabelSelector
 from moorage_schemas.resources.policies import ClusterTaintPolicy, PropagationSpec
 
 Json = dict[str, Any]
@@ -51,6 +51,12 @@ def test_no_durations(value: str) -> None:
     assert one(validate_duration(value, "x")).startswith(f'x: Invalid value: "{value}": must be a duration such as 30s')
 
 
+def label_selector_errors(selector: Json | None) -> list[FieldError]:
+    field = CheckedField(selector, "s")
+    field.check_label_selector()
+    return field.errors
+
+
 @pytest.mark.parametrize(
     ("selector", "message"),
     [
@@ -75,13 +81,13 @@ def test_no_durations(value: str) -> None:
     ],
 )
 def test_label_selectors(selector: Json, message: str) -> None:
-    assert one(validate_label_selector(LabelSelector.model_validate(selector), "s")).startswith(message)
+    assert one(label_selector_errors(selector)).startswith(message)
 
 
 def test_good_label_selectors() -> None:
-    assert validate_label_selector(None, "s") == []
+    assert label_selector_errors(None) == []
     good = {"matchLabels": {"a": ""}, "matchExpressions": [{"key": "b", "operator": "DoesNotExist"}]}
-    assert validate_label_selector(LabelSelector.model_validate(good), "s") == []
+    assert label_selector_errors(good) == []
 
 
 def cluster(name: str = "member1", **spec: Any) -> Cluster:

@@ -1,4 +1,4 @@
-"""Changes an object before it is written: adds system fields, defaults and priorities, removes what is not stored."""
+"""Changes an object before it is written: adds system fields and defaults, removes what is not stored."""
 
 from __future__ import annotations
 
@@ -7,15 +7,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from moorage.apiserver.kinds.kind import Kind, ServedKind
-from moorage.apiserver.kinds.status.built_in import PRIORITY_CLASS
-from moorage.apiserver.kinds.status.pods import PriorityIndex
-from moorage.apiserver.machinery.api_errors import forbidden
-from moorage.apiserver.rules import priorities
-from moorage.apiserver.rules.priorities import PriorityError
-from moorage.apiserver.storage.tables import Tables
+from moorage.apiserver.kinds.kind import Kind
 from moorage_schemas.resources.dedicated import DedicatedNodes
-from moorage_schemas.resources.workload_kinds import POD
 from moorage_schemas.times import format_time
 
 Document = dict[str, Any]
@@ -26,7 +19,7 @@ _SYSTEM = ("uid", "creationTimestamp", "generation", *_MARKS)
 
 
 def prepared(document: Mapping[str, Any], kind: Kind[Any], rules: Iterable[DedicatedNodes]) -> Document:
-    """The object as it is stored: with the defaults of its kind, and without what the services decide.
+    """Return the object as it is stored: with the defaults of its kind, and without what the services decide.
 
     Raises:
         QuantityError: a pod's request or limit is not a quantity.
@@ -37,7 +30,7 @@ def prepared(document: Mapping[str, Any], kind: Kind[Any], rules: Iterable[Dedic
 
 
 def with_each_owner_once(document: Document) -> Document:
-    """The object without owner references that say the same as another one, as an API server keeps it."""
+    """Return the object without owner references that repeat another one, as an API server keeps it."""
     references = document["metadata"].get("ownerReferences")
     repeated = _repeated(references)
     if not repeated:
@@ -47,23 +40,23 @@ def with_each_owner_once(document: Document) -> Document:
 
 
 def twice_named(references: object) -> list[str]:
-    """The uids of owners that owner references name more than once in the same way."""
+    """Return the uids of owners that owner references name more than once in the same way."""
     return sorted({str(one.get("uid")) for one in _repeated(references).values() if isinstance(one, Mapping)})
 
 
 def _repeated(references: Any) -> dict[int, Any]:
-    """The owner references that say the same as an earlier one, by their places. There may be very many."""
+    """Return the owner references that repeat an earlier one, by their places. There may be very many."""
     seen, found = set[str](), dict[int, Any]()
     for place, one in enumerate(references if isinstance(references, list) else ()):
-        said = json.dumps(one, sort_keys=True)
-        if said in seen:
+        text = json.dumps(one, sort_keys=True)
+        if text in seen:
             found[place] = one
-        seen.add(said)
+        seen.add(text)
     return found
 
 
 def created(document: Document, *, uid: str, now: datetime) -> Document:
-    """A new object with its system fields."""
+    """Return a new object with its system fields."""
     metadata = {
         **document["metadata"],
         "uid": uid,
@@ -74,13 +67,13 @@ def created(document: Document, *, uid: str, now: datetime) -> Document:
 
 
 def without_generation(document: Document) -> Document:
-    """The object without `metadata.generation`, for kinds that are shown without it."""
+    """Return the object without `metadata.generation`, for kinds that are shown without it."""
     metadata = {key: value for key, value in document["metadata"].items() if key != "generation"}
     return {**document, "metadata": metadata}
 
 
 def updated(document: Document, stored: Mapping[str, Any], *, wished: bool) -> Document:
-    """A changed object with the system fields of the stored one.
+    """Return a changed object with the system fields of the stored one.
 
     Args:
         document: the changed object.
@@ -96,45 +89,3 @@ def updated(document: Document, stored: Mapping[str, Any], *, wished: bool) -> D
 
 def _desired(document: Mapping[str, Any]) -> Document:
     return {key: value for key, value in document.items() if key not in {"metadata", "status", "apiVersion", "kind"}}
-
-
-def with_priority(document: Document, kind: ServedKind, tables: Tables) -> Document:
-    """A new pod with its priority. Objects of other kinds stay as they are.
-
-    Args:
-        document: the object as it was sent.
-        kind: of the object.
-        tables: the latest records.
-
-    Raises:
-        StatusError: 403 if a pod may not have the priority that it asks for.
-    """
-    if kind.kind != POD:
-        return document
-    try:
-        return priorities.prioritized(document, tables.index(PriorityIndex).classes)
-    except PriorityError as error:
-        raise forbidden(kind.group, kind.plural, _name(document), str(error)) from None
-
-
-def check_default_class(document: Document, kind: ServedKind, tables: Tables) -> None:
-    """Check that a priority class is not a second default. Objects of other kinds are not looked at.
-
-    Args:
-        document: the object as it is wanted.
-        kind: of the object.
-        tables: the latest records.
-
-    Raises:
-        StatusError: 403 if there is another default.
-    """
-    if kind.kind != PRIORITY_CLASS:
-        return
-    try:
-        priorities.check_only_default(document, tables.index(PriorityIndex).classes)
-    except PriorityError as error:
-        raise forbidden(kind.group, kind.plural, _name(document), str(error)) from None
-
-
-def _name(document: Document) -> str:
-    return str(document["metadata"].get("name", ""))

@@ -51,28 +51,22 @@ class Deleted:
 
 
 def is_marked(document: Mapping[str, Any]) -> bool:
-    """Whether an object is being deleted."""
+    """Return whether an object is being deleted."""
     return bool(document["metadata"].get("deletionTimestamp"))
 
 
 def finalizers_of(document: Mapping[str, Any]) -> Sequence[str]:
-    """The finalizers of an object."""
+    """Return the finalizers of an object."""
     return document["metadata"].get("finalizers") or ()
 
 
 def is_held(document: Mapping[str, Any], kind: Kind[Any]) -> bool:
-    """Whether something has to be done before an object may go."""
+    """Return whether something has to be done before an object may go."""
     return bool(finalizers_of(document)) or kind.is_held(document)
 
 
 def marked(document: Mapping[str, Any], options: DeleteOptions, now: datetime) -> Document:
-    """An object that is being deleted: with the time of the first request, and the finalizers of the policy.
-
-    Args:
-        document: the object as it is declared.
-        options: how it is to be deleted.
-        now: the time of the request.
-    """
+    """Return an object that is being deleted: with the time of the first request, and the finalizers of the policy."""
     metadata = dict(document["metadata"])
     if options.propagation:
         kept = [one for one in finalizers_of(document) if one not in {FOREGROUND, ORPHAN}]
@@ -89,12 +83,7 @@ def marked(document: Mapping[str, Any], options: DeleteOptions, now: datetime) -
 
 
 def validate_finalizers(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
-    """Validate that an object that is being deleted gets no further finalizers.
-
-    Args:
-        before: the object as it is declared.
-        after: the object as it is wanted.
-    """
+    """Validate that an object that is being deleted gets no further finalizers."""
     if not is_marked(before):
         return []
     present = frozenset(finalizers_of(before))

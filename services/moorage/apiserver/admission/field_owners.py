@@ -1,4 +1,4 @@
-"""Who owns which field: `metadata.managedFields` after every write, and server-side apply."""
+"""Owners of fields: `metadata.managedFields` after every write, and server-side apply."""
 
 from __future__ import annotations
 
@@ -26,26 +26,13 @@ def recorded(
     *,
     subresource: str = "",
 ) -> Document:
-    """Return an object with `managedFields`, after a write that is no apply.
-
-    Args:
-        kind: of the object, in the version of the request.
-        shown: the object as it is shown, in that version. None if it is created.
-        wanted: the object as it is wanted.
-        manager: who writes.
-        now: the present time.
-        subresource: what is written. Empty for the object itself.
-    """
+    """Return an object with `managedFields`, after a write that is no apply."""
     return management(kind, subresource).updated(shown, wanted, manager, now)
 
 
-def management(kind: ServedKind, subresource: str = "") -> FieldManagement:
-    """Return what applies and records the writes of a kind."""
-    return _management(kind, subresource)
-
-
 @cache
-def _management(kind: ServedKind, subresource: str) -> FieldManagement:
+def management(kind: ServedKind, subresource: str = "") -> FieldManagement:
+    """Return the management of the fields of a kind."""
     is_custom = registry.origin_of(kind.group, kind.kind) in {Origin.CUSTOM, Origin.OWN}
     schema = registry.schema_of(kind.group, kind.version, kind.kind)
     # Nobody sets a status through the object, whether or not the subresource is served here.

@@ -1,6 +1,6 @@
 """Orders about pods that controllers make, and changes of their metadata.
 
-Such a pod has no record, so what is said of it is in that of its controller.
+Such a pod has no record, so they are in that of its controller.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from moorage_schemas.resources.workload_kinds import POD
 
 
 def is_made(object_id: ObjectId, tables: Tables) -> bool:
-    """Whether an object is a pod that a controller makes."""
+    """Return whether an object is a pod that a controller makes."""
     if object_id.kind != POD or object_id.key in tables.resources:
         return False
     placed = tables.placements.get(object_id.key)
@@ -33,7 +33,7 @@ def is_made(object_id: ObjectId, tables: Tables) -> bool:
 
 
 def standing(orders: Iterable[PodOrder], tables: Tables) -> tuple[PodOrder, ...]:
-    """The orders that may not be carried out yet: their pods are still there, or still wait for their node."""
+    """Return the orders that may not be carried out yet: their pods are still there, or still wait for their node."""
     found = []
     for order in orders:
         placed = tables.placements.get(order.pod)
@@ -45,18 +45,13 @@ def standing(orders: Iterable[PodOrder], tables: Tables) -> tuple[PodOrder, ...]
 
 
 def standing_metadata(changed: Iterable[PodMetadata], tables: Tables) -> tuple[PodMetadata, ...]:
-    """The changed metadata of the pods that have not ended."""
+    """Return the changed metadata of the pods that have not ended."""
     placed = ((one, tables.placements.get(one.pod)) for one in changed)
     return tuple(one for one, there in placed if there is not None and there.uid == one.uid)
 
 
 def check_metadata_alone(pod: Mapping[str, Any], wanted: Mapping[str, Any], owner: str) -> None:
     """Check that a write changes nothing of a controller's pod but what may be changed.
-
-    Args:
-        pod: as it is shown.
-        wanted: as it is to be.
-        owner: the key of its controller.
 
     Raises:
         StatusError: 405 if it changes something else.
@@ -68,13 +63,7 @@ def check_metadata_alone(pod: Mapping[str, Any], wanted: Mapping[str, Any], owne
 
 
 def changed_metadata(pod: str, uid: str, wanted: Mapping[str, Any]) -> PodMetadata:
-    """What is kept of a pod's metadata.
-
-    Args:
-        pod: its key.
-        uid: its uid.
-        wanted: the pod as it is to be.
-    """
+    """Return what is kept of a pod's metadata."""
     metadata = wanted["metadata"]
     return PodMetadata(
         pod=pod,
@@ -87,11 +76,6 @@ def changed_metadata(pod: str, uid: str, wanted: Mapping[str, Any]) -> PodMetada
 
 def check_selected(wanted: Mapping[str, Any], pod: Mapping[str, Any], owner: ResourceDeclared) -> None:
     """Check that a pod with other labels is still selected by its controller.
-
-    Args:
-        wanted: the pod as it is to be.
-        pod: as it is shown.
-        owner: its controller.
 
     Raises:
         StatusError: 422 if it is not.
@@ -106,7 +90,7 @@ def check_selected(wanted: Mapping[str, Any], pod: Mapping[str, Any], owner: Res
 
 
 def _template_part(pod: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What follows from its controller, with the defaults of fields."""
+    """Return what follows from its controller, with the defaults of fields."""
     metadata, whole = pod["metadata"], with_field_defaults({**pod})
     return whole.get("spec"), metadata.get("ownerReferences") or [], metadata.get("finalizers") or []
 

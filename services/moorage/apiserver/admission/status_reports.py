@@ -32,12 +32,12 @@ Conditions = dict[str, Mapping[str, Any]]
 
 
 def is_reported(kind: ServedKind) -> bool:
-    """Whether what is written of a kind's conditions is a report."""
+    """Return whether what is written of a kind's conditions is a report."""
     return kind.kind == POD or kind.kind in _TARGETS
 
 
 def conditions_of(document: Mapping[str, Any]) -> Conditions:
-    """The conditions in the status of an object, by their type. One without a status says nothing."""
+    """Return the conditions in the status of an object, by their type. One without a status does not count."""
     found = at(document, "status", "conditions")
     return {
         str(one["type"]): one
@@ -55,15 +55,7 @@ def reports_in(
     now: datetime,
     cluster: str = "",
 ) -> list[ConditionReported]:
-    """The reports in a status that is written: conditions that differ from those that are shown.
-
-    Args:
-        object_id: of the target or the pod.
-        shown: the object as it is shown.
-        wanted: the object with the status that is written.
-        source: the writer.
-        now: the time of the reports.
-        cluster: that the object is in. Empty for the home fleet.
+    """Return the reports in a status that is written: conditions that differ from those that are shown.
 
     Raises:
         StatusError: 422 if a condition is invalid.
@@ -114,7 +106,7 @@ def _reports(
 
 
 def _differs(wanted: Mapping[str, Any], shown: Mapping[str, Any] | None) -> bool:
-    """Whether a condition is another one than is shown, or was observed at another time."""
+    """Return whether a condition is another one than is shown, or was observed at another time."""
     if shown is None:
         return True
     said = ("status", "reason", "message", "lastHeartbeatTime")

@@ -16,7 +16,7 @@ from moorage_schemas.taint import Taint, TaintRecord, TargetTainted
 
 
 def asked_for(document: Mapping[str, Any], wanted: Iterable[Taint], shown: TargetTainted | None) -> Iterator[Taint]:
-    """The part of a submitted list that people can request.
+    """Yield the part of a submitted list that people can request.
 
     The target's state determines its built-in taints. One that is present stays unchanged, whatever the list contains.
     One that is absent cannot be added. But if it replaces a person's own taint of the same identity, that taint is no
@@ -34,7 +34,7 @@ def asked_for(document: Mapping[str, Any], wanted: Iterable[Taint], shown: Targe
 
 
 def as_declared(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A target as people have declared it: without its built-in taints, and without the times of the others."""
+    """Return a target as people have declared it: without its built-in taints, and without the times of the others."""
     spec = document.get("spec")
     taints = spec.get("taints") if isinstance(spec, Mapping) else None
     if not isinstance(spec, Mapping) or not isinstance(taints, list):
@@ -49,7 +49,7 @@ def as_declared(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_shown(document: dict[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
-    """A target that is declared anew, with the built-in taints of the live one, and its times of taints that stay."""
+    """Return a target that is declared anew, with the live one's built-in taints and the times of taints that stay."""
     spec, was = document.get("spec") or {}, live.get("spec") or {}
     before = [taint for taint in was.get("taints") or [] if isinstance(taint, Mapping)]
     times = {(taint.get("key"), taint.get("effect"), taint.get("value")): taint.get("timeAdded") for taint in before}
@@ -82,7 +82,7 @@ def difference(
     now: datetime,
     actor: str,
 ) -> list[TaintWish]:
-    """The taint edits in a submitted list, each with a generation higher than all that were ever used.
+    """Return the taint edits in a submitted list, each with a generation higher than all that were ever used.
 
     Args:
         present: the list before: of a person, the taints that are shown; of a bridge, those that it has sent last.
@@ -94,58 +94,45 @@ def difference(
     """
     before = {taint.identity: taint for taint in present}
     after = {taint.identity: taint for taint in wanted}
-    generation = max([applied, *(wish.generation for wish in known)])
-    wishes: list[TaintWish] = []
-
-    def wish(taint_key: str, effect: str, value: str, time: datetime, *, present: bool) -> None:
-        wishes.append(
-            TaintWish(
-                key=taint_key,
-                effect=effect,
-                value=value,
-                present=present,
-                generation=generation + len(wishes) + 1,
-                time=time,
-                actor=actor,
-            )
-        )
-
-    for key, effect in before:
-        if (key, effect) not in after:
-            wish(key, effect, "", now, present=False)
+    edits = [Taint(key=key, effect=effect) for key, effect in before if (key, effect) not in after]
+    removed = len(edits)
     for identity, taint in after.items():
         there = before.get(identity)
         if there is None:
-            wish(*identity, taint.value, taint.time_added or now, present=True)
+            edits.append(taint)
         elif there.value != taint.value:
             # A changed taint gets a new time. A list that was read and sent back still contains the old one.
-            own = taint.time_added if taint.time_added != there.time_added else None
-            wish(*identity, taint.value, own or now, present=True)
-    return wishes
+            is_old = taint.time_added == there.time_added
+            edits.append(taint.model_copy(update={"time_added": None}) if is_old else taint)
+    generation = max([applied, *(wish.generation for wish in known)])
+    return [
+        _wish(taint, generation + number, now, actor, present=number > removed)
+        for number, taint in enumerate(edits, start=1)
+    ]
+
+
+def _wish(taint: Taint, generation: int, now: datetime, actor: str, *, present: bool = True) -> TaintWish:
+    return TaintWish(
+        key=taint.key,
+        effect=taint.effect,
+        value=taint.value,
+        present=present,
+        generation=generation,
+        time=taint.time_added or now,
+        actor=actor,
+    )
 
 
 def with_defaults(
     wishes: Sequence[TaintWish], taints: Iterable[Taint], *, now: datetime, actor: str
 ) -> list[TaintWish]:
-    """The taint edits of a new target, followed by those for its default taints."""
+    """Return the taint edits of a new target, followed by those for its default taints."""
     generation = max((wish.generation for wish in wishes), default=0)
-    more = [
-        TaintWish(
-            key=taint.key,
-            effect=taint.effect,
-            value=taint.value,
-            present=True,
-            generation=generation + number,
-            time=now,
-            actor=actor,
-        )
-        for number, taint in enumerate(taints, start=1)
-    ]
-    return [*wishes, *more]
+    return [*wishes, *(_wish(taint, generation + number, now, actor) for number, taint in enumerate(taints, start=1))]
 
 
 def merged(known: Iterable[TaintWish], new: Iterable[TaintWish], applied: int) -> tuple[TaintWish, ...]:
-    """The taint edits that a target's record contains from now on: the last one for each (key, effect).
+    """Return the taint edits that a target's record contains from now on: the last one for each (key, effect).
 
     A removal that the taint-manager has applied (`applied`) has no meaning any more and is left out.
     """

@@ -1,8 +1,7 @@
 """Checks whether an object may be written: its fields, its kind, its namespace, and where it comes from.
 
-Objects that a bridge mirrors (docs/bridge.md) are read-only here. What somebody wants to change of them has to be
-changed in the cluster. Taints are what Moorage adds, so people may add theirs here and take those away again; the
-bridge writes them to the cluster.
+Objects that a bridge mirrors (docs/bridge.md) are read-only here. They are changed in
+their cluster. Only taints can be added here, and removed again; the bridge writes them to the cluster.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from moorage.apiserver.admission.defaults import twice_named
 from moorage.apiserver.admission.deletion import finalizers_of
 from moorage.apiserver.kinds.kind import Kind, ServedKind, UnknownFields
 from moorage.apiserver.kinds.status.namespaces import NAMESPACE, exists
+from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.machinery.api_errors import Cause, StatusError
 from moorage.apiserver.machinery.openapi.built_in import structural_errors
@@ -25,9 +25,8 @@ from moorage.apiserver.rules.field_defaults import with_field_defaults
 from moorage.apiserver.rules.validation.core import validate_domains, validate_ties, without_domain
 from moorage.apiserver.storage.tables import Tables
 from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, forbidden, invalid, quote
-from moorage.decide.kubernetes.quantities import QuantityError
 from moorage.runtime.settings.process_settings import Settings
-from moorage_schemas.resource import Mirrored, ResourceDeclared, TaintWish, resource_key
+from moorage_schemas.resource import Mirrored, ResourceDeclared, TaintWish
 from moorage_schemas.resources.meta import Resource
 
 _OF_THE_SERVER: Final = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -35,7 +34,7 @@ _OF_EVERY_OBJECT: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def typed(document: Mapping[str, Any], kind: ServedKind) -> Resource:
-    """The typed view of an object.
+    """Return the typed view of an object.
 
     Raises:
         StatusError: 400 if a field has a wrong type, 422 if one is missing or has an impossible value.
@@ -63,21 +62,14 @@ def broken_rules(
     *,
     before: Mapping[str, Any] | None,
 ) -> list[FieldError]:
-    """The rules of its kind that an object breaks.
+    """Return the rules of its kind that an object breaks.
 
     What an object is to be is looked at when it changes. So one that a program has written past the gateway, or that an
     older release has accepted, may still get labels and finalizers, and lose them.
-
-    Args:
-        resource: the typed view of the object.
-        document: the object, with the defaults of its fields.
-        kind: of the object.
-        switches: the features that are turned on.
-        before: the object as it is shown. None if it is being created.
     """
     definition = kind.definition
     found = definition.validate_metadata(resource.metadata) + validate_ties(resource.metadata)
-    if before is not None:  # nobody can change it
+    if before is not None:  # a name never changes
         found = [error for error in found if error.path not in {"metadata.name", "metadata.generateName"}]
         found += _changed_by_the_server(before["metadata"], document["metadata"])
     if _has_domains(kind):
@@ -92,16 +84,16 @@ def broken_rules(
     return [*found, *_incomplete(document, kind, {error.path for error in found})]
 
 
-def _incomplete(document: Mapping[str, Any], kind: ServedKind, told: Collection[str]) -> Iterator[FieldError]:
-    """The errors that the structure of a built-in kind finds in fields that none of the paths `told` contains."""
+def _incomplete(document: Mapping[str, Any], kind: ServedKind, known: Collection[str]) -> Iterator[FieldError]:
+    """Yield the structural errors of a built-in kind in fields outside of the known paths."""
     if origin_of(kind.group, kind.kind) is Origin.BUILT_IN:
         for error in structural_errors(schema_of(kind.group, kind.version, kind.kind), document):
-            if not any(error.path == path or error.path.startswith(f"{path}.") for path in told):
+            if not any(error.path == path or error.path.startswith(f"{path}.") for path in known):
                 yield error
 
 
 def _changed_by_the_server(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
-    """The errors of fields that only the server changes. What is left out stays, and so do the marks of a deletion."""
+    """Return the errors of fields that only the server changes. Absent ones stay, and so do the marks of a deletion."""
     is_marked = bool(before.get("deletionTimestamp"))
     return [
         invalid(f"metadata.{field}", after[field], "field is immutable")
@@ -113,19 +105,13 @@ def _changed_by_the_server(before: Mapping[str, Any], after: Mapping[str, Any]) 
 
 
 def _has_domains(kind: ServedKind) -> bool:
-    """Whether finalizers of a kind need a domain. An API server does not look at those of events of the core group."""
+    """Return whether finalizers of a kind need a domain. An API server ignores those of events of the core group."""
     is_old_event = kind.definition.logged and not kind.group
     return origin_of(kind.group, kind.kind) is Origin.BUILT_IN and not is_old_event
 
 
 def broken_by_change(before: Mapping[str, Any], after: Mapping[str, Any], kind: ServedKind) -> list[FieldError]:
-    """The rules of its kind that a change of an object breaks. Like the object, it is looked at if there is one.
-
-    Args:
-        before: the object as it is shown.
-        after: the object as it is wanted, with the defaults of admission.
-        kind: of the object.
-    """
+    """Return the rules of its kind that a change of an object breaks. Without a change, there are none."""
     definition = kind.definition
     if not _is_changed(with_field_defaults({**before}), after, definition):
         return []
@@ -149,25 +135,13 @@ def refuse(kind: ServedKind, name: str, found: Sequence[FieldError]) -> None:
         raise api_errors.invalid(kind.group, kind.kind, name, found)
 
 
-def quantity_error(error: QuantityError, kind: ServedKind, name: str) -> api_errors.StatusError:
-    """422 for an invalid quantity."""
-    return api_errors.invalid(kind.group, kind.kind, name, [invalid(error.field, error.value, error.rule)])
-
-
 def unknown_fields(resource: Resource, kind: Kind[Any]) -> list[FieldError]:
-    """The unknown fields of an object and of its `spec`."""
+    """Return the unknown fields of an object and of its `spec`."""
     elsewhere = kind.fields_elsewhere
     known = ", ".join(_names(resource))
     found = [_unknown(name, known) for name in resource.model_extra or {} if name not in elsewhere]
     spec = getattr(resource, "spec", None)
     return [*found, *_within(spec, "spec", elsewhere)] if isinstance(spec, BaseModel) else found
-
-
-def unknown_field_warnings(document: Mapping[str, Any], kind: Kind[Any]) -> Iterator[str]:
-    """Warnings about the unknown fields of an object, if its kind accepts them with a warning."""
-    if kind.unknown_fields is UnknownFields.WARNED:
-        for error in unknown_fields(kind.model.model_validate(document), kind):
-            yield f'unknown field "{error.path}"'
 
 
 def _within(model: BaseModel, path: str, elsewhere: frozenset[str]) -> Iterator[FieldError]:
@@ -200,18 +174,12 @@ TERMINATING: Final = "NamespaceTerminating"
 def check_namespace(kind: ServedKind, namespace: str, name: str, tables: Tables) -> None:
     """Check that an object's namespace exists and is not being deleted.
 
-    Args:
-        kind: of the object.
-        namespace: of the object. Empty for a kind without namespaces.
-        name: of the object.
-        tables: the latest records.
-
     Raises:
         StatusError: 404 if there is no such namespace, 403 if it is being deleted.
     """
     if not kind.namespaced or not namespace:
         return
-    declared = tables.resources.get(resource_key(NAMESPACE, "", namespace))
+    declared = tables.resources.get(ObjectId(NAMESPACE, "", namespace).key)
     if declared is None:
         if not exists(namespace, tables):
             raise api_errors.not_found("", "namespaces", namespace)
@@ -232,14 +200,7 @@ Document = Mapping[str, Any]
 
 
 def read_only(kind: ServedKind, name: str, mirrored: Mirrored | None, cluster: str) -> StatusError:
-    """403: an object is what a cluster says.
-
-    Args:
-        kind: of the object.
-        name: of the object.
-        mirrored: who mirrors it. None if nobody does.
-        cluster: that it is in. Empty for the home fleet.
-    """
+    """Return 403: an object is read-only, because a cluster has it."""
     return api_errors.forbidden(kind.group, kind.plural, name, f"{_place(mirrored, cluster)}: change it there")
 
 
@@ -247,13 +208,6 @@ def check_taints_alone(
     kind: ServedKind, declared: ResourceDeclared, shown: Document, wanted: Document, *, cluster: str
 ) -> None:
     """Check that a write changes nothing of a mirrored object but its taints.
-
-    Args:
-        kind: of the object.
-        declared: its record.
-        shown: the object as it is shown.
-        wanted: the object as it is wanted.
-        cluster: that it is in. Empty for the home fleet.
 
     Raises:
         StatusError: 403 if it changes more.
@@ -295,7 +249,7 @@ def _without_taints(document: Document) -> dict[str, Any]:
 
 
 def feature_gates(settings: Settings) -> FeatureGates:
-    """The features that the settings of a process turn on."""
+    """Return the features that the settings of a process turn on."""
     return FeatureGates(
         failover=settings.failover,
         allow_no_execute_taint_policy=settings.allow_no_execute_taint_policy,
@@ -305,17 +259,15 @@ def feature_gates(settings: Settings) -> FeatureGates:
 
 
 def warnings(document: Mapping[str, Any], kind: Kind[Any], switches: FeatureGates) -> Iterator[str]:
-    """Warnings for the writer of an object: which parts of it have no effect at present."""
-    yield from unknown_field_warnings(document, kind)
+    """Yield warnings for the writer of an object: which parts of it have no effect at present."""
+    if kind.unknown_fields is UnknownFields.WARNED:
+        for error in unknown_fields(kind.model.model_validate(document), kind):
+            yield f'unknown field "{error.path}"'
     yield from kind.warnings(document, switches)
 
 
 def finalizer_warnings(sent: Mapping[str, Any]) -> Iterator[str]:
-    """Warnings about finalizers without a domain, which only kinds that are built into an API server must have.
-
-    Args:
-        sent: the object or the patch.
-    """
+    """Yield warnings about finalizers without a domain, which only built-in kinds of an API server must have."""
     metadata = sent.get("metadata")
     finalizers = metadata.get("finalizers") if isinstance(metadata, Mapping) else None
     if isinstance(finalizers, list):
@@ -327,11 +279,7 @@ def finalizer_warnings(sent: Mapping[str, Any]) -> Iterator[str]:
 
 
 def owner_warnings(sent: Mapping[str, Any]) -> Iterator[str]:
-    """A warning about owners that an object names more than once.
-
-    Args:
-        sent: the object.
-    """
+    """Yield a warning about owners that an object names more than once."""
     metadata = sent.get("metadata")
     if isinstance(metadata, Mapping) and (uids := twice_named(metadata.get("ownerReferences"))):
         yield (
@@ -342,7 +290,7 @@ def owner_warnings(sent: Mapping[str, Any]) -> Iterator[str]:
 
 
 def warning_header(text: str) -> str:
-    """A warning in the form of the HTTP header `Warning` (RFC 7234), which kubectl shows.
+    """Return a warning in the form of the HTTP header `Warning` (RFC 7234), which kubectl shows.
 
     Names of fields come from the sender. What is not printable would break the header, or begin another one.
     """

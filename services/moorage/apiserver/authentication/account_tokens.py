@@ -47,7 +47,7 @@ class ObjectOfToken:
 
 @dataclass(frozen=True, slots=True)
 class AccountClaims:
-    """What a checked token says."""
+    """The claims of a checked token."""
 
     namespace: str
     account: ObjectOfToken
@@ -148,12 +148,7 @@ class AccountKeys:
         return token, until
 
     def claims(self, token: str, key_id: str, audiences: Sequence[str] = ()) -> AccountClaims:
-        """Return what a token says.
-
-        Args:
-            token: the token.
-            key_id: the key that it names.
-            audiences: those of which it must have one, instead of those of this API.
+        """Return the claims of a token.
 
         Raises:
             InvalidCredentialsError: it was not signed by one of these keys, or does not count here and now.
@@ -235,17 +230,13 @@ def _shown(key: VerifyingKey) -> dict[str, Any]:
 
 
 class StoredAccounts:
-    """Looks tokens' objects up in the store. A token ends with its account, and with what it depends on.
-
-    Args:
-        store: the present objects.
-    """
+    """Accounts and their tokens' objects in the store. A token becomes invalid when one of them is deleted."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def problem(self, claims: AccountClaims) -> str:
-        """See `AccountLookup`."""
+        """Return why a token is invalid now. Empty if it is valid."""
         if not self._store.ready:
             raise UnknownYetError("the gateway is not ready: it is still reading its tables")
         for one in (claims.account, *claims.bound):

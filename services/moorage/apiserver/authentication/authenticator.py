@@ -33,10 +33,10 @@ from moorage.runtime.settings.server_settings import names_in
 T = TypeVar("T")
 
 ADMIN: Final = User(gateway_identities.ADMIN, (MASTERS, AUTHENTICATED))
-"""The administrator of a gateway that asks nobody who it is."""
+"""The administrator of a gateway without authentication."""
 
 NOBODY: Final = User(ANONYMOUS, (UNAUTHENTICATED,))
-"""Everybody who shows no credentials."""
+"""The user of requests without credentials."""
 
 CACHED: Final = 4_096
 """How many checked tokens are remembered."""
@@ -46,10 +46,10 @@ CACHED_SECONDS: Final = 10.0
 
 
 class AccountLookup(Protocol):
-    """What is known of service accounts."""
+    """The service accounts that exist."""
 
     def problem(self, claims: AccountClaims) -> str:
-        """Return why the account of a token is not there any more, or what the token depends on. Empty if it is.
+        """Return why a token is invalid: its account, or what it depends on, was deleted. Empty if it is valid.
 
         Raises:
             UnknownYetError: that is not known yet.
@@ -58,14 +58,14 @@ class AccountLookup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ShownCredentials:
-    """What a request shows of who sends it."""
+    """The credentials of a request."""
 
     bearer: str | None = None
     certificate: ClientCertificate | None = None
 
 
 class Authenticator:
-    """Says who sends a request.
+    """The authentication of requests.
 
     Args:
         settings: how users show who they are.
@@ -92,14 +92,14 @@ class Authenticator:
         self._metrics = metrics
         self._oidc = oidc or _of_setting("oidc_jwks", settings.oidc_jwks, lambda: oidc_of(settings))
         name = settings.token_auth_file
-        self._tokens = _of_setting("token_auth_file", name, lambda: StaticTokens(name)) if name else None
+        self._tokens = _of_setting("token_auth_file", name, lambda: ChangingFile(name, read_tokens)) if name else None
         skew = timedelta(seconds=settings.authentication_clock_skew)
         key = settings.service_account_signing_key_file
         self.accounts = _of_setting("service_account_signing_key_file", key, lambda: _account_keys(settings, skew))
         """The keys of service accounts' tokens."""
 
         self.peers = _of_setting("service_account_signing_key_file", key, lambda: Peers(key, skew)) if key else None
-        """Signs requests to other gateways. None if nobody can check that."""
+        """Signs requests to other gateways. None if they cannot check that."""
 
         self.longest_account_token = int(settings.service_account_max_token_expiration)
         """Seconds for which a service account's token may count. 0 sets no limit."""
@@ -109,16 +109,16 @@ class Authenticator:
             settings.listens_on_loopback and not asks if settings.loopback_admin is None else settings.loopback_admin
         )
         self.without = ADMIN if admin else NOBODY if settings.anonymous_auth else None
-        """Who sends a request without credentials. None if such a request is refused."""
+        """The user of a request without credentials. None if such a request is refused."""
 
         self._cache = _Cache(clock)
 
     async def user(self, shown: ShownCredentials) -> User:
-        """Return who shows these credentials.
+        """Return the user with these credentials.
 
         Raises:
-            InvalidCredentialsError: they do not count, or there are none and some are needed.
-            UnknownYetError: that cannot be said yet.
+            InvalidCredentialsError: they are invalid, or missing and required.
+            UnknownYetError: they cannot be checked yet.
         """
         method = "none" if shown.bearer is None else "token"
         if shown.certificate is not None and shown.certificate.common_name:
@@ -141,7 +141,7 @@ class Authenticator:
         return self.without
 
     async def _of_token(self, token: str) -> User:
-        if self._tokens is not None and (found := self._tokens.find(token)) is not None:
+        if self._tokens is not None and (found := self._tokens.content.get(digest(token))) is not None:
             return _authenticated(found)
         said = claimed(token)
         if said is None:
@@ -170,7 +170,7 @@ class Authenticator:
 
         Raises:
             InvalidCredentialsError: it does not count for any.
-            UnknownYetError: that cannot be said yet.
+            UnknownYetError: they cannot be checked yet.
         """
         said = claimed(token)
         if said is not None and said.issuer == self.accounts.issuer:
@@ -269,27 +269,8 @@ def read_tokens(text: str) -> Mapping[bytes, User]:
 
 
 def digest(token: str) -> bytes:
-    """Return the hash by which a token is looked up, so that the time which that takes says nothing about tokens."""
+    """Return the hash by which a token is looked up, so that its duration reveals nothing about tokens."""
     return hashlib.sha256(token.encode()).digest()
-
-
-class StaticTokens:
-    """The users of a token file.
-
-    Args:
-        file: its path.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it has an invalid line.
-    """
-
-    def __init__(self, file: str) -> None:
-        self._file = ChangingFile(file, read_tokens)
-
-    def find(self, token: str) -> User | None:
-        """Return whose token it is. None if it is nobody's."""
-        return self._file.content.get(digest(token))
 
 
 _NO_PREFIX = "-"
@@ -315,12 +296,7 @@ def _keys(settings: Settings) -> KeySet:
 
 
 class Oidc:
-    """Accepts the JWTs of one issuer.
-
-    Args:
-        settings: the issuer, and what its claims mean.
-        keys: its keys.
-    """
+    """Accepts the JWTs of one issuer."""
 
     def __init__(self, settings: Settings, keys: KeySet) -> None:
         self._keys = keys

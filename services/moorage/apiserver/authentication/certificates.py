@@ -50,9 +50,6 @@ def client_certificate(connection: Any) -> ClientCertificate | None:
 class ServerTls:
     """The TLS context of a server. Its certificates are read again when their files change, for new connections.
 
-    Args:
-        settings: the files.
-
     Raises:
         OSError: a file cannot be read.
         ValueError: a file has no certificate, or no key that fits it.

@@ -25,7 +25,7 @@ _LONGEST: Final = 16_384
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What a token says of itself. Nothing of it counts until the token is checked."""
+    """The unverified claims of a token. They do not count until the token is checked."""
 
     issuer: str
     key_id: str
@@ -34,7 +34,7 @@ class Claimed:
 
 
 def claimed(token: str) -> Claimed | None:
-    """Return what a token says of itself. None if it is no JWT."""
+    """Return the unverified claims of a token. None if it is no JWT."""
     if token.count(".") != _PARTS - 1 or len(token) > _LONGEST:
         return None
     try:
@@ -124,7 +124,7 @@ class VerifyingKey:
     key_id: str
     key: Any
     algorithms: tuple[str, ...]
-    """Those for which it is. Which one a token says is no matter of trust, as all of them need the private key."""
+    """Those of its type. A token may name any, because all of them need the private key."""
 
 
 def read_keys(text: str | bytes) -> tuple[VerifyingKey, ...]:
@@ -147,22 +147,17 @@ def read_keys(text: str | bytes) -> tuple[VerifyingKey, ...]:
 
 
 def _verifying_key(document: dict[str, Any]) -> VerifyingKey | None:
-    # A symmetric key would let everybody who can read it sign, and is in none of the families.
+    # A symmetric key can also sign, so it is in none of the families.
     family = _FAMILIES.get(str(document.get("kty")), ())
     named = document.get("alg")
     algorithms = tuple(one for one in family if named in {None, one})
     if not algorithms or document.get("use", "sig") != "sig":
         return None
     try:
-        key = jwt.PyJWK.from_dict(document, algorithm=None if named else _natural(document, algorithms))
+        key = jwt.PyJWK.from_dict(document)
     except jwt.PyJWTError:
-        return None  # of a curve that is not known, or damaged
+        return None  # its curve is unknown, or it is damaged
     return VerifyingKey(str(document.get("kid") or ""), key.key, algorithms)
-
-
-def _natural(document: dict[str, Any], algorithms: Sequence[str]) -> str:
-    """An algorithm by which a key that names none can be read."""
-    return {"P-384": "ES384", "P-521": "ES512"}.get(str(document.get("crv")), algorithms[0])
 
 
 def chosen(keys: Sequence[VerifyingKey], key_id: str) -> Sequence[VerifyingKey]:
@@ -182,13 +177,13 @@ class FileKeys:
         self._file = ChangingFile(file, read_keys)
 
     async def candidates(self, key_id: str) -> Sequence[VerifyingKey]:
-        """See `KeySet`."""
+        """Return the keys of the file that a token may name."""
         if found := chosen(self._file.content, key_id):
             return found
         raise InvalidCredentialsError(f"its key {key_id!r} is not in the key set")
 
     async def close(self) -> None:
-        """See `KeySet`."""
+        """Do nothing: a file is open only while it is read."""
 
 
 class FetchedKeys:
@@ -223,7 +218,7 @@ class FetchedKeys:
         self._lock = asyncio.Lock()
 
     async def candidates(self, key_id: str) -> Sequence[VerifyingKey]:
-        """See `KeySet`. Keys that are old are fetched again, and so are all if the token names an unknown one."""
+        """Return the keys that a token may name. Old keys, and keys without the named one, are fetched again."""
         if self._is_old() or not chosen(self._keys, key_id):
             await self._fetch(key_id)
         if found := chosen(self._keys, key_id):
@@ -247,7 +242,7 @@ class FetchedKeys:
                 self._fetched = self._clock()
                 self._problem = ""
             except (httpx.HTTPError, ValueError) as error:
-                # Keys that were fetched before still count: an issuer that is away for a while locks nobody out.
+                # Keys that were fetched before still count: users stay signed in while an issuer is down.
                 self._problem = str(error) or type(error).__name__
                 _log.warning("authentication.keys_not_fetched", url=self._url, problem=self._problem)
 
@@ -271,7 +266,7 @@ class FetchedKeys:
         return content
 
     async def close(self) -> None:
-        """See `KeySet`."""
+        """Close the connections."""
         await self._http.aclose()
 
 
@@ -279,11 +274,7 @@ T = TypeVar("T")
 
 
 class ChangingFile(Generic[T]):
-    """The content of a file. If a changed file cannot be read, what was read before stays, and the log says why.
-
-    Args:
-        path: the file.
-        read: returns what is in a text.
+    """The content of a file. If a changed file cannot be read, the earlier content stays, and the reason is logged.
 
     Raises:
         OSError: the file cannot be read now.
@@ -315,4 +306,4 @@ class InvalidCredentialsError(Exception):
 
 
 class UnknownYetError(Exception):
-    """What is needed to check credentials is not there yet. The text says what."""
+    """Credentials cannot be checked yet. The text has the reason."""

@@ -1,4 +1,4 @@
-"""How gateways and query workers tell each other for whom they ask.
+"""Identities of users in requests between gateways and query workers.
 
 A gateway that does not lead has checked who sends a write, by a certificate perhaps, which it cannot pass on. So it
 signs the user into a token that counts for a minute, between those alone that have the service accounts' signing key.

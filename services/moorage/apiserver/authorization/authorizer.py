@@ -38,11 +38,8 @@ _NOT_READ: Final = Permission(allowed=False, reason="RBAC: roles and bindings ha
 class Authorizer:
     """Follows the roles and bindings of a store.
 
-    As long as the store has not read all of them, nobody may do anything but the members of `system:masters`: a binding
+    As long as the store has not read all of them, only members of `system:masters` may do anything: a binding
     that was read may have been deleted later.
-
-    Args:
-        store: the present objects.
     """
 
     def __init__(self, store: Store) -> None:
@@ -52,7 +49,7 @@ class Authorizer:
             store.tell(kind, self._changed)
 
     def authorize(self, user: User, asked: Attributes) -> Permission:
-        """Return whether somebody may do something, and why, in Kubernetes' words. It takes microseconds."""
+        """Return whether a user may do something, and why, in Kubernetes' words. It takes microseconds."""
         if not self._store.ready and not user.is_master:
             return _NOT_READ
         found = self._policy.authorize(user, asked)
@@ -62,14 +59,14 @@ class Authorizer:
         return by_set if by_set.allowed else found
 
     def authorize_some(self, user: User, asked: Attributes) -> Permission:
-        """Return whether somebody may do something with any objects at all: what a request names, its body says."""
+        """Return whether a user may do something with any objects at all, when the body names them."""
         found = self.authorize(user, asked)
         if found.allowed or not any(rule.allows_for_some(asked) for rule in self.rules_for(user, "").rules):
             return found
         return Permission(allowed=True)
 
     def _by_set(self, user: User, asked: Attributes) -> Permission:
-        """Whether somebody may do something with a managed cluster because of the set that it is in."""
+        """Return whether a user may do something with a managed cluster because of its set."""
         shown = self._store.get(ObjectId(_CLUSTER, "", asked.name))
         if shown is None:
             return Permission(allowed=False)
@@ -82,14 +79,14 @@ class Authorizer:
         return Permission(allowed=False)
 
     def sees(self, user: User, plural: str, metadata: Mapping[str, Any]) -> bool:
-        """Whether somebody may get a managed cluster or a set with this metadata."""
+        """Return whether a user may get a managed cluster or a set with this metadata."""
         asked = Attributes("get", OCM_GROUP, "", plural, "", "", str(metadata.get("name") or ""))
         if self._policy.authorize(user, asked).allowed:
             return True
         return of_cluster(asked) and self._by_labels(user, asked, metadata.get("labels")).allowed
 
     async def rules_changed(self, user: User) -> None:
-        """Return when somebody has other rules for what is in no namespace."""
+        """Return when a user has other rules for objects without a namespace."""
         before = self.rules_for(user, "")
         while self.rules_for(user, "") == before:
             waits = [asyncio.ensure_future(self._store.history.wait(kind)) for kind in _FLEET_KINDS]
@@ -100,7 +97,7 @@ class Authorizer:
                     one.cancel()
 
     def rules_for(self, user: User, namespace: str) -> UserRules:
-        """Return the rules that somebody has in a namespace, or everywhere if it is empty. None before all are read."""
+        """Return the rules of a user in a namespace, or everywhere if it is empty. None before all are read."""
         if not self._store.ready:
             return UserRules(())
         return self._policy.rules_for(user, namespace)

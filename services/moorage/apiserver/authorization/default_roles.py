@@ -41,7 +41,7 @@ def _data() -> Document:
 
 
 def _role(name: str, said: Mapping[str, Any]) -> Document:
-    """A ClusterRole: with rules, or with those of the roles that have one of some labels."""
+    """Return a ClusterRole: with rules, or with those of the roles that have one of some labels."""
     labels = {**_LABELS, **dict.fromkeys(said.get("labels", ()), "true")}
     document: Document = {
         "apiVersion": _API_VERSION,
@@ -56,7 +56,7 @@ def _role(name: str, said: Mapping[str, Any]) -> Document:
 
 
 def _binding(role: str, groups: Sequence[str]) -> Document:
-    """A ClusterRoleBinding with the name of its role."""
+    """Return a ClusterRoleBinding with the name of its role."""
     return {
         "apiVersion": _API_VERSION,
         "kind": CLUSTER_ROLE_BINDING,

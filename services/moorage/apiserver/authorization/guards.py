@@ -1,6 +1,6 @@
 """Permissions that depend on the written object: roles, cluster sets, and the acceptance of clusters.
 
-Whether somebody may write roles at all is asked before, as for every object. These guards look at the roles.
+Permission to write roles at all is checked before, as for every object. These guards check the roles.
 
 Sources: `k8s.io/kubernetes/pkg/registry/rbac`, `open-cluster-management.io/ocm/pkg/registration/webhook`.
 """
@@ -29,11 +29,7 @@ _AGGREGATION: Final = "must have cluster-admin privileges to use the aggregation
 
 
 class WriteGuards:
-    """Checks a write against what its writer may do.
-
-    Args:
-        authorizer: says who may do what.
-    """
+    """Checks a write against what its writer may do."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
@@ -97,7 +93,7 @@ def _aggregates(role: Mapping[str, Any]) -> bool:
 
 
 def _keeps_its_content(write: GuardedWrite) -> bool:
-    """Whether a change is only about who owns the object and when it may go."""
+    """Return whether a change is only about who owns the object and when it may go."""
     return write.before is not None and _content(write.before) == _content(write.after)
 
 
@@ -136,7 +132,7 @@ def check_cluster(authorizer: Authorizer, user: User, write: GuardedWrite) -> No
     """Check a write of a managed cluster.
 
     Raises:
-        StatusError: 403 if it is accepted by, or changes its set because of, somebody who may not do that.
+        StatusError: 403 if its writer may not accept it, or may not change its set.
     """
     before = write.before or {}
     if _accepted(write.after) and not _accepted(before):

@@ -1,4 +1,4 @@
-"""Who may report what through the gateway, by the ProbeGrants, and the seal that tells condition-ingest so."""
+"""Permissions to report through the gateway, by the ProbeGrants, and the seal of permitted reports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from moorage_schemas.signing import SEAL_HEADER, SignedReport, parse_signature
 
 GRANT: Final = "ProbeGrant"
 _ANY: Final = Attributes("create", OWN_GROUP, "v1alpha1", REPORTS, "any")
-"""What somebody may do who needs no grant."""
+"""The permission that replaces a grant."""
 
 _MOST: Final = 10_000
 """How many sources and users have a token bucket of their own. Further ones of a grant share one."""
@@ -80,13 +80,7 @@ class ReportGuard:
         self._grants.put(object_id.name, spec)
 
     def check(self, claim: ReportClaim, user: User, size: int) -> Refusal | Sealed:
-        """Return what a seal may say of a user's report, or why the user may not send it now.
-
-        Args:
-            claim: the report.
-            user: who sends it.
-            size: its size in bytes.
-        """
+        """Return what a seal may say of a user's report, or why the user may not send it now."""
         if self._authorizer.authorize(user, _ANY).allowed:
             return self._excess(claim.source, user, _NO_LIMITS) or Sealed.ANY
         if not self._grants:
@@ -148,7 +142,7 @@ class ReportGuard:
         return self._grants.check(claim) or Sealed.GRANTED
 
     def sealed(self, write: Write, sealed: Sealed) -> Mapping[str, bytes]:
-        """Return the header that seals a report. Empty if nobody can check it."""
+        """Return the header that seals a report. Empty if it cannot be checked."""
         if self._seals is None:
             return {}
         meta = write.meta

@@ -1,4 +1,4 @@
-"""All controllers of a gateway: what they are told, and their tasks."""
+"""All controllers of a gateway, their inputs and their tasks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,7 @@ from moorage.runtime.process.failures import restarted
 
 
 class Controllers:
-    """What the gateway does by itself about objects that change.
-
-    Args:
-        store: the present objects. The controllers are told of its changes.
-        writer: changes objects in the same way as people's writes.
-        clock: the source of the time.
-        recorder: writes events. None if nobody wants any.
-    """
+    """What the gateway does by itself about objects that change."""
 
     def __init__(self, store: Store, writer: Writer, clock: Clock, recorder: EventRecorder | None = None) -> None:
         sweeper = Sweeper(writer)

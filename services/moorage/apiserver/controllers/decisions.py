@@ -73,26 +73,21 @@ class Occurrence:
     component: str
     time: datetime
     matter: str = ""
-    """Tells occurrences of one reason apart that are not counted together."""
+    """Distinguishes occurrences of one reason that are not counted together."""
 
     counts_all: bool = False
     """Whether its event also counts several occurrences at one time, which are then not the same one."""
 
 
 def occurrences(topic: str, record: Any) -> Iterator[Occurrence]:
-    """What is told of a record.
-
-    Args:
-        topic: the short name of its topic.
-        record: has the fields of the topic's model (`Records`).
-    """
+    """Yield the occurrences in a record."""
     tell = _TOLD.get(topic)
     if tell is not None and not _is_elsewhere(record):
         yield from tell(record)
 
 
 def _is_elsewhere(record: Any) -> bool:
-    """Whether a record is about a workload of another cluster, which is not shown here."""
+    """Return whether a record is about a workload of another cluster, which is not shown here."""
     workload = getattr(record, "workload", None)
     return workload is not None and bool(workload.cluster)
 
@@ -153,7 +148,7 @@ def _evicted(record: Any) -> Iterator[Occurrence]:
 
 
 def _declared(record: Any) -> Iterator[Occurrence]:
-    """The first pods of a deployment's template, which the replica set that keeps it says the number of."""
+    """Yield the first pods of a deployment's template. Its replica set has their number."""
     document = record.object
     if document["kind"] != REPLICA_SET or not made_by_deployment(document):
         return
@@ -208,11 +203,10 @@ _TOLD: Final[Mapping[str, Callable[[Any], Iterator[Occurrence]]]] = {
 }
 
 TOPICS: Final = (PLACEMENTS, EVICTIONS, CONDITIONS)
-"""The topics whose records are all told of."""
+"""The topics of which all records have events."""
 
 DECLARED_PREFIX: Final = f"{REPLICA_SET}/"
-"""How the keys of those resources begin that are told of."""
-"""The topics of the decisions that events are written about."""
+"""The prefix of the keys of resources that have events."""
 
 
 STATEFUL_SET: Final = "StatefulSet"
@@ -223,7 +217,7 @@ _COMPONENTS: Final[Mapping[str, str]] = {
     "DaemonSet": "daemonset-controller",
     "Job": "job-controller",
 }
-"""Who tells of the pods of each kind of controller in Kubernetes."""
+"""The component that reports the pods of each kind of controller in Kubernetes."""
 
 _CREATE: Final = "SuccessfulCreate"
 _DELETE: Final = "SuccessfulDelete"
@@ -234,7 +228,7 @@ _SIMILAR_FOR: Final = timedelta(minutes=10)
 
 @dataclass(slots=True)
 class _Waiting:
-    """The pods of a deployment whose replica set, which Kubernetes says to make them, is not there yet."""
+    """The pods of a deployment whose replica set, which makes them in Kubernetes, does not exist yet."""
 
     deployment: str
     """The key and the uid of the deployment."""
@@ -243,12 +237,7 @@ class _Waiting:
 
 
 class PodsMade:
-    """Finds in records which pods controllers have made or ended.
-
-    Args:
-        store: the present objects.
-        now: returns the time.
-    """
+    """Finds in records which pods controllers have made or ended."""
 
     def __init__(self, store: Store, now: Callable[[], datetime]) -> None:
         self._store = store
@@ -256,12 +245,7 @@ class PodsMade:
         self._waiting: dict[ObjectId, _Waiting] = {}
 
     def placed(self, key: str, record: Any) -> Iterator[Occurrence]:
-        """What a record of a placement tells that is about to be taken in.
-
-        Args:
-            key: of the placement.
-            record: None if the placement is gone.
-        """
+        """Yield the occurrences in a record of a placement before the record is applied."""
         if not key.startswith(f"{POD}/"):
             return
         # The first decision on a pod has the generation 1, except where a pod takes the name of another one over.
@@ -275,7 +259,7 @@ class PodsMade:
             yield from self._made(record)
 
     def present(self, record: Any) -> Iterator[Occurrence]:
-        """What the latest record of a placement tells, if that is the first decision on a pod."""
+        """Yield the occurrences in the latest record of a placement, if that is the first decision on a pod."""
         if record.workload.kind == POD and (record.generation == 1 or record.replaces == record.workload.key):
             yield from self._made(record)
 
@@ -294,7 +278,7 @@ class PodsMade:
             waiting.pods.append((pod, time))
 
     def declared(self, key: str, resource: ResourceDeclared | None) -> Iterator[Occurrence]:
-        """What follows from a replica set that is there now, or from a deployment that is gone."""
+        """Yield the occurrences that waited for a replica set, and forget those of a deleted deployment."""
         if resource is None:
             if key.startswith(f"{DEPLOYMENT}/"):
                 left = [one for one, found in self._waiting.items() if found.deployment.startswith(f"{key}/")]
@@ -308,7 +292,7 @@ class PodsMade:
                 yield from _told(_about(ObjectId.of(key), resource.uid), _CREATE, pod, time)
 
     def _ended(self, record: Any, time: datetime) -> Iterator[Occurrence]:
-        """What the end of a pod tells: its controller ended it if it wants fewer, or has another template."""
+        """Yield the end of a pod that its controller wanted: it needs fewer, or has another template."""
         owner = ObjectId.of(record.owner.key)
         if record.owner == record.workload or record.state == PlacementState.EVICTED or record.workload.cluster:
             return
@@ -316,7 +300,7 @@ class PodsMade:
         if resource is None or resource.uid != record.owner_uid or at(resource.object, "metadata", "deletionTimestamp"):
             return
         if any(order.uid == record.uid and not order.node for order in resource.pods):
-            return  # somebody else has asked for it
+            return  # another client has deleted it
         try:
             wanted = controller_of(resource.object)
         except WorkloadError:
@@ -333,7 +317,7 @@ class PodsMade:
             yield from _told(about, _DELETE, record.workload.name, time)
 
     def _replica_set(self, keeper: ObjectId, owner: ObjectId, uid: str) -> About | None:
-        """The replica set of a deployment's pod. None if it is not there (yet)."""
+        """Return the replica set of a deployment's pod. None if it is not there (yet)."""
         kept = self._store.tables.resources.get(keeper.key)
         is_own = kept is not None and controller_key(kept.object) == (owner.key, uid)
         return _about(keeper, kept.uid) if kept is not None and is_own else None
@@ -356,16 +340,12 @@ def _told(about: About, reason: str, pod: str, time: datetime) -> Iterator[Occur
 
 
 def combined(one: Occurrence) -> Occurrence:
-    """The occurrence as the event that counts all that are like it tells of it."""
+    """Return the occurrence as the event of all similar ones shows it."""
     return replace(one, message=f"{_COMBINED}{one.message}", matter="", counts_all=True)
 
 
 class Similar:
-    """Counts the events of one controller and one reason, and combines those that would be too many.
-
-    Args:
-        kept: the number of controllers and reasons that are remembered.
-    """
+    """Counts the events of one controller and one reason, and combines those that would be too many."""
 
     def __init__(self, kept: int = 10_000) -> None:
         self._kept = kept
@@ -373,7 +353,7 @@ class Similar:
         """How many events have one pod each, and when the last of them was."""
 
     def know(self, uid: str, reason: str, time: datetime) -> None:
-        """Take in an event that is there already, or is to be written."""
+        """Count an event that exists already, or is about to be written."""
         if reason not in {_CREATE, _DELETE}:
             return
         known = self._told.pop((uid, reason), None)
@@ -383,6 +363,6 @@ class Similar:
             del self._told[next(iter(self._told))]
 
     def is_many(self, one: Occurrence) -> bool:
-        """Whether there are so many events like an occurrence that it has none of its own."""
+        """Return whether there are so many events like an occurrence that it has none of its own."""
         count, last = self._told.get((one.about.uid, one.reason), (0, one.time))
         return count >= _MOST and one.time - last < _SIMILAR_FOR

@@ -70,15 +70,7 @@ class Counted:
 
 
 class EventRecorder:
-    """Writes events about decisions, and removes those that are older than their time to live.
-
-    Args:
-        store: the present objects.
-        log: the events are written there.
-        clock: gives the time.
-        ttl: for how long an event is kept after it was last written.
-        kept: the number of events that are kept. The oldest go first.
-    """
+    """Writes events about decisions, and removes those that are older than their time to live."""
 
     def __init__(self, store: Store, log: Log, clock: Clock, *, ttl: timedelta, kept: int) -> None:
         self._store = store
@@ -91,7 +83,7 @@ class EventRecorder:
         """When each event was last written."""
 
         self._oldest: list[tuple[datetime, ObjectId]] = []
-        """A heap of these times. An entry counts only while `_written` says the same."""
+        """A heap of these times. An entry counts only while `_written` has the same time."""
 
         self._pods, self._similar = PodsMade(store, clock.now), Similar()
         self._gone: set[str] = set()
@@ -130,7 +122,7 @@ class EventRecorder:
             self._store.logged = self._store.decided = None
 
     async def _read_present(self) -> None:
-        """Take in the events that are there, and the decisions that an earlier leader may not have told of."""
+        """Read the present events, and the decisions that an earlier leader may not have reported."""
         for number, shown in enumerate(self._store.all(KIND.kind)):
             document = orjson.loads(shown.unversioned)
             object_id = ObjectId(KIND.kind, document["metadata"]["namespace"], document["metadata"]["name"])
@@ -161,7 +153,7 @@ class EventRecorder:
             return
 
     def _note_record(self, topic: Topic, key: str, event: Model | None) -> None:
-        """See `Store.decided`."""
+        """Count the occurrences in a record of another topic."""
         if topic is PLACEMENTS:
             self._add(self._pods.placed(key, event))
         if topic is RESOURCES:
@@ -178,12 +170,7 @@ class EventRecorder:
         self._add(occurrences(topic.short, record))
 
     def _add(self, found: Iterable[Occurrence], *, at_start: bool = False) -> None:
-        """Note occurrences as due.
-
-        Args:
-            found: the occurrences.
-            at_start: whether an earlier leader may have told of them already.
-        """
+        """Note occurrences as due."""
         since = self._clock.now() - self._ttl
         for each in found:
             if each.time <= since or (at_start and self._is_combined(each)):
@@ -200,7 +187,7 @@ class EventRecorder:
                 counted.count += 1
 
     def _gathered(self, one: Occurrence) -> Occurrence:
-        """An occurrence as it is told: by itself, or with those that are like it if they are many."""
+        """Return an occurrence as it is reported: by itself, or with similar ones if they are many."""
         object_id = event_of(one)
         if object_id in self._pending or object_id in self._store:
             return one
@@ -210,7 +197,7 @@ class EventRecorder:
         return one
 
     def _is_combined(self, one: Occurrence) -> bool:
-        """Whether an earlier leader has told of an occurrence together with others."""
+        """Return whether an earlier leader has reported an occurrence together with others."""
         present = self._store.get(event_of(combined(one)))
         return present is not None and decided_at(present.document) >= one.time
 
@@ -220,7 +207,7 @@ class EventRecorder:
         self._similar.know(str(uid or ""), reason, decided_at(document))
 
     def _note_event(self, object_id: ObjectId, json: bytes | None) -> None:
-        """See `Store.logged`."""
+        """Keep an event that was written, and forget one that was deleted."""
         if object_id.kind != KIND.kind:
             return
         if json is None:
@@ -235,7 +222,7 @@ class EventRecorder:
             heapq.heappush(self._oldest, (time, object_id))
 
     def _is_over(self) -> bool:
-        """Whether the oldest event is to go."""
+        """Return whether the oldest event is to go."""
         while self._oldest and self._written.get(self._oldest[0][1]) != self._oldest[0][0]:
             heapq.heappop(self._oldest)
         if not self._oldest:
@@ -277,7 +264,7 @@ class EventRecorder:
                 heapq.heappush(self._oldest, (time, object_id))
 
     def _take_over(self) -> list[ObjectId]:
-        """The events that are to go, at most those of one transaction."""
+        """Return the events that are to go, at most those of one transaction."""
         found: list[ObjectId] = []
         excess = len(self._written) - self._kept
         before = self._clock.now() - self._ttl
@@ -291,18 +278,18 @@ class EventRecorder:
         return found
 
     def _of_gone(self) -> list[ObjectId]:
-        """The events in namespaces that are gone, at most those of one transaction."""
+        """Return the events in namespaces that are gone, at most those of one transaction."""
         found: list[ObjectId] = []
         for namespace in tuple(self._gone):
             left = _AT_ONCE - len(found)
             shown = self._store.all(KIND.kind, namespace)
             found += [ObjectId(KIND.kind, namespace, one.document["metadata"]["name"]) for one in shown[:left]]
             if not shown or ObjectId(NAMESPACE, "", namespace).key in self._store.tables.resources:
-                self._gone.discard(namespace)  # it has no events any more, or it is there again
+                self._gone.discard(namespace)  # it has no events any more, or exists again
         return found
 
     def _counted(self, object_id: ObjectId, one: Counted) -> Write | None:
-        """The record of an event with more occurrences. None if it has them already, or may not be there."""
+        """Return the record of an event with more occurrences. None if it has them already, or may not be there."""
         if object_id.namespace in self._gone or self._store.get(ObjectId(NAMESPACE, "", object_id.namespace)) is None:
             return None
         shown = self._store.get(object_id)
@@ -327,14 +314,7 @@ def event_of(one: Occurrence) -> ObjectId:
 
 
 def event(object_id: ObjectId, counted: Counted, present: Mapping[str, Any] | None, now: datetime) -> dict[str, Any]:
-    """Return an event that counts occurrences.
-
-    Args:
-        object_id: names it.
-        counted: the occurrences.
-        present: the event that counts those before. None if there is none.
-        now: the present time.
-    """
+    """Return an event that counts occurrences."""
     known, latest = present or {}, counted.latest
     begun = str(known.get("firstTimestamp") or _seconds(counted.first))
     created = str(at(known, "metadata", "creationTimestamp") or _seconds(now))
@@ -364,12 +344,12 @@ def event(object_id: ObjectId, counted: Counted, present: Mapping[str, Any] | No
 
 
 def decided_at(document: Mapping[str, Any]) -> datetime:
-    """Return the time of the latest decision that an event counts. The earliest of all times if it does not say it."""
+    """Return the time of the latest decision that an event counts. The earliest of all times if it has none."""
     return _time(at(document, "metadata", "annotations", DECIDED))
 
 
 def written_at(document: Mapping[str, Any]) -> datetime:
-    """Return when an event was last written, by the clock of the gateway: what its writer says of it does not count."""
+    """Return when an event was last written, by the clock of the gateway: its writer's times do not count."""
     metadata = document["metadata"]
     fields = metadata.get("managedFields") or ()
     times = (metadata.get("creationTimestamp"), *(one.get("time") for one in fields))

@@ -12,6 +12,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 import structlog
+from typing_extensions import override
 
 from moorage.apiserver.admission.deletion import (
     BACKGROUND_POLICY,
@@ -45,7 +46,7 @@ class _Owner(Enum):
     """What an owner reference leads to."""
 
     PRESENT = auto()
-    """The owner is there, or its kind is not known here."""
+    """The owner exists, or its kind is unknown here."""
 
     WAITING = auto()
     """The owner is being deleted, after what it owns."""
@@ -54,12 +55,7 @@ class _Owner(Enum):
 
 
 class GarbageCollector(Keeper):
-    """Looks at the objects about which something has changed, a number of them at a time.
-
-    Args:
-        store: the present objects.
-        writer: changes and deletes objects in the same way as people's writes.
-    """
+    """Looks at the objects about which something has changed, a number of them at a time."""
 
     what = "objects with owners"
     at_once = 64
@@ -68,8 +64,8 @@ class GarbageCollector(Keeper):
         self._index = store.tables.index(DependentIndex)
         super().__init__(store, writer, self._index.unsettled)
 
+    @override
     async def settle(self, name: str) -> str:
-        """Look at the object of a key. See `Keeper`."""
         declared = self._store.tables.resources.get(name)
         if declared is not None and declared.mirrored is None:  # its cluster collects what is mirrored
             await self._look(ObjectId.of(name), declared)
@@ -130,7 +126,7 @@ class GarbageCollector(Keeper):
         definition = named(str(reference.get("kind")))
         group = str(reference.get("apiVersion", "")).rpartition("/")[0]
         if definition is None or definition.group != group:
-            return _Owner.PRESENT  # nobody here can say that it is gone
+            return _Owner.PRESENT  # its absence cannot be known here
         if definition.namespaced and not object_id.namespace:
             return _Owner.PRESENT  # an object without a namespace has no owner in one; upstream leaves it, too
         namespace = object_id.namespace if definition.namespaced else ""
@@ -181,12 +177,7 @@ _AT_ONCE: Final = 64
 
 
 class NamespaceKeeper(Keeper):
-    """Empties namespaces in the background, one after the other.
-
-    Args:
-        store: the present objects.
-        writer: deletes objects in the same way as people's writes.
-    """
+    """Empties namespaces in the background, one after the other."""
 
     what = "namespaces"
     passed_over = frozenset()
@@ -195,8 +186,8 @@ class NamespaceKeeper(Keeper):
         self._index = store.tables.index(NamespaceIndex)
         super().__init__(store, writer, self._index.unsettled)
 
+    @override
     async def settle(self, name: str) -> str:
-        """Delete what is in a namespace, or let the namespace go. See `Keeper`."""
         uid = self._index.ending.get(name)
         if uid is None:
             return ""

@@ -24,13 +24,7 @@ _PAUSE: Final = 1.0  # seconds before an object that could not be settled is tri
 
 
 class Keeper(ABC):
-    """Settles what an index has noted, a number of them at a time. What fails is tried again later.
-
-    Args:
-        store: the present objects.
-        writer: changes objects in the same way as people's writes.
-        unsettled: the names of what is to be settled.
-    """
+    """Settles what an index has noted, a number of them at a time. What fails is tried again later."""
 
     what: ClassVar[str]
     """What is settled, in the plural, for the log."""

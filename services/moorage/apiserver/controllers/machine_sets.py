@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterable
 
+from typing_extensions import override
+
 from moorage.apiserver.admission.deletion import is_marked
 from moorage.apiserver.controllers.keeper import Keeper
 from moorage.apiserver.kinds import node
@@ -31,12 +33,7 @@ _GONE = frozenset({"NotFound", "Conflict", "AlreadyExists"})  # another write ca
 
 
 class MachineKeeper(Keeper):
-    """Reconciles machine sets in the background, one after the other.
-
-    Args:
-        store: the present objects.
-        writer: creates and deletes nodes in the same way as people's writes.
-    """
+    """Reconciles machine sets in the background, one after the other."""
 
     what = "machine sets"
 
@@ -46,8 +43,8 @@ class MachineKeeper(Keeper):
         self._seen: dict[str, set[str]] = {}
         """The names that the nodes of each machine set have had while this process ran. New nodes get other names."""
 
+    @override
     async def settle(self, name: str) -> str:
-        """Bring the machine set of a uid to its number. See `Keeper`."""
         uid, tables = name, self._store.tables
         key = self._index.machine_sets.get(uid)
         declared = tables.resources.get(key) if key is not None else None
@@ -88,7 +85,7 @@ class MachineKeeper(Keeper):
 
 
 def _worst(outcomes: Iterable[object]) -> str:
-    """Why the work failed, if the failure is permanent.
+    """Return why the work failed, if the failure is permanent.
 
     Raises:
         BaseException: a failure that is not a refusal.
@@ -103,7 +100,7 @@ def _worst(outcomes: Iterable[object]) -> str:
 
 
 def _machines_of(uid: str, tables: Tables) -> list[Machine]:
-    """The nodes of a machine set, by name. Those that are being deleted do not count."""
+    """Return the nodes of a machine set, by name. Those that are being deleted do not count."""
     nodes = [tables.resources[key] for key in sorted(tables.index(MachineIndex).machines.get(uid, ()))]
     nodes = [node for node in nodes if node.mirrored is None and not is_marked(node.object)]
     return [

@@ -1,6 +1,6 @@
 """Keeps roles: the default ones, those of ManagedClusterSets, and the rules of aggregated ClusterRoles.
 
-What is missing is added. What people have added stays, and so does what they have marked to be left alone.
+Missing rules are added. Those that people have added stay, and so do roles that they have marked to be left alone.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
+
+from typing_extensions import override
 
 from moorage.apiserver.admission import field_owners
 from moorage.apiserver.admission.deletion import is_marked
@@ -35,12 +37,7 @@ Document = dict[str, Any]
 
 
 class DefaultRoles:
-    """Keeps the default roles and bindings.
-
-    Args:
-        store: the present objects.
-        writer: writes them in the same way as people's writes, so that it is audited.
-    """
+    """Keeps the default roles and bindings."""
 
     def __init__(self, store: Store, writer: Writer) -> None:
         self._store = store
@@ -50,7 +47,7 @@ class DefaultRoles:
         """Write what is missing. Nothing is written if nothing is.
 
         Raises:
-            StatusError: nothing can be written now, or somebody has written the same object at that moment.
+            StatusError: nothing can be written now, or another client has written the same object at that moment.
         """
         found = await asyncio.gather(*map(self._kept, *zip(*self._expected(), strict=True)), return_exceptions=True)
         for problem in found:
@@ -90,13 +87,7 @@ over from others."""
 
 
 class RoleAggregator(Keeper):
-    """Keeps the rules of aggregated ClusterRoles, as Kubernetes' controller of them does.
-
-    Args:
-        store: the present objects.
-        writer: changes roles in the same way as people's writes.
-        clock: the source of the time.
-    """
+    """Keeps the rules of aggregated ClusterRoles, as Kubernetes' controller of them does."""
 
     what = "cluster roles"
 
@@ -105,13 +96,13 @@ class RoleAggregator(Keeper):
         self._index = store.tables.index(AggregationIndex)
         super().__init__(store, writer, self._index.unsettled)
 
+    @override
     async def run(self) -> None:
-        """See `Keeper`. Roles that were written before this began are looked at, too."""
-        self.applied()
+        self.applied()  # roles may have been written before
         await super().run()
 
+    @override
     async def settle(self, name: str) -> str:
-        """Give the role of a record key its rules. See `Keeper`."""
         resources = self._store.tables.resources
         declared = resources.get(name)
         if declared is None or not is_aggregated(declared.object):
@@ -143,12 +134,7 @@ _SET: Final = "ManagedClusterSet"
 
 
 class SetRoleKeeper(Keeper):
-    """Keeps the roles of sets as they should be.
-
-    Args:
-        store: the present objects.
-        writer: writes roles in the same way as people's writes.
-    """
+    """Keeps the roles of sets as they should be."""
 
     what = "roles of cluster sets"
     passed_over = frozenset({"NotFound", "Conflict", "AlreadyExists"})
@@ -156,8 +142,8 @@ class SetRoleKeeper(Keeper):
     def __init__(self, store: Store, writer: Writer) -> None:
         super().__init__(store, writer, store.tables.index(SetRoleIndex).unsettled)
 
+    @override
     async def settle(self, name: str) -> str:
-        """Write what is missing of the roles of a set. See `Keeper`."""
         declared = self._store.tables.resources.get(resource_key(_SET, "", name))
         if declared is not None and not is_marked(declared.object):
             for role in set_roles(name):
@@ -184,7 +170,7 @@ def _owned(role: Document, owner: ResourceDeclared) -> Document:
 
 
 def _with(role: Document, wanted: Document) -> Document:
-    """A role with the rules, the labels and the owner that are wanted."""
+    """Return a role with the rules, the labels and the owner that are wanted."""
     metadata = part(role, "metadata")
     labels = {**part(metadata, "labels"), **wanted["metadata"]["labels"]}
     owners = wanted["metadata"]["ownerReferences"]

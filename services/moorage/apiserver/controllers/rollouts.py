@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from typing_extensions import override
+
 from moorage.apiserver.admission.deletion import BACKGROUND_POLICY, DeleteOptions, is_marked
 from moorage.apiserver.controllers.keeper import Keeper
 from moorage.apiserver.kinds import replica_set, stored
@@ -33,7 +35,7 @@ from moorage.decide.scheduling.nodes.workloads import TEMPLATE_HASH_LABEL, templ
 from moorage_schemas.resource import ResourceDeclared
 
 _CALLER: Final = Caller("moorage/rollouts")
-_LIMIT: Final = 10  # templates beside the present one, unless `spec.revisionHistoryLimit` says otherwise
+_LIMIT: Final = 10  # templates beside the present one, unless `spec.revisionHistoryLimit` is set
 _NOT_CARRIED: Final = frozenset(
     {REVISION, DESIRED, MOST, "kubectl.kubernetes.io/last-applied-configuration", "deprecated.deployment.rollback.to"}
 )
@@ -44,12 +46,7 @@ Document = dict[str, Any]
 
 
 class RolloutKeeper(Keeper):
-    """Looks at the controllers about which something has changed, a number of them at a time.
-
-    Args:
-        store: the present objects.
-        writer: writes objects in the same way as people's writes.
-    """
+    """Looks at the controllers about which something has changed, a number of them at a time."""
 
     what = "controllers with templates"
     at_once = 32
@@ -60,8 +57,8 @@ class RolloutKeeper(Keeper):
         self._index = store.tables.index(RolloutIndex)
         super().__init__(store, writer, self._index.unsettled)
 
+    @override
     async def settle(self, name: str) -> str:
-        """Keep the template of the controller of a key. See `Keeper`."""
         declared = self._store.tables.resources.get(name)
         if declared is not None and declared.mirrored is None and not is_marked(declared.object):
             await self._keep(ObjectId.of(name), declared)
@@ -91,7 +88,7 @@ class RolloutKeeper(Keeper):
         await self._forget(owner, declared, others)
 
     def _has_pods(self, owner: ObjectId, declared: ResourceDeclared, hashed: str) -> bool:
-        """Whether a controller makes pods of its template. One that a policy places on clusters does not."""
+        """Return whether a controller makes pods of its template. One that a policy places on clusters does not."""
         made = self._store.tables.index(OwnerIndex).made_by.get(owner.key, {})
         if not made and wanted_replicas(declared.object) == 0 and owner.kind != "DaemonSet":
             return True
@@ -137,7 +134,7 @@ def _unversioned(change: Any) -> Any:
 
 
 def _number(kept: ResourceDeclared) -> int:
-    """The number of a template: higher for one that was used later."""
+    """Return the number of a template: higher for one that was used later."""
     found = (
         at(kept.object, "metadata", "annotations", REVISION) if kept.kind == REPLICA_SET else kept.object["revision"]
     )
@@ -150,7 +147,7 @@ def _annotations(declared: ResourceDeclared, number: int) -> dict[str, str]:
 
 
 def _kept(keeper: ObjectId, declared: ResourceDeclared, hashed: str, number: int) -> Document:
-    """The object that keeps the template of a controller."""
+    """Return the object that keeps the template of a controller."""
     document, template = declared.object, at(declared.object, "spec", "template") or {}
     labels = dict(at(template, "metadata", "labels") or {})
     metadata: Document = {

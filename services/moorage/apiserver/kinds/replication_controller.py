@@ -34,7 +34,7 @@ class ReplicationControllerKind(ControllerKind[Any]):
 
     def created(self, document: dict[str, Any], gates: FeatureGates) -> dict[str, Any]:
         """See `Kind`. What it selects stays, also if the labels of its template change later."""
-        from moorage.apiserver.rules.pod_field_defaults import selecting_by_template
+        from moorage.apiserver.rules.field_defaults import selecting_by_template
 
         return selecting_by_template(super().created(document, gates))
 

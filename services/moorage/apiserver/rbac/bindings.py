@@ -53,13 +53,13 @@ class RoleRef:
         return cls(str(said.get("kind") or ""), str(said.get("name") or ""))
 
     def key(self, namespace: str) -> RoleKey | None:
-        """The key of the role in a binding of a namespace, or of all if it is empty. None if it names no role."""
+        """Return the key of the role in a binding of a namespace, or of all if empty. None if it names no role."""
         if self.kind == CLUSTER_ROLE:
             return RoleKey("", self.name)
         return RoleKey(namespace, self.name) if self.kind == ROLE and namespace else None
 
     def unknown(self, resource: str = "") -> str:
-        """What Kubernetes says if there is no such role.
+        """Return Kubernetes' message for a missing role.
 
         Args:
             resource: what a request is about. A refusal names that instead of the role's kind.
@@ -93,7 +93,7 @@ class RoleSubject:
         return cls(kind, name, namespace)
 
     def key(self, namespace: str) -> SubjectKey | None:
-        """Whom it names in a binding of a namespace. None if it names nobody."""
+        """Return the subject that it names in a binding of a namespace. None if it names none."""
         if self.kind in {_USER, _GROUP_OF_USERS}:
             return SubjectKey(self.kind == _GROUP_OF_USERS, self.name)
         where = self.namespace or namespace
@@ -102,7 +102,7 @@ class RoleSubject:
         return None
 
     def described(self, namespace: str) -> str:
-        """The subject in Kubernetes' words."""
+        """Return the subject in Kubernetes' words."""
         name = f"{self.name}/{self.namespace or namespace}" if self.kind == _ACCOUNT else self.name
         return f"{self.kind} {quote(name)}"
 
@@ -131,13 +131,13 @@ class RoleBinding:
         )
 
     def named(self) -> Iterator[SubjectKey]:
-        """Whom it names."""
+        """Yield whom it names."""
         for subject in self.subjects:
             if (key := subject.key(self.namespace)) is not None:
                 yield key
 
     def described(self, user: User) -> str:
-        """The binding and the first subject of it that is a user, in Kubernetes' words."""
+        """Return the binding and the first subject of it that is a user, in Kubernetes' words."""
         named = set(subject_keys(user))
         first = next(one for one in self.subjects if one.key(self.namespace) in named)
         kind = ROLE_BINDING if self.namespace else CLUSTER_ROLE_BINDING
@@ -146,7 +146,7 @@ class RoleBinding:
 
 
 def subject_keys(user: User) -> Iterator[SubjectKey]:
-    """The keys of the subjects that are a user."""
+    """Yield the keys of the subjects that are a user."""
     yield SubjectKey(is_group=False, name=user.name)
     for group in user.groups:
         yield SubjectKey(is_group=True, name=group)

@@ -22,7 +22,7 @@ PREFIX: Final = "open-cluster-management:managedclusterset:"
 """How the names of these roles begin."""
 
 VIEW_GROUP: Final = "clusterview.open-cluster-management.io"
-"""The group in which everybody sees the clusters and sets that are his."""
+"""The group in which users see their own clusters and sets."""
 
 _VIEWED: Final = {
     "verbs": ["get", "list", "watch"],
@@ -49,7 +49,7 @@ def set_roles(name: str) -> tuple[Document, Document]:
 
 
 def set_of(role: str) -> str:
-    """The name of the set whose role has a name. Empty if it is no such role."""
+    """Return the name of the set whose role has a name. Empty if it is no such role."""
     kind, _, name = role.removeprefix(PREFIX).partition(":")
     return name if role.startswith(PREFIX) and kind in {"admin", "view"} else ""
 

@@ -30,21 +30,15 @@ class _BindingKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UserRules:
-    """The rules that somebody has in a namespace."""
+    """The rules of a user in a namespace."""
 
     rules: tuple[PolicyRule, ...]
     unknown: tuple[RoleRef, ...] = ()
-    """The roles among those that are bound that are not there."""
+    """The bound roles that do not exist."""
 
 
 class _Grant:
-    """A binding that names a user.
-
-    Args:
-        binding: the binding.
-        key: of its role. None if it names none.
-        is_repeated: whether an earlier binding gives the user the same role.
-    """
+    """A binding that names a user."""
 
     __slots__ = ("_permission", "binding", "is_repeated", "key")
 
@@ -55,7 +49,7 @@ class _Grant:
         self._permission: Permission | None = None
 
     def permission(self, user: User) -> Permission:
-        """What it permits, with the reason. The user is always the same."""
+        """Return what it permits, with the reason. The user is always the same."""
         if self._permission is None:
             self._permission = Permission(allowed=True, reason=f"RBAC: allowed by {self.binding.described(user)}")
         return self._permission
@@ -79,7 +73,7 @@ class RbacPolicy:
         self._roles[key] = RoleRules(rules)
 
     def remove_role(self, key: RoleKey) -> None:
-        """Remove a role, if it is there."""
+        """Remove a role, if it exists."""
         self._roles.pop(key, None)
 
     def put_binding(self, binding: RoleBinding) -> None:
@@ -91,7 +85,7 @@ class RbacPolicy:
             self._by_subject.setdefault((binding.namespace, subject), {})[key] = None
 
     def remove_binding(self, namespace: str, name: str) -> None:
-        """Remove a binding, if it is there."""
+        """Remove a binding, if it exists."""
         self._forget()
         key = _BindingKey(namespace, name)
         binding = self._bindings.pop(key, None)
@@ -103,7 +97,7 @@ class RbacPolicy:
                     del self._by_subject[place]
 
     def authorize(self, user: User, asked: Attributes) -> Permission:
-        """Return whether somebody may do something, with Kubernetes' reason."""
+        """Return whether a user may do something, with Kubernetes' reason."""
         if user.is_master:
             return _MASTER
         unknown: list[str] = []
@@ -118,7 +112,7 @@ class RbacPolicy:
         return Permission(allowed=False, reason=f"{_NAME}: RBAC: {joined(unknown)}") if unknown else _REFUSED
 
     def rules_for(self, user: User, namespace: str) -> UserRules:
-        """Return the rules that somebody has in a namespace, or everywhere if it is empty."""
+        """Return the rules of a user in a namespace, or everywhere if it is empty."""
         rules: list[PolicyRule] = []
         unknown: list[RoleRef] = []
         for binding in (grant.binding for grant in self._grants(user, namespace)):
@@ -130,10 +124,6 @@ class RbacPolicy:
 
     def role_rules(self, role: RoleRef, namespace: str) -> tuple[PolicyRule, ...]:
         """Return the rules of a role.
-
-        Args:
-            role: that a binding gives.
-            namespace: of the binding.
 
         Raises:
             UnknownRoleError: there is no such role.
@@ -149,7 +139,7 @@ class RbacPolicy:
         self._size = 0
 
     def _grants(self, user: User, namespace: str) -> tuple[_Grant, ...]:
-        """The bindings that name a user: those of the whole fleet, then those of the namespace, both by name."""
+        """Return the bindings that name a user: those of the whole fleet, then those of the namespace, both by name."""
         place = (user.name, user.groups, namespace)
         found = self._remembered.get(place)
         if found is None:

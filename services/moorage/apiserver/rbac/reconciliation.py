@@ -13,13 +13,13 @@ from moorage.apiserver.rbac.rules import missing_rules, rules_of
 from moorage.decide.kubernetes.unstructured import part
 
 AUTOUPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"
-"""The annotation of roles and bindings that are kept as they should be, unless somebody sets it to `false`."""
+"""The annotation of roles and bindings that are kept as they should be, unless it is `false`."""
 
 Document = dict[str, Any]
 
 
 def is_left_alone(present: Mapping[str, Any]) -> bool:
-    """Whether somebody has said that a role or a binding is to stay as it is."""
+    """Return whether a role or a binding is marked to stay as it is."""
     return part(part(present, "metadata"), "annotations").get(AUTOUPDATE) == "false"
 
 

@@ -54,12 +54,12 @@ class PolicyRule:
         return cls(**{field: _texts(document.get(name)) for name, field in _FIELDS.items()})
 
     def document(self) -> dict[str, list[str]]:
-        """The rule in the form that the API shows. Empty fields are left out, and `verbs` is always there."""
+        """Return the rule in the form that the API shows. Empty fields are left out, and `verbs` is always there."""
         found = {name: list(getattr(self, field)) for name, field in _FIELDS.items()}
         return {name: values for name, values in found.items() if values or name == "verbs"}
 
     def allows(self, asked: Attributes) -> bool:
-        """Whether it allows what somebody asks to do."""
+        """Return whether it allows a request."""
         if not _has(self.verbs, asked.verb):
             return False
         if not asked.is_of_objects:
@@ -71,7 +71,7 @@ class PolicyRule:
         )
 
     def allows_for_some(self, asked: Attributes) -> bool:
-        """Whether it allows what somebody asks to do with objects, for any of them at all."""
+        """Return whether it allows a request for any objects at all."""
         return replace(self, resource_names=()).allows(asked)
 
     def _is_about(self, resource: str, subresource: str) -> bool:
@@ -81,7 +81,7 @@ class PolicyRule:
         return f"{resource}/{subresource}" in resources or ALL in resources or f"{ALL_WITH}{subresource}" in resources
 
     def __str__(self) -> str:
-        """The rule as Kubernetes' refusals show it."""
+        """Return the rule as Kubernetes' refusals show it."""
         parts = (
             ("APIGroups", self.api_groups),
             ("Resources", self.resources),
@@ -99,7 +99,7 @@ def rules_of(documents: Any) -> tuple[PolicyRule, ...]:
 
 
 def covers_path(pattern: str, path: str) -> bool:
-    """Whether a path of a rule covers another one. It may end with `*`."""
+    """Return whether a path of a rule covers another one. It may end with `*`."""
     return pattern == path or (pattern.endswith(ALL) and path.startswith(pattern.rstrip(ALL)))
 
 
@@ -124,7 +124,7 @@ class RoleRules:
         self._by_verb = {verb: tuple(rules) for verb, rules in found.items()}
 
     def allow(self, asked: Attributes) -> bool:
-        """Whether one of them allows what somebody asks to do."""
+        """Return whether one of them allows a request."""
         for rule in self._by_verb.get(asked.verb, ()):
             if rule.allows(asked):
                 return True
@@ -143,7 +143,7 @@ Document = Mapping[str, Any]
 
 
 def is_aggregated(role: Document) -> bool:
-    """Whether the rules of a ClusterRole are those of others."""
+    """Return whether the rules of a ClusterRole are those of others."""
     return isinstance(role.get("aggregationRule"), Mapping)
 
 
@@ -194,13 +194,7 @@ def missing_rules(held: Sequence[PolicyRule], given: Iterable[PolicyRule]) -> li
 
 
 def refusal(user: User, missing: Iterable[PolicyRule], errors: Sequence[str]) -> str:
-    """Return why somebody may not hand out rules, in Kubernetes' words.
-
-    Args:
-        user: who wants to.
-        missing: the rules that the user does not have (`missing_rules`).
-        errors: why some of the user's rules are not known.
-    """
+    """Return why a user may not grant rules, in Kubernetes' words."""
     shown = "\n".join(sorted({str(rule) for rule in _compact(missing)}))
     text = (
         f"user {quoted([user.name])[1:-1]} (groups={quoted(user.groups)}) is attempting to grant RBAC permissions "
@@ -229,7 +223,7 @@ def _broken_down(rules: Iterable[PolicyRule]) -> Iterator[PolicyRule]:
 
 
 def _covers(held: PolicyRule, one: PolicyRule) -> bool:
-    """Whether a rule covers another one that is broken down."""
+    """Return whether a rule covers another one that is broken down."""
     return (
         (ALL in held.verbs or set(one.verbs) <= set(held.verbs))
         and (ALL in held.api_groups or set(one.api_groups) <= set(held.api_groups))
@@ -249,7 +243,7 @@ def _covers_resource(held: tuple[str, ...], resource: str) -> bool:
 
 
 def _compact(rules: Iterable[PolicyRule]) -> Iterator[PolicyRule]:
-    """Rules of which those of the same resource and name are one, with the verbs of all."""
+    """Yield rules of which those of the same resource and name are one, with the verbs of all."""
     verbs: dict[PolicyRule, list[str]] = {}
     for rule in rules:
         if rule.non_resource_urls:

@@ -1,115 +1,139 @@
-"""The values that an API server of Kubernetes shows for fields that nobody has set, for the kinds that Moorage serves.
+"""The values that an API server of Kubernetes shows for absent fields, for the kinds that Moorage serves.
 
 They are not stored. The API adds them to what it shows, and `in_stored_form` takes them out of what comes back. So the
 hash of a template, which the names of its pods contain, is that of what people wrote, and programs may read an object
-and write it back without a change. All functions are pure and never change their arguments. The values are those of
-Kubernetes 1.37 (docs/decisions/0046-defaults-of-fields.md).
+and write it back without a change. All functions are pure and never change their arguments. The values are in
+`field_defaults.yaml` (docs/decisions/0046-defaults-of-fields.md).
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any, Final
 
-from moorage.apiserver.rules.pod_field_defaults import (
-    PRIORITY,
-    VOLUMES,
-    Object,
-    autoscaler,
-    cron_job,
-    daemon_set,
-    deployment,
-    each,
-    filled,
-    job,
-    pod_defaults,
-    pod_spec_defaults,
-    replica_set,
-    selecting_by_template,
-    stateful_set,
-    with_labels_of_template,
-    with_spec,
-    within,
-)
+import yaml
+
 from moorage.decide.kubernetes.quantities import QuantityError, canonical_text
 from moorage.decide.kubernetes.unstructured import at
 
-_Object = dict[str, Any]
+Object = dict[str, Any]
+_Fill = Callable[[Object], Object]
 
-_CLUSTER_IP: Final = "ClusterIP"
-_BALANCED: Final = "LoadBalancer"
-_ON_NODES: Final = frozenset({"NodePort", _BALANCED})
-_NONE: Final = "None"
-"""The address of a service that wants none, and the affinity of one that has none."""
-
-_SINGLE_STACK: Final = "SingleStack"
-_FAMILIES: Final = ("IPv4", "IPv6")
-_TIMEOUT: Final = 10_800
-_CLUSTER: Final = "Cluster"
+_ABSENT: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "": lambda value: value is None or value == "",
+    "null": lambda value: value is None,
+    "falsy": lambda value: not value,
+}
 
 
-def with_service_defaults(spec: _Object) -> _Object:
-    """The spec of a service with the values of the fields that it leaves out. A second time changes nothing."""
-    kind, affinity = spec.get("type") or _CLUSTER_IP, spec.get("sessionAffinity") or _NONE
-    found = {**spec, "type": kind, "sessionAffinity": affinity}
-    if isinstance(ports := found.get("ports"), list):
-        found["ports"] = [_port(one) if isinstance(one, dict) else one for one in ports]
-    if affinity == _NONE:
-        found.pop("sessionAffinityConfig", None)
-    elif affinity == "ClientIP" and at(found, "sessionAffinityConfig", "clientIP", "timeoutSeconds") is None:
-        found["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _TIMEOUT}}
-    if kind in {_CLUSTER_IP, *_ON_NODES} and found.get("internalTrafficPolicy") is None:
-        found["internalTrafficPolicy"] = _CLUSTER
-    is_outside = kind in _ON_NODES or (kind == _CLUSTER_IP and bool(found.get("externalIPs")))
-    if is_outside and not found.get("externalTrafficPolicy"):
-        found["externalTrafficPolicy"] = _CLUSTER
-    if kind == _BALANCED and found.get("allocateLoadBalancerNodePorts") is None:
-        found["allocateLoadBalancerNodePorts"] = True
-    return _with_addresses(found)
+@cache
+def _tables(section: str) -> dict[str, _Fill]:
+    text = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    return {kind: _table(entries) for kind, entries in yaml.safe_load(text)[section].items()}
 
 
-def _port(port: _Object) -> _Object:
-    found = {**port, "protocol": port.get("protocol") or "TCP"}
-    if not port.get("targetPort") and port.get("port"):
-        found["targetPort"] = port["port"]
-    return found
+def _table(entries: Mapping[str, Any]) -> _Fill:
+    steps = [_entry(key, value) for key, value in entries.items()]
 
-
-def _with_addresses(spec: _Object) -> _Object:
-    """A service with the addresses that follow from those that it names, and with the families of one that has none."""
-    first = spec.get("clusterIP")
-    if not first:
-        return spec
-    found = {**spec, "clusterIPs": spec.get("clusterIPs") or [first]}
-    if found["clusterIPs"] != [_NONE] or found["type"] == "ExternalName":
+    def fill(value: Object) -> Object:
+        found = {**value}
+        for step in steps:
+            found = step(found)
         return found
-    is_selecting = bool(spec.get("selector"))
-    if found.get("ipFamilyPolicy") is None:
-        found["ipFamilyPolicy"] = _SINGLE_STACK if is_selecting else "RequireDualStack"
-    families = found.get("ipFamilies") or [_FAMILIES[0]]
-    if (
-        not is_selecting
-        and found["ipFamilyPolicy"] != _SINGLE_STACK
-        and len(families) == 1
-        and families[0] in _FAMILIES
-    ):
-        families = [*families, *(one for one in _FAMILIES if one not in families)]
-    return {**found, "ipFamilies": families}
+
+    return fill
 
 
-_SOURCES: Final = ("azureDisk", "hostPath", "iscsi", "rbd", "scaleIO")
-"""The sources of `VOLUMES` that a persistent volume may have."""
+def _entry(key: str, value: Any) -> _Fill:
+    match key[:-1], key[-1]:
+        case "", sign:
+            return _RULES[value] if sign == "=" else _table(value)
+        case field, "/":
+            return _in_object(field, _table(value))
+        case field, "*":
+            return _in_list(field, _table(value))
+        case field, "#":
+            return _quantities(field)
+    field, is_condition, text = key.partition("=")
+    if is_condition:
+        return _if(field, text, _table(value))
+    return _default(*key.partition("|")[::2], value)
 
-_PORT: Final = {"name": "", "protocol": "TCP"}
+
+def _if(field: str, text: str, table: _Fill) -> _Fill:
+    return lambda found: table(found) if str(found.get(field) or "") == text else found
+
+
+def _default(field: str, absent: str, default: Any) -> _Fill:
+    is_absent = _ABSENT[absent]
+    other = default[1:] if isinstance(default, str) and default.startswith("$") else ""
+
+    def fill(found: Object) -> Object:
+        if is_absent(found.get(field)) and (not other or found.get(other) not in (None, 0)):
+            found[field] = found[other] if other else default
+        return found
+
+    return fill
+
+
+def _in_object(field: str, table: _Fill) -> _Fill:
+    def fill(found: Object) -> Object:
+        if isinstance(inner := found.get(field), dict):
+            found[field] = table(inner)
+        return found
+
+    return fill
+
+
+def _in_list(field: str, table: _Fill) -> _Fill:
+    def fill(found: Object) -> Object:
+        if isinstance(items := found.get(field), list):
+            found[field] = [table(one) if isinstance(one, dict) else one for one in items]
+        return found
+
+    return fill
+
+
+def _quantities(field: str) -> _Fill:
+    def fill(found: Object) -> Object:
+        value = found.get(field)
+        if isinstance(value, dict):
+            found[field] = {name: _canonical(one) for name, one in value.items()}
+        elif value is not None:
+            found[field] = _canonical(value)
+        return found
+
+    return fill
+
+
+def _canonical(value: Any) -> Any:
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        return value
+    found = _canonical_text(value)
+    return value if found == value else found
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _canonical_text(value: str | float) -> str | float:
+    try:
+        return canonical_text(value)
+    except QuantityError:
+        return value
+
+
+_SECOND_FAMILY: Final = {"IPv4": "IPv6", "IPv6": "IPv4"}
+_NONE: Final = "None"
+"""The address of a service without one, and the affinity of one that has none."""
+
 _BY_ADMISSION: Final[Mapping[str, tuple[str, ...]]] = {
-    "Pod": tuple(PRIORITY),
+    "Pod": ("preemptionPolicy", "priority"),
     "Service": ("clusterIPs", "ipFamilies", "ipFamilyPolicy"),
 }
 """Fields of `spec` that an object gets after it was read, by its kind."""
 
-_RBAC: Final = "rbac.authorization.k8s.io"
 _UNBALANCED: Final[Object] = {"loadBalancer": {}}
 _STATUSES: Final[Mapping[str, Object]] = {
     "CronJob": {},
@@ -118,26 +142,31 @@ _STATUSES: Final[Mapping[str, Object]] = {
     "ResourceQuota": {},
     "Service": _UNBALANCED,
 }
-"""What an API server shows as the status of an object for which nobody has done anything yet, by its kind."""
+"""The status that an API server shows of an object that no controller has handled yet, by its kind."""
 
 
 def with_field_defaults(document: Object) -> Object:
-    """An object with the values of the fields that it leaves out, and its quantities in their canonical form.
+    """Return an object with the values of the fields that it leaves out, and its quantities in their canonical form.
 
     A second time changes nothing. Objects of other kinds, and parts of a wrong type, stay as they are.
     """
-    fill = _KINDS.get(document.get("kind", ""))
-    return with_canonical_quantities(fill(document) if fill is not None else document)
+    fill = _tables("kinds").get(document.get("kind", ""))
+    return fill(document) if fill is not None else document
+
+
+def with_admitted_defaults(document: Object) -> Object:
+    """Return an object of Karmada's kinds with the values that admission adds, which are stored."""
+    return _tables("admitted")[document["kind"]](document)
 
 
 def with_empty_status(document: Object) -> Object:
-    """An object as it is shown if nobody has reported its status."""
+    """Return an object as it is shown if it has no status."""
     status = _STATUSES.get(document.get("kind", ""))
     return document if status is None or document.get("status") else {**document, "status": dict(status)}
 
 
 def with_decoded_defaults(document: Object) -> Object:
-    """An object with the values that an API server fills in when it reads it, before its admission looks at it."""
+    """Return an object with the values that an API server fills in when it reads it, before its admission."""
     found = with_field_defaults(document)
     spec, later = document.get("spec"), _BY_ADMISSION.get(document.get("kind", ""), ())
     if not later or not isinstance(spec, dict):
@@ -146,23 +175,8 @@ def with_decoded_defaults(document: Object) -> Object:
     return {**found, "spec": {field: value for field, value in found["spec"].items() if field not in left}}
 
 
-def with_texts_as_data(secret: Object) -> Object:
-    """A secret in which what was sent as text is data."""
-    texts = secret.get("stringData")
-    if not isinstance(texts, dict):
-        return secret
-    data = {key: base64.b64encode(str(value).encode()).decode() for key, value in texts.items()}
-    rest = {key: value for key, value in secret.items() if key != "stringData"}
-    return {**rest, "data": {**(rest.get("data") or {}), **data}} if data else rest
-
-
-def with_template_defaults(spec: Object) -> Object:
-    """The spec of a template of pods with the values of the fields that it leaves out."""
-    return pod_spec_defaults(spec)
-
-
 def in_stored_form(wanted: Object, stored: Mapping[str, Any]) -> Object:
-    """A changed object without the default values that the stored one leaves out too.
+    """Return a changed object without the default values that the stored one leaves out too.
 
     Args:
         wanted: the changed object, with the values of `with_field_defaults`.
@@ -191,40 +205,104 @@ def _short(wanted: Any, stored: Any, shown: Any) -> Any:
     return wanted
 
 
-def _node(status: Object) -> Object:
-    capacity = status.get("capacity")
-    return filled(status, {"allocatable": capacity}) if isinstance(capacity, dict) else status
+def with_texts_as_data(secret: Object) -> Object:
+    """Return a secret whose texts are data."""
+    texts = secret.get("stringData")
+    if not isinstance(texts, dict):
+        return secret
+    data = {key: base64.b64encode(str(value).encode()).decode() for key, value in texts.items()}
+    rest = {key: value for key, value in secret.items() if key != "stringData"}
+    return {**rest, "data": {**(rest.get("data") or {}), **data}} if data else rest
 
 
-def _binding(document: Object) -> Object:
-    found = within(document, "roleRef", lambda one: filled(one, {"apiGroup": _RBAC}))
-    return each(found, "subjects", _subject)
+def selecting_by_template(document: Object) -> Object:
+    """Return a replication controller that selects by the labels of its pods, and has them, unless it has others."""
+    labels, spec = at(document, "spec", "template", "metadata", "labels"), document.get("spec")
+    if labels and isinstance(spec, dict) and not spec.get("selector"):
+        document = {**document, "spec": {**spec, "selector": labels}}
+    return _with_labels_of_template(document)
 
 
-def _subject(subject: Object) -> Object:
-    return filled(subject, {"apiGroup": _RBAC}) if subject.get("kind") in {"User", "Group"} else {**subject}
+def _with_labels_of_template(document: Object) -> Object:
+    labels, metadata = at(document, "spec", "template", "metadata", "labels"), document.get("metadata") or {}
+    if not labels or not isinstance(metadata, dict) or metadata.get("labels"):
+        return document
+    return {**document, "metadata": {**metadata, "labels": labels}}
 
 
-def _volume_spec(spec: Object) -> Object:
-    found = filled(spec, {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"})
-    sources = {field: filled(found[field], VOLUMES[field]) for field in _SOURCES if isinstance(found.get(field), dict)}
-    return {**found, **sources}
+def _with_service_account(spec: Object) -> Object:
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    return {**spec, "serviceAccountName": account, "serviceAccount": account} if account else spec  # one is an alias
 
 
-def _ports(subset: Object) -> Object:
-    return each(subset, "ports", lambda port: filled(port, {"protocol": "TCP"}))
+def _with_grace_period(spec: Object) -> Object:
+    grace = spec.get("terminationGracePeriodSeconds")
+    # As in Kubernetes, which had accepted negative ones once.
+    return {**spec, "terminationGracePeriodSeconds": 1} if isinstance(grace, int) and grace < 0 else spec
 
 
-def _given(value: Mapping[str, Any]) -> Object:
-    return {field: one for field, one in value.items() if one is not None}
+def _with_pull_policy(container: Object) -> Object:
+    return {**container, "imagePullPolicy": container.get("imagePullPolicy") or _pull_policy(container.get("image"))}
 
 
-def _limit_range(spec: Object) -> Object:
-    return each(spec, "limits", _limit)
+def _with_policy_of_reference(image: Object) -> Object:
+    return {**image, "pullPolicy": image.get("pullPolicy") or _pull_policy(image.get("reference"))}
+
+
+def _pull_policy(image: object) -> str:
+    """Return the default policy: always if the tag is `latest` or absent, else only if the image is missing."""
+    text = image if isinstance(image, str) else ""
+    tag = text.rpartition("/")[2].partition(":")[2]
+    return "Always" if "@" not in text and tag in {"", "latest"} else "IfNotPresent"
+
+
+def _with_requests(container: Object) -> Object:
+    """Return a container that requests what its limits allow, unless it requests something else."""
+    limits = at(container, "resources", "limits")
+    if not isinstance(limits, dict) or not limits:
+        return container
+    requests = container["resources"].get("requests") or {}
+    return {**container, "resources": {**container["resources"], "requests": {**limits, **requests}}}
+
+
+def _with_volume_source(volume: Object) -> Object:
+    return volume if set(volume) - {"name"} else {**volume, "emptyDir": {}}
+
+
+def _job(spec: Object) -> Object:
+    found = {**spec}
+    if found.get("completions") is None and found.get("parallelism") is None:
+        found["completions"] = 1
+    if found.get("backoffLimitPerIndex") is not None and found.get("backoffLimit") is None:
+        found["backoffLimit"] = 2**31 - 1
+    if found.get("podFailurePolicy"):
+        found["podReplacementPolicy"] = found.get("podReplacementPolicy") or "Failed"
+    return found
+
+
+def _service(spec: Object) -> Object:
+    """Return a service with the addresses that follow from its own, and the families of one without an address."""
+    found = {**spec}
+    if found["sessionAffinity"] == _NONE:
+        found.pop("sessionAffinityConfig", None)
+    if found["type"] == "ClusterIP" and found.get("externalIPs"):
+        found["externalTrafficPolicy"] = found.get("externalTrafficPolicy") or "Cluster"
+    if not found.get("clusterIP"):
+        return found
+    found["clusterIPs"] = found.get("clusterIPs") or [found["clusterIP"]]
+    if found["clusterIPs"] == [_NONE] and found["type"] != "ExternalName":
+        is_single = bool(found.get("selector"))
+        if found.get("ipFamilyPolicy") is None:
+            found["ipFamilyPolicy"] = "SingleStack" if is_single else "RequireDualStack"
+        families = found.get("ipFamilies") or ["IPv4"]
+        if not is_single and found["ipFamilyPolicy"] != "SingleStack" and len(families) == 1:
+            families = [*families, *(_SECOND_FAMILY[one] for one in families if one in _SECOND_FAMILY)]
+        found["ipFamilies"] = families
+    return found
 
 
 def _limit(limit: Object) -> Object:
-    """A limit. What a container may have at most is what it gets by default, and it requests that, or what it needs."""
+    """Return a limit. The most of a container is its default, which it requests, unless it has another request."""
     if limit.get("type") != "Container":
         return limit
     most, least, default, request = (limit.get(field) or {} for field in ("max", "min", "default", "defaultRequest"))
@@ -233,133 +311,37 @@ def _limit(limit: Object) -> Object:
     return {**limit, **{field: one for field, one in found.items() if one}}
 
 
-def _network_policy(spec: Object) -> Object:
+def _with_selectors_in_namespace(policy: Object) -> Object:
+    namespace, selectors = at(policy, "metadata", "namespace"), policy["spec"].get("resourceSelectors")
+    if not namespace or not selectors:
+        return policy
+    found = [{**one, "namespace": one.get("namespace") or namespace} for one in selectors]
+    return {**policy, "spec": {**policy["spec"], "resourceSelectors": found}}
+
+
+def _without_nulls(value: Object) -> Object:
+    return {field: one for field, one in value.items() if one is not None}
+
+
+def _with_policy_types(spec: Object) -> Object:
     types = ["Ingress", *(["Egress"] if spec.get("egress") else [])]
-    found = filled(spec, {"podSelector": {}, "policyTypes": types})
-    for rules in ("ingress", "egress"):
-        found = each(found, rules, lambda rule: each(rule, "ports", lambda port: filled(port, {"protocol": "TCP"})))
-    return found
+    return spec if spec.get("policyTypes") is not None else {**spec, "policyTypes": types}
 
 
-def _of_top(defaults: Mapping[str, Any]) -> Callable[[Object], Object]:
-    return lambda document: filled(document, defaults)
-
-
-_KINDS: Final[Mapping[str, Callable[[Object], Object]]] = {
-    "Endpoints": lambda document: each(document, "subsets", _ports),
-    "EndpointSlice": lambda document: each(document, "ports", lambda port: {**_PORT, **_given(port)}),
-    "PersistentVolume": with_spec(_volume_spec),
-    "ReplicationController": lambda document: with_spec(replica_set)(selecting_by_template(document)),
-    "CronJob": with_spec(cron_job),
-    "HorizontalPodAutoscaler": with_spec(autoscaler),
-    "LimitRange": with_spec(_limit_range),
-    "NetworkPolicy": with_spec(_network_policy),
-    "PersistentVolumeClaim": with_spec(lambda spec: filled(spec, {"volumeMode": "Filesystem"})),
-    "PriorityClass": _of_top({"preemptionPolicy": "PreemptLowerPriority"}),
-    "Lease": _of_top({"spec": {}}),
-    "Secret": lambda secret: filled(with_texts_as_data(secret), {"type": "Opaque"}),
-    "StorageClass": _of_top({"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}),
-    "Node": lambda node: within(node, "status", _node),
-    "Pod": with_spec(pod_defaults),
-    "Deployment": with_spec(deployment),
-    "ReplicaSet": with_spec(replica_set),
-    "StatefulSet": with_spec(stateful_set),
-    "DaemonSet": with_spec(daemon_set),
-    "Job": lambda document: with_spec(job)(with_labels_of_template(document)),
-    "Service": with_spec(with_service_defaults),
-    **dict.fromkeys(("Role", "ClusterRole"), lambda role: {**role, "rules": role.get("rules") or None}),
-    "RoleBinding": _binding,
-    "ClusterRoleBinding": _binding,
+_RULES: Final[Mapping[str, _Fill]] = {
+    "grace_period": _with_grace_period,
+    "image_volume": _with_policy_of_reference,
+    "job": _job,
+    "labels_of_template": _with_labels_of_template,
+    "limit": _limit,
+    "policy_types": _with_policy_types,
+    "pull_policy": _with_pull_policy,
+    "requests": _with_requests,
+    "selector_of_template": selecting_by_template,
+    "selectors_in_namespace": _with_selectors_in_namespace,
+    "service": _service,
+    "service_account": _with_service_account,
+    "texts_as_data": with_texts_as_data,
+    "volume": _with_volume_source,
+    "without_nulls": _without_nulls,
 }
-
-
-_Path = tuple[str, ...]
-
-_EACH: Final = "*"
-"""Stands for each item of a list, or each value of an object."""
-
-_RESOURCES: Final[tuple[_Path, ...]] = (("requests", _EACH), ("limits", _EACH))
-_POD: Final[tuple[_Path, ...]] = (
-    *(
-        (containers, _EACH, "resources", *path)
-        for containers in ("containers", "initContainers", "ephemeralContainers")
-        for path in _RESOURCES
-    ),
-    *(("resources", *path) for path in _RESOURCES),
-    ("overhead", _EACH),
-    ("volumes", _EACH, "emptyDir", "sizeLimit"),
-    *(("volumes", _EACH, "ephemeral", "volumeClaimTemplate", "spec", "resources", *path) for path in _RESOURCES),
-)
-_TEMPLATE: Final[tuple[_Path, ...]] = tuple(("spec", "template", "spec", *path) for path in _POD)
-_CLAIM: Final[tuple[_Path, ...]] = tuple(("spec", "resources", *path) for path in _RESOURCES)
-_PATHS: Final[Mapping[str, tuple[_Path, ...]]] = {
-    "Pod": tuple(("spec", *path) for path in _POD),
-    **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet", "Job", "ReplicationController"), _TEMPLATE),
-    "StatefulSet": (*_TEMPLATE, *(("spec", "volumeClaimTemplates", _EACH, *path) for path in _CLAIM)),
-    "CronJob": tuple(("spec", "jobTemplate", *path) for path in _TEMPLATE),
-    "PersistentVolumeClaim": (*_CLAIM, ("status", "capacity", _EACH)),
-    "PersistentVolume": (("spec", "capacity", _EACH),),
-    "ResourceQuota": (("spec", "hard", _EACH),),
-    "LimitRange": tuple(
-        ("spec", "limits", _EACH, field, _EACH)
-        for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
-    ),
-    "Node": (("status", "capacity", _EACH), ("status", "allocatable", _EACH)),
-}
-"""Where objects of Kubernetes' kinds have quantities. Those of custom resources are shown as they were sent."""
-
-
-_Tree = dict[str, Any]
-"""Paths that begin in the same way stand together. The end of a path has no further steps."""
-
-
-def _tree(paths: Iterable[_Path]) -> _Tree:
-    tree: _Tree = {}
-    for path in paths:
-        branch = tree
-        for step in path:
-            branch = branch.setdefault(step, {})
-    return tree
-
-
-_TREES: Final[Mapping[str, _Tree]] = {kind: _tree(paths) for kind, paths in _PATHS.items()}
-
-
-def with_canonical_quantities(document: dict[str, Any]) -> dict[str, Any]:
-    """An object with its quantities in canonical form. What is none stays as it is."""
-    tree = _TREES.get(document.get("kind", ""))
-    found: dict[str, Any] = document if tree is None else _changed(document, tree)
-    return found
-
-
-def _changed(value: Any, tree: _Tree) -> Any:
-    """The value with what the paths of a tree lead to in canonical form. It is the same one if nothing changes."""
-    if not tree:
-        return _canonical(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else value
-    each = tree.get(_EACH)
-    if isinstance(value, list):
-        if each is None or not value:
-            return value
-        items = [_changed(one, each) for one in value]
-        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
-    if not isinstance(value, dict):
-        return value
-    found = value
-    for name, inner in ((name, each) for name in value) if each is not None else tree.items():
-        if name in value and (one := _changed(value[name], inner)) is not value[name]:
-            found = {**value} if found is value else found
-            found[name] = one
-    return found
-
-
-def _canonical(value: str | float) -> str | float:
-    found = _canonical_text(value)
-    return value if found == value else found
-
-
-@lru_cache(maxsize=4096, typed=True)
-def _canonical_text(value: str | float) -> str | float:
-    try:
-        return canonical_text(value)
-    except QuantityError:
-        return value

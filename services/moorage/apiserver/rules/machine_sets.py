@@ -62,13 +62,13 @@ class Plan:
 
 
 def wanted_replicas(machine_set: Mapping[str, Any]) -> int:
-    """The number of nodes that a machine set requests. The default is one."""
+    """Return the number of nodes that a machine set requests. The default is one."""
     replicas = part(machine_set, "spec").get("replicas")
     return 1 if replicas is None else int(replicas)
 
 
 def plan(replicas: int, machines: Iterable[Machine]) -> Plan:
-    """The changes that bring the present machines to the requested number.
+    """Return the changes that bring the present machines to the requested number.
 
     If there are too many, marked machines are removed first, then those whose `Ready` was reported as anything but
     True, then the newest. Among equals, the one with the last name is removed.
@@ -85,15 +85,7 @@ def plan(replicas: int, machines: Iterable[Machine]) -> Plan:
 def machine_names(
     machine_set: Mapping[str, Any], version: int, present: Iterable[str], taken: Callable[[str], bool], count: int
 ) -> list[str]:
-    """Names for new nodes: `<machine set>-<5 characters>`. The characters are a hash of the cause, never random.
-
-    Args:
-        machine_set: the owner of the nodes.
-        version: the version of the machine set's record.
-        present: the names of its present nodes.
-        taken: whether a name is in use by any node.
-        count: the number of names needed.
-    """
+    """Return names for new nodes: `<machine set>-<5 characters>`. They are a hash of the cause, never random."""
     metadata = part(machine_set, "metadata")
     prefix = str(metadata.get("name", ""))[: _LONGEST_NAME - _SUFFIX - 1].rstrip("-.")
     salt = " ".join((str(metadata.get("uid", "")), str(version), *sorted(present)))
@@ -108,7 +100,7 @@ def machine_names(
 
 
 def new_node(machine_set: Mapping[str, Any], name: str) -> Document:
-    """The node that a machine set creates, before admission: labels, annotations, taints, owner, capacity."""
+    """Return the node that a machine set creates, before admission: labels, annotations, taints, owner, capacity."""
     metadata = part(machine_set, "metadata")
     template = part(part(part(machine_set, "spec"), "template"), "spec")
     made_with = part(template, "metadata")
@@ -140,7 +132,7 @@ def new_node(machine_set: Mapping[str, Any], name: str) -> Document:
 
 
 def capacity_of(annotations: Mapping[str, Any]) -> dict[str, str]:
-    """The capacity of a set's machines by its annotations. Empty if there are none."""
+    """Return the capacity of a set's machines by its annotations. Empty if there are none."""
     shown = {}
     if VCPU in annotations:
         shown["cpu"] = str(annotations[VCPU])
@@ -152,7 +144,7 @@ def capacity_of(annotations: Mapping[str, Any]) -> dict[str, str]:
 
 
 def owner_uid(node: Mapping[str, Any]) -> str:
-    """The uid of the machine set that created a node. Empty if none did."""
+    """Return the uid of the machine set that created a node. Empty if none did."""
     for owner in part(node, "metadata").get("ownerReferences") or ():
         if isinstance(owner, Mapping) and owner.get("kind") == KIND and owner.get("controller") is True:
             group = str(owner.get("apiVersion", "")).partition("/")[0]
@@ -162,13 +154,13 @@ def owner_uid(node: Mapping[str, Any]) -> str:
 
 
 def marked(node: Mapping[str, Any]) -> bool:
-    """Whether a node is marked to be removed first."""
+    """Return whether a node is marked to be removed first."""
     metadata = part(node, "metadata")
     return any(mark in part(metadata, where) for where in ("annotations", "labels") for mark in DELETE_MARKS)
 
 
 def with_template(machine_set: Document, before: Mapping[str, Any]) -> Document:
-    """A changed machine set. If the change omits the template or the selector, the previous one is kept.
+    """Return a changed machine set. If the change omits the template or the selector, the previous one is kept.
 
     A machine set is useless without its template. A change that contains only `spec.replicas` is meant to change only
     the number.

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from moorage.apiserver.kinds.status.index import MirroredIndex
 from moorage.apiserver.kinds.status.records import ObjectId, place_of
 from moorage.apiserver.machinery import api_errors
-from moorage.apiserver.storage.history import ObjectChange
+from moorage.apiserver.storage.history import ClusterHistory
 from moorage.apiserver.storage.shown_objects import ShownObject
 from moorage.apiserver.storage.store import ClusterTables, FleetObjects, ObjectBuilder, Store, Told
 from moorage.apiserver.storage.tables import Tables
@@ -40,36 +40,31 @@ def fleet_of(store: Store, cluster: str) -> FleetObjects:
 
 
 class ClusterStore:
-    """The objects of a cluster. See `FleetObjects`.
-
-    Args:
-        store: has them, and those of the home fleet and of other clusters.
-        cluster: the name of the cluster.
-    """
+    """The objects of a cluster in the store of all fleets."""
 
     def __init__(self, store: Store, cluster: str) -> None:
         self._store = store
         self.cluster = cluster
-        self.history = ClusterHistory(store, cluster)
+        self.history = ClusterHistory(store.history, cluster)
 
     @property
     def ready(self) -> bool:
-        """See `Store`."""
+        """Whether all objects can be read."""
         return self._store.ready
 
     @property
     def version(self) -> int:
-        """See `Store`. There is one order of the objects of all fleets."""
+        """The version of the latest record that was applied. Objects of all fleets have one order."""
         return self._store.version
 
     @property
     def tables(self) -> Tables:
-        """See `FleetObjects`."""
+        """The latest records of the cluster."""
         return self._own.tables
 
     @property
     def builder(self) -> ObjectBuilder:
-        """See `FleetObjects`."""
+        """Builds the objects of the cluster."""
         return self._own.builder
 
     @property
@@ -77,67 +72,24 @@ class ClusterStore:
         return self._store.clusters.get(self.cluster) or ClusterTables()
 
     def get(self, object_id: ObjectId) -> ShownObject | None:
-        """See `Store`."""
+        """Return an object. None if it does not exist."""
         return self._store.get(object_id._replace(cluster=self.cluster))
 
     def all(self, place: str, namespace: str = "") -> Sequence[ShownObject]:
-        """See `Store`."""
+        """Return the objects of a kind, of one namespace or of all."""
         return self._store.all(place_of(place, self.cluster), namespace)
 
     def names(self, place: str, namespace: str = "") -> dict[str, list[str]]:
-        """See `Store`."""
+        """Return the names of the objects of a kind, by namespace."""
         return self._store.names(place_of(place, self.cluster), namespace)
 
     async def reached(self, version: int) -> None:
-        """See `Store`."""
+        """Wait until the record of a version has been applied."""
         await self._store.reached(version)
 
     def tell(self, kind: str, told: Told) -> None:
-        """See `Store`."""
+        """Call a function with each object of a kind, now and at each change."""
         self._store.tell(kind, told, self.cluster)
-
-
-class ClusterHistory:
-    """The latest changes of the objects of a cluster. See `FleetHistory`.
-
-    Args:
-        store: has the history of all fleets.
-        cluster: the name of the cluster.
-    """
-
-    def __init__(self, store: Store, cluster: str) -> None:
-        self._store = store
-        self._cluster = cluster
-
-    @property
-    def count(self) -> int:
-        """See `History`."""
-        return self._store.history.count
-
-    @property
-    def floor(self) -> int:
-        """See `History`."""
-        return self._store.history.floor
-
-    @property
-    def closed(self) -> bool:
-        """See `History`."""
-        return self._store.history.closed
-
-    def position(self, version: int) -> int:
-        """See `History`."""
-        return self._store.history.position(version)
-
-    def since(self, number: int, place: str = "") -> list[ObjectChange]:
-        """See `History`."""
-        return self._store.history.since(number, self._place(place))
-
-    async def wait(self, place: str = "", namespace: str = "") -> None:
-        """See `History`."""
-        await self._store.history.wait(self._place(place), namespace)
-
-    def _place(self, place: str) -> str:
-        return place_of(place, self._cluster) if place else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,29 +104,19 @@ class OtherName:
 
 
 class ClusterNames:
-    """Knows the names of all clusters.
-
-    Args:
-        store: has the tables of all fleets while this gateway leads.
-    """
+    """The names of all clusters."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def all(self) -> Iterator[tuple[str, Tables]]:
-        """The fleets and their tables, by name. That of the home fleet is empty."""
+        """Yield the fleets and their tables, by name. That of the home fleet is empty."""
         yield "", self._store.tables
         for name, found in self._store.clusters.items():
             yield name, found.tables
 
     def another(self, name: str, uid: str, kinds: AbstractSet[str]) -> OtherName | None:
-        """Return another name under which objects of some kinds are mirrored from a cluster. None if there is none.
-
-        Args:
-            name: the one that is known. Empty for the home fleet.
-            uid: of the cluster.
-            kinds: of the objects.
-        """
+        """Return another name under which objects of some kinds are mirrored from a cluster. None if there is none."""
         for found, tables in self.all():
             if found != name and (same := tables.index(MirroredIndex).kinds_of(uid) & kinds):
                 index = tables.index(MirroredIndex)

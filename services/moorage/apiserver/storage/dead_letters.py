@@ -36,7 +36,7 @@ _LONGEST_NUMBER: Final = 18
 
 @dataclass(frozen=True, slots=True)
 class LetterName:
-    """Where a letter is in the topic. That is its name, too: `7-1042`."""
+    """Where a letter is in the topic. That is its name too: `7-1042`."""
 
     partition: int
     offset: int
@@ -58,7 +58,7 @@ def _is_number(text: str) -> bool:
     return is_short and str(int(text)) == text
 
 
-@dataclass(frozen=True)  # without slots, because what it says is read once and kept
+@dataclass(frozen=True)  # without slots, because its content is read once and kept
 class LetterRecord:
     """The record of a letter."""
 
@@ -70,7 +70,7 @@ class LetterRecord:
 
     @cached_property
     def content(self) -> DeadLettered:
-        """What it says.
+        """The content.
 
         Raises:
             ValueError: it is no dead letter.
@@ -167,12 +167,7 @@ async def read_page(
 
 
 class _Window:
-    """What was read of a partition, and what was not.
-
-    Args:
-        begin: the first offset that is wanted.
-        end: the offset before which the page begins.
-    """
+    """What was read of a partition, and what was not."""
 
     def __init__(self, begin: int, end: int) -> None:
         self._begin = begin

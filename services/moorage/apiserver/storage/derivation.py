@@ -39,9 +39,6 @@ class Derivation:
     """The tables that objects are built from, and the objects that are to be compared with the object log.
 
     Each cluster has tables of its own. Those of the home fleet have no record of any cluster.
-
-    Args:
-        store: the objects as the object log has them.
     """
 
     def __init__(self, store: Store) -> None:
@@ -117,7 +114,7 @@ class Derivation:
         return found
 
     def _next(self) -> ObjectId | None:
-        """The next object to compare. None if there is none."""
+        """Return the next object to compare. None if there is none."""
         if self._due:
             object_id = next(iter(self._due))
             del self._due[object_id]
@@ -128,7 +125,7 @@ class Derivation:
         return found
 
     def _all(self) -> Iterator[ObjectId]:
-        """All objects that are shown or are to be. What changes meanwhile is due anyway."""
+        """Yield all objects that are shown or are to be. What changes meanwhile is due anyway."""
         kept = logged_kinds()
         yield from (object_id for object_id in self._store if object_id.kind not in kept)
         for cluster, tables in [("", self.tables), *((name, one.tables) for name, one in self.clusters.items())]:
@@ -172,7 +169,7 @@ class Derivation:
         return found.builder.build(object_id.local) if found is not None else None
 
     def _compared(self, object_id: ObjectId) -> list[Emission]:
-        """What makes the log show an object as it is now. Empty if it already does."""
+        """Return what makes the log show an object as it is now. Empty if it already does."""
         document = self._built(object_id)
         if self._store.evicted is not None and (uid := evicted_uid(object_id, self.tables)):
             self._store.evicted(object_id, uid)

@@ -115,12 +115,7 @@ class Following(Protocol):
     """Follows what becomes of some reports."""
 
     async def decided(self, offsets: Sequence[int], seconds: float) -> list[Decided | None]:
-        """What was decided about each report. None for those of which it is not known in time.
-
-        Args:
-            offsets: the offset of each report in its partition.
-            seconds: how long to wait.
-        """
+        """Return what was decided about each report. None for those of which it is not known in time."""
 
 
 class ReportOutcomes(Protocol):

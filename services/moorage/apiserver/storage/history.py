@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from moorage.apiserver.kinds import kind
-from moorage.apiserver.kinds.status.records import ObjectId
+from moorage.apiserver.kinds.status.records import ObjectId, place_of
 from moorage.apiserver.storage.shown_objects import ShownObject
 from moorage.decide.kubernetes.unstructured import at
 
@@ -56,7 +56,7 @@ class ObjectChange:
 
 
 def selectable(document: Mapping[str, Any]) -> bytes:
-    """The part of an object that label and field selectors read, as JSON."""
+    """Return the part of an object that label and field selectors read, as JSON."""
     metadata = document["metadata"]
     found: dict[str, Any] = {
         "metadata": {
@@ -82,13 +82,7 @@ class TooOldError(Exception):
 
 
 class History:
-    """The latest changes in order, and a way to wait for more.
-
-    Args:
-        version: the version after which changes are recorded.
-        kept: the number of changes that are kept.
-        kept_bytes: the bytes of changes that are kept.
-    """
+    """The latest changes in order, and a way to wait for more."""
 
     def __init__(self, version: int = 0, kept: int = KEPT, kept_bytes: int = KEPT_BYTES) -> None:
         self._changes: deque[ObjectChange] = deque()
@@ -137,7 +131,7 @@ class History:
         self._woken.update(((object_id.place, ""), (object_id.place, object_id.namespace)))
 
     def _forget(self) -> None:
-        """Forget the earliest change. It is the earliest of its kind, too."""
+        """Forget the earliest change. It is the earliest of its kind too."""
         oldest = self._changes.popleft()
         place = oldest.object_id.place
         of_kind = self._by_kind[place]
@@ -161,7 +155,7 @@ class History:
         self.wake()
 
     def position(self, version: int) -> int:
-        """The number of the first change after a version.
+        """Return the number of the first change after a version.
 
         Raises:
             TooOldError: changes after that version have been forgotten.
@@ -174,7 +168,7 @@ class History:
         return self._changes[0].number if self._changes else self._count
 
     def since(self, number: int, place: str = "") -> list[ObjectChange]:
-        """The changes of a kind (`place_of`) or of all, starting with a number.
+        """Return the changes of a kind (`place_of`) or of all, starting with a number.
 
         Raises:
             TooOldError: changes, of whatever kind, have been forgotten since that number.
@@ -195,3 +189,38 @@ class History:
         if event is None:
             event = self._more[place, namespace] = asyncio.Event()
         await event.wait()
+
+
+class ClusterHistory:
+    """The latest changes of the objects of one cluster, in the history of all fleets."""
+
+    def __init__(self, history: History, cluster: str) -> None:
+        self._history = history
+        self._cluster = cluster
+
+    @property
+    def count(self) -> int:
+        """The number of the next change, of any fleet."""
+        return self._history.count
+
+    @property
+    def floor(self) -> int:
+        """All changes after this version are known."""
+        return self._history.floor
+
+    @property
+    def closed(self) -> bool:
+        """Whether no more changes will come."""
+        return self._history.closed
+
+    def position(self, version: int) -> int:
+        """Return the number of the first change after a version."""
+        return self._history.position(version)
+
+    def since(self, number: int, place: str = "") -> list[ObjectChange]:
+        """Return the changes of a kind or of all, starting with a number."""
+        return self._history.since(number, place and place_of(place, self._cluster))
+
+    async def wait(self, place: str = "", namespace: str = "") -> None:
+        """Wait for a change of a kind, in a namespace or in all; or for any change."""
+        await self._history.wait(place and place_of(place, self._cluster), namespace)

@@ -49,7 +49,7 @@ class Emission(NamedTuple):
 
 
 def json_of(document: Mapping[str, Any]) -> bytes:
-    """An object as the log has it: without its resource version, and with `metadata` before what may resemble it."""
+    """Return an object as the log has it: without its resource version, and with `metadata` first."""
     metadata = document["metadata"]
     if "resourceVersion" in metadata:
         metadata = {name: value for name, value in metadata.items() if name != "resourceVersion"}
@@ -58,17 +58,12 @@ def json_of(document: Mapping[str, Any]) -> bytes:
 
 
 def value_of(json: bytes) -> bytes:
-    """The value of the record that shows an object (`json_of`)."""
+    """Return the value of the record that shows an object (`json_of`)."""
     return _HEAD + json + _TAIL
 
 
 def with_version(json: bytes, version: int) -> bytes:
-    """An object as the API shows it: with its resource version.
-
-    Args:
-        json: the object (`json_of`).
-        version: its resource version. 0 if it has none.
-    """
+    """Return an object as the API shows it: with its resource version."""
     if not version:
         return json
     at = json.index(_METADATA) + len(_METADATA)
@@ -77,7 +72,7 @@ def with_version(json: bytes, version: int) -> bytes:
 
 
 def object_in(value: bytes) -> bytes | None:
-    """The object in the value of a record (`json_of`). None if the record shows none.
+    """Return the object in the value of a record (`json_of`). None if the record shows none.
 
     Raises:
         ValueError: the value is not an event of the topic.

@@ -22,12 +22,7 @@ _VERSION = 6  # bytes of the version before the packed JSON
 
 
 class ShownObject:
-    """One object as the API shows it. It never changes: a change makes another one.
-
-    Args:
-        packer: has packed it.
-        kept: its version, and its packed JSON without it.
-    """
+    """One object as the API shows it. It never changes: a change makes another one."""
 
     __slots__ = ("_packer", "kept")
 
@@ -57,17 +52,12 @@ class ShownObject:
         return found
 
     def at(self, version: int) -> ShownObject:
-        """The same object with another resource version."""
+        """Return the same object with another resource version."""
         return ShownObject(self._packer, version.to_bytes(_VERSION, "big") + self.kept[_VERSION:])
 
 
 def unkept(version: int, document: Document) -> ShownObject:
-    """An object that is shown once and kept nowhere.
-
-    Args:
-        version: its resource version. 0 if it has none.
-        document: the object.
-    """
+    """Return an object that is shown once and kept nowhere."""
     return _packed(Packer(), version, json_of(document))
 
 
@@ -85,29 +75,23 @@ class ShownObjects:
         return object_id in self._kept
 
     def get(self, object_id: ObjectId) -> ShownObject | None:
-        """The present state of an object. None if there is none."""
+        """Return the present state of an object. None if there is none."""
         kept = self._kept.get(object_id)
         return ShownObject(self._packers[object_id.place], kept) if kept is not None else None
 
     def sorted(self, place: str, namespace: str = "") -> Sequence[ShownObject]:
-        """The objects of a kind (`place_of`) in one namespace or in all, by namespace and name.
+        """Return the objects of a kind (`place_of`) in one namespace or in all, by namespace and name.
 
         They are those of the present moment, however long it takes to go through them.
         """
         return ObjectsAtOnce(self._packers[place], list(self._kept.sorted(place, namespace)))
 
     def names(self, place: str, namespace: str = "") -> dict[str, list[str]]:
-        """The names of the objects of a kind (`place_of`) by namespace, of one namespace or of all."""
+        """Return the names of the objects of a kind (`place_of`) by namespace, of one namespace or of all."""
         return self._kept.names(place, namespace)
 
     def put(self, object_id: ObjectId, version: int, json: bytes) -> ShownObject:
-        """Keep an object.
-
-        Args:
-            object_id: names it.
-            version: its resource version.
-            json: the object without its version (`json_of`).
-        """
+        """Keep an object."""
         shown = _packed(self._packers[object_id.place], version, json)
         self._kept.put(object_id, shown.kept)
         return shown
@@ -118,12 +102,7 @@ class ShownObjects:
 
 
 class ObjectsAtOnce(Sequence[ShownObject]):
-    """Objects of one kind at one moment. Each is made when it is asked for, from what is kept of it.
-
-    Args:
-        packer: has packed them.
-        kept: what is kept of each.
-    """
+    """Objects of one kind at one moment. Each is made on request."""
 
     __slots__ = ("_kept", "_packer")
 

@@ -19,7 +19,7 @@ from moorage.apiserver.kinds.kind import Kind, View, discovered, logged_kinds
 from moorage.apiserver.kinds.status.namespaces import names
 from moorage.apiserver.kinds.status.records import Document, ObjectId, Records, place_of
 from moorage.apiserver.rules.field_defaults import with_empty_status, with_field_defaults
-from moorage.apiserver.storage.history import History, ObjectChange
+from moorage.apiserver.storage.history import ClusterHistory, History
 from moorage.apiserver.storage.object_log import LoggedRecord, object_in
 from moorage.apiserver.storage.shown_objects import ShownObject, ShownObjects
 from moorage.apiserver.storage.tables import Tables
@@ -35,31 +35,6 @@ Told = Callable[[ObjectId, bytes | None], None]
 """Called with an object and its JSON, or None when it is gone."""
 
 
-class FleetHistory(Protocol):
-    """The latest changes of the objects of a fleet (`History`)."""
-
-    @property
-    def count(self) -> int:
-        """See `History`."""
-
-    @property
-    def floor(self) -> int:
-        """See `History`."""
-
-    @property
-    def closed(self) -> bool:
-        """See `History`."""
-
-    def position(self, version: int) -> int:
-        """See `History`."""
-
-    def since(self, number: int, place: str = "") -> list[ObjectChange]:
-        """See `History`."""
-
-    async def wait(self, place: str = "", namespace: str = "") -> None:
-        """See `History`."""
-
-
 class FleetObjects(Protocol):
     """The objects of one fleet: of the home fleet (`Store`), or of a cluster."""
 
@@ -69,14 +44,14 @@ class FleetObjects(Protocol):
 
     @property
     def ready(self) -> bool:
-        """See `Store`."""
+        """Whether all objects can be read."""
 
     @property
     def version(self) -> int:
-        """See `Store`."""
+        """The version of the latest record of all fleets that was applied."""
 
     @property
-    def history(self) -> FleetHistory:
+    def history(self) -> History | ClusterHistory:
         """The latest changes."""
 
     @property
@@ -88,27 +63,23 @@ class FleetObjects(Protocol):
         """Builds its objects."""
 
     def get(self, object_id: ObjectId) -> ShownObject | None:
-        """See `Store`."""
+        """Return an object. None if it does not exist."""
 
     def all(self, place: str, namespace: str = "") -> Sequence[ShownObject]:
-        """See `Store`."""
+        """Return the objects of a kind, of one namespace or of all."""
 
     def names(self, place: str, namespace: str = "") -> dict[str, list[str]]:
-        """See `Store`."""
+        """Return the names of the objects of a kind, by namespace."""
 
     async def reached(self, version: int) -> None:
-        """See `Store`."""
+        """Wait until the record of a version has been applied."""
 
     def tell(self, kind: str, told: Told) -> None:
-        """See `Store`."""
+        """Call a function with each object of a kind, now and at each change."""
 
 
 class Store:
-    """Objects by kind, namespace and name. Only `apply` changes them, in one event loop.
-
-    Args:
-        kept: the number of changes that are kept for watches. None keeps the default.
-    """
+    """Objects by kind, namespace and name. Only `apply` changes them, in one event loop."""
 
     cluster = ""
     """It has the home fleet, and clusters beside it."""
@@ -171,12 +142,9 @@ class Store:
         return self.complete and self.caught_up
 
     def tell(self, kind: str, told: Told, cluster: str = "") -> None:
-        """Tell of the present objects of a kind in one fleet, and of each change of one: its JSON, or None.
+        """Call a function with each object of a kind in one fleet, now and at each change: its JSON, or None.
 
-        Args:
-            kind: of the objects.
-            told: is called with the objects as their own fleet names them.
-            cluster: whose objects they are. Empty for the home fleet.
+        Objects have the names that their own fleet uses.
         """
         place = place_of(kind, cluster)
         self._followers.setdefault(place, []).append(told)
@@ -184,11 +152,6 @@ class Store:
             document = shown.document
             metadata = document["metadata"]
             told(ObjectId(kind, metadata.get("namespace", ""), metadata["name"]), shown.unversioned)
-
-    def tell_no_more(self, cluster: str) -> None:
-        """Tell nobody of the objects of a cluster any more."""
-        for place in [one for one in self._followers if one.rpartition(":")[0] == cluster]:
-            del self._followers[place]
 
     def lead(self, tables: Tables, builder: ObjectBuilder, clusters: Mapping[str, ClusterTables]) -> None:
         """Use these tables from now on, because this gateway leads."""
@@ -253,20 +216,15 @@ class Store:
                 self.history.add(object_id, orjson.loads(before.unversioned), None, before.at(record.version))
 
     def get(self, object_id: ObjectId) -> ShownObject | None:
-        """The present state of one object."""
+        """Return the present state of one object."""
         return self._objects.get(object_id)
 
     def all(self, place: str, namespace: str = "") -> Sequence[ShownObject]:
-        """The objects of a kind in one namespace or in all, sorted by namespace and name, at the present moment.
-
-        Args:
-            place: the kind, of the home fleet, or as `place_of` names it.
-            namespace: of the objects. Empty for all.
-        """
+        """Return the present objects of a kind (`place_of`) in one namespace or all, by namespace and name."""
         return self._objects.sorted(place, namespace)
 
     def names(self, place: str, namespace: str = "") -> dict[str, list[str]]:
-        """The names of the objects of a kind by namespace, of one namespace or of all, at the present moment.
+        """Return the names of the objects of a kind by namespace, of one namespace or of all, at the present moment.
 
         Names alone say much of read-only objects, and reading them takes no time. The arguments are those of `all`.
         """
@@ -278,7 +236,7 @@ class Store:
         return sorted(self._clusters)
 
     def has_cluster(self, cluster: str) -> bool:
-        """Whether there is an object in a cluster."""
+        """Return whether there is an object in a cluster."""
         return cluster in self._clusters
 
     async def reached(self, version: int) -> None:
@@ -315,7 +273,7 @@ class ObjectBuilder:
 
     @property
     def always(self) -> frozenset[ObjectId]:
-        """Objects that exist now although nobody has declared them."""
+        """The objects that exist although they are not declared."""
         kinds, namespaces = self._kinds.values(), names(self._records)
         return frozenset(
             (
@@ -337,14 +295,14 @@ class ObjectBuilder:
         """Return an object as it is now, without a resource version. None if there is none.
 
         It is in the version that its kind stores, also if the record was written when another one was preferred, and
-        has the default values of the fields that nobody has set.
+        has the default values of absent fields.
         """
         return self._built(object_id, self._records)
 
     def build_as_if(self, object_id: ObjectId, declared: ResourceDeclared) -> Document | None:
         """Return an object as it would be if that were declared: the object itself, or the controller of a pod.
 
-        None if it would not be there.
+        None if it would not exist.
         """
         return self._built(object_id, self._records.with_resource(declared.key, declared))
 

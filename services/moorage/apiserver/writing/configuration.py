@@ -45,12 +45,7 @@ class Limits:
 
 
 class Configured:
-    """The settings that are in force: those of the configuration, or the process's own while there is none.
-
-    Args:
-        store: the present objects.
-        settings: the process's own settings.
-    """
+    """The settings that are in force: those of the configuration, or the process's own while there is none."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
@@ -94,14 +89,7 @@ class Configured:
 
 
 class FirstContent:
-    """Writes the first configuration of a fleet from the gateway's settings, and the roles that every fleet has.
-
-    Args:
-        store: the present objects.
-        writer: creates the object in the same way as people's writes, so that it is audited.
-        settings: the gateway's own settings.
-        roles: write what is missing of the default roles and bindings.
-    """
+    """Writes the first configuration of a fleet from the gateway's settings, and the roles that every fleet has."""
 
     def __init__(
         self, store: Store, writer: Writer, settings: Settings, roles: Callable[[], Awaitable[None]] | None = None

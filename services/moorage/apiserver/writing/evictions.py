@@ -1,7 +1,7 @@
 """Requests to evict a pod. They are granted only as far as disruption budgets allow (docs/domain.md, "Pod evictions").
 
 Requests of a namespace are decided one after the other. Each is written, and read back, before the next is decided. So
-several at once cannot pass one budget, and a gateway that starts after a crash counts those that are under way, too.
+several at once cannot pass one budget, and a gateway that starts after a crash counts those that are under way too.
 """
 
 from __future__ import annotations
@@ -28,12 +28,7 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class Evictions:
-    """Evicts pods on request.
-
-    Args:
-        store: the present objects.
-        writer: deletes the pods.
-    """
+    """Evicts pods on request."""
 
     def __init__(self, store: FleetObjects, writer: Writer) -> None:
         self._store = store

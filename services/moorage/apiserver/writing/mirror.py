@@ -59,7 +59,7 @@ class MirrorOutcome(StrEnum):
     """What is recorded is newer."""
 
     REFUSED = "Refused"
-    """It cannot be recorded. The message says why."""
+    """It cannot be recorded. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +110,7 @@ class _Writing:
 
 
 class Mirror:
-    """Writes batches of what was seen in one cluster, or of the home fleet.
-
-    Args:
-        writer: writes objects of that fleet.
-        names: say which clusters are mirrored under which names.
-        home: writes objects of the home fleet. Its locks are those of what concerns all fleets.
-    """
+    """Writes batches of what was seen in one cluster, or of the home fleet, whose locks protect facts of all fleets."""
 
     def __init__(self, writer: Writer, names: ClusterNames, home: Writer) -> None:
         self._writer = writer
@@ -163,7 +157,7 @@ class Mirror:
         return results
 
     def _cluster_uids(self, batch: MirrorBatch) -> set[str]:
-        """The uids of the clusters that the bridge of a batch has mirrored so far."""
+        """Return the uids of the clusters that the bridge of a batch has mirrored so far."""
         return self._fleet.tables.index(MirroredIndex).cluster_uids(batch.source)
 
     def _check_cluster(self, batch: MirrorBatch) -> None:
@@ -184,7 +178,7 @@ class Mirror:
             )
 
     def _kinds(self, batch: MirrorBatch) -> AbstractSet[str]:
-        """The kinds of which objects of the cluster of a batch are mirrored under its name so far."""
+        """Return the kinds of which objects of the cluster of a batch are mirrored under its name so far."""
         return self._fleet.tables.index(MirroredIndex).kinds_of(batch.cluster_uid)
 
     def _check_name(self, batch: MirrorBatch, kinds: AbstractSet[str]) -> None:
@@ -192,10 +186,6 @@ class Mirror:
 
         A batch without objects, with which a bridge says that it is there, is about all that it has mirrored. So two
         bridges are noticed that have mirrored a cluster under two names already.
-
-        Args:
-            batch: what a bridge has seen.
-            kinds: of its objects.
 
         Raises:
             StatusError: 409 if they are.
@@ -269,13 +259,7 @@ class Mirror:
         return MirrorResult(key, MirrorOutcome.WRITTEN)
 
     def _taint_edits(self, seen: _Seen, stored: ResourceDeclared | None, source: str) -> tuple[TaintWish, ...]:
-        """The edits of the taints of a target: those that people have made here, and those of others in the cluster.
-
-        Args:
-            seen: the target.
-            stored: its last record. None if it is another object than then.
-            source: the bridge.
-        """
+        """The edits of the taints of a target: those that people have made here, and those of others in the cluster."""
         before = stored.mirrored.taints if stored is not None and stored.mirrored is not None else ()
         known = stored.wishes if stored is not None else ()
         if not before and not seen.taints and not known:
@@ -329,7 +313,7 @@ class Mirror:
         return _Seen(ObjectId(said["kind"], said.get("namespace", ""), said["name"]), said.get("uid", ""))
 
     def _key_in(self, kind: Any, names: Mapping[str, Any]) -> str:
-        """The key of what is refused, as far as it can be read."""
+        """Return the key of what is refused, as far as it can be read."""
         parts = (str(shorten(one or "")) for one in (kind, names.get("namespace"), names.get("name")))
         return self._writer.records.whole(ObjectId(*parts)).key
 
@@ -339,7 +323,7 @@ class Mirror:
 
 
 def _kind_of(document: Mapping[str, Any]) -> ServedKind | FieldError:
-    """The kind of an object, at its version. An error if objects of it are not mirrored."""
+    """Return the kind of an object, at its version. An error if objects of it are not mirrored."""
     kind, api_version = document.get("kind"), document.get("apiVersion")
     definition = named(kind) if isinstance(kind, str) else None
     if definition is None or not definition.mirrorable:
@@ -350,7 +334,7 @@ def _kind_of(document: Mapping[str, Any]) -> ServedKind | FieldError:
 
 
 def _flaws(definition: Kind[Any], resource: Resource) -> list[FieldError]:
-    """What makes that an object cannot be told apart from others, or that its taints cannot be read."""
+    """Return what makes that an object cannot be told apart from others, or that its taints cannot be read."""
     meta = resource.metadata
     found = definition.validate_metadata(meta)
     if not meta.uid:
@@ -366,7 +350,7 @@ def _flaws(definition: Kind[Any], resource: Resource) -> list[FieldError]:
 
 
 def _wrong_amounts(document: Mapping[str, Any]) -> list[FieldError]:
-    """What is no quantity of the resources that a pod requests, or a node offers."""
+    """Return what is no quantity of the resources that a pod requests, or a node offers."""
     try:
         if document["kind"] == POD:
             qos_class(part(document, "spec"))
@@ -388,7 +372,7 @@ def _taints(resource: Resource) -> tuple[Taint, ...]:
 
 
 def _kept(document: Document, *, is_target: bool) -> Document:
-    """What is stored of an object."""
+    """Return what is stored of an object."""
     metadata = {name: value for name, value in document["metadata"].items() if name not in _NOT_KEPT}
     found = {**document, "metadata": metadata}
     if is_target:
@@ -401,5 +385,5 @@ def _kept(document: Document, *, is_target: bool) -> Document:
 
 
 def _is_older(version: str, known: str) -> bool:
-    """Whether a resource version comes before another one. Versions that are no numbers have no order."""
+    """Return whether a resource version comes before another one. Versions that are no numbers have no order."""
     return version.isdecimal() and known.isdecimal() and int(version) < int(known)

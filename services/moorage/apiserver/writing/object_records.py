@@ -61,13 +61,7 @@ class Caller:
 
 
 class ObjectRecords:
-    """Writes the records of a fleet's objects. Whether an object may be written is decided before.
-
-    Args:
-        store: the present objects of the fleet.
-        log: writes the records.
-        clock: gives the time of records.
-    """
+    """Writes the records of a fleet's objects. Whether an object may be written is decided before."""
 
     def __init__(self, store: FleetObjects, log: Log, clock: Clock) -> None:
         self._store = store
@@ -75,17 +69,17 @@ class ObjectRecords:
         self._clock = clock
 
     def whole(self, object_id: ObjectId) -> ObjectId:
-        """An object as records name it: with its cluster."""
+        """Return an object as records name it: with its cluster."""
         return object_id._replace(cluster=self._store.cluster) if self._store.cluster else object_id
 
     def record(self, object_id: ObjectId, declared: ResourceDeclared, caller: Caller) -> Write:
-        """The record that declares an object."""
+        """Return the record that declares an object."""
         meta = self._meta(object_id, event_id(object_id.key, declared.uid, declared.version), caller)
         key = self.whole(object_id).key
         return Write(RESOURCES, key, resource_partition_key(key), declared, meta)
 
     def removal(self, object_id: ObjectId, stored: ResourceDeclared, caller: Caller) -> list[Write]:
-        """The records that remove an object, and note in the audit who has done that."""
+        """Return the records that remove an object, and note in the audit who has done that."""
         meta = self._meta(object_id, event_id(object_id.key, stored.uid, "deleted"), caller)
         key, audited = self.whole(object_id).key, self._audit(object_id, stored, "delete", caller)
         return [
@@ -186,7 +180,7 @@ class ObjectRecords:
         key = self.whole(object_id).key
         if event is not None and self._store.cluster:
             event = event.model_copy(update={"cluster": self._store.cluster})
-        if object_id.kind in logged_kinds():  # nobody but the gateways reads it, and it is not audited: it is a note
+        if object_id.kind in logged_kinds():  # only gateways read it, and it is not audited
             shown = defaults.without_generation(event.object) if event is not None else None
             return await self._read_back(key, await self._log.commit([logged_write(object_id, shown, meta)]))
         writes = [Write(RESOURCES, key, resource_partition_key(key), event, meta)]
@@ -242,14 +236,14 @@ class ObjectRecords:
 
 
 def _for_services(name: str, declared: ResourceDeclared, cause: Meta) -> Write:
-    """The record of a configuration that the services follow. They do not read all of `resources` for it."""
+    """Return the record of a configuration that the services follow. They do not read all of `resources` for it."""
     found = MoorageConfiguration.model_validate(declared.object)
     event = ConfigurationChanged(uid=declared.uid, generation=found.metadata.generation, spec=found.spec)
     return Write(CONFIGURATION, name, FLEET, event, _beside(cause, CONFIGURATION, name))
 
 
 def _beside(cause: Meta, topic: Topic, subject: str) -> Meta:
-    """The attributes of a record that is written together with the one that causes it."""
+    """Return the attributes of a record that is written together with the one that causes it."""
     return Meta(
         id=event_id(cause.id, topic.short),
         source=SOURCE,
@@ -263,7 +257,7 @@ def _beside(cause: Meta, topic: Topic, subject: str) -> Meta:
 
 
 def _grant_for_services(name: str, declared: ResourceDeclared | None, cause: Meta) -> Write:
-    """The record of a ProbeGrant that condition-ingest follows; a tombstone if it is deleted."""
+    """Return the record of a ProbeGrant that condition-ingest follows; a tombstone if it is deleted."""
     event = None
     if declared is not None:
         found = ProbeGrant.model_validate(declared.object)
@@ -292,12 +286,6 @@ class ObjectLocks:
 
 
 def logged_write(object_id: ObjectId, document: dict[str, Any] | None, meta: Meta) -> Write:
-    """Return the record that shows an object, or that it is gone.
-
-    Args:
-        object_id: names it.
-        document: the object without a resource version. None if it is gone.
-        meta: the attributes of the record. The type is that of the object log.
-    """
+    """Return the record that shows an object, or that it is gone."""
     event = ObjectShown(object=document) if document is not None else None
     return Write(OBJECTS, object_id.key, FLEET, event, meta._replace(type=OBJECTS.event_type))

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from moorage.apiserver.admission import defaults, deletion, made_pods, taint_edits, validation
-from moorage.apiserver.admission.defaults import check_default_class, with_priority
 from moorage.apiserver.admission.deletion import Deleted, DeleteOptions
+from moorage.apiserver.admission.priorities import check_default_class, with_priority
 from moorage.apiserver.admission.validation import check_namespace
 from moorage.apiserver.authorization.guards import GuardedWrite, WriteGuards
 from moorage.apiserver.kinds.kind import ServedKind, named
@@ -30,7 +30,7 @@ from moorage.apiserver.storage.durable_log import Log
 from moorage.apiserver.storage.shown_objects import ShownObject, unkept
 from moorage.apiserver.storage.store import FleetObjects
 from moorage.apiserver.writing.object_records import Caller, ObjectLocks, ObjectRecords
-from moorage.decide.kubernetes.field_errors import FieldError
+from moorage.decide.kubernetes.field_errors import FieldError, invalid
 from moorage.decide.kubernetes.quantities import QuantityError
 from moorage.decide.kubernetes.unstructured import at
 from moorage.runtime.process.clock import Clock
@@ -57,6 +57,40 @@ class Preconditions:
 
 
 _EVICTION = Caller("moorage/eviction")
+_POD = ServedKind(POD_KIND, POD_KIND.versions[0])
+_NAMESPACE = ServedKind(NAMESPACE_KIND, NAMESPACE_KIND.versions[0])
+
+
+def _next(stored: ResourceDeclared, **changed: Any) -> ResourceDeclared:
+    """Return the next record of an object."""
+    return stored.model_copy(update={**changed, "version": stored.version + 1})
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """A change of an object that exists."""
+
+    kind: ServedKind
+    object_id: ObjectId
+    shown: ShownObject
+    """The object before."""
+
+    verb: str
+    caller: Caller
+    dry_run: bool
+
+    def check(self, uid: str, resource_version: str) -> None:
+        """Check that the object is the expected one, in the expected version. Empty texts are not checked.
+
+        Raises:
+            StatusError: 409 if it is not.
+        """
+        kind, name, own = self.kind, self.object_id.name, str(self.shown.document["metadata"].get("uid", ""))
+        if uid not in {"", own}:
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"
+            raise api_errors.conflict(kind.group, kind.plural, name, why)
+        if resource_version not in {"", str(self.shown.version)}:
+            raise api_errors.conflict(kind.group, kind.plural, name)
 
 
 def _check_may_delete(kind: ServedKind, object_id: ObjectId, shown: ShownObject, wanted: Preconditions) -> None:
@@ -89,13 +123,7 @@ def _check_not_refused(kind: ServedKind, object_id: ObjectId, change: str) -> No
 class Writer:
     """Checks and writes objects. Each write of an object sees the result of the write before it.
 
-    Args:
-        store: the present objects of a fleet.
-        log: writes the records.
-        clock: gives the time of system fields and taint edits.
-        switches: returns the features that are turned on.
-        guards: check writes against what their writers may do. None if nobody asks.
-        locks: the locks of all objects, which the writers of all fleets share. None for locks of its own.
+    Without guards, all writes are allowed. The writers of all fleets share their locks.
     """
 
     def __init__(
@@ -134,7 +162,7 @@ class Writer:
         Args:
             kind: of the object.
             document: the object.
-            caller: who wants it.
+            caller: the writer.
             dry_run: whether everything is checked, nothing is written, and the object is returned as it would be.
             is_accepted: whether the object is made of another one that is there, so that its fields may break rules.
 
@@ -215,17 +243,15 @@ class Writer:
         """
         async with self.lock(object_id):
             self.ensure_writable()
-            shown = self._shown(kind, object_id)
+            edit = _Edit(kind, object_id, self._shown(kind, object_id), verb, caller, dry_run=dry_run)
             _check_not_refused(kind, object_id, "changed")
             if (found := self._mirrored(object_id)) is not None:
-                return await self._taint(kind, found, shown, change, verb, caller=caller, dry_run=dry_run)
-            wanted, resource, broken = self._checked(kind, object_id, shown, change, verb, caller=caller)
+                return await self._taint(edit, found, change)
+            wanted, resource, broken = self._checked(edit, change)
             if made_pods.is_made(object_id, self._store.tables):
                 validation.refuse(kind, object_id.name, broken)
-                return await self._change_made(
-                    kind, object_id, shown, wanted, verb=verb, caller=caller, dry_run=dry_run
-                )
-            stored = self._declared(kind, object_id)
+                return await self._change_made(edit, wanted)
+            stored, shown = self._declared(kind, object_id), edit.shown
             prepared = self._prepared(wanted, kind, (), broken)  # rules for dedicated nodes apply only to new pods
             broken = [*deletion.validate_finalizers(stored.object, prepared), *broken]
             broken += validation.broken_by_change(shown.document, prepared, kind)
@@ -233,7 +259,7 @@ class Writer:
             declared = self._changed(kind, stored, prepared, resource, caller)
             if declared is None:
                 if not dry_run:
-                    await self._log.commit(())  # a gateway that was replaced without knowing it has an older state
+                    await self._log.commit(())  # a gateway that was replaced without notice has an older state
                 return shown
             goes = deletion.is_marked(declared.object) and not deletion.is_held(declared.object, kind.definition)
             if dry_run or goes:
@@ -245,40 +271,28 @@ class Writer:
             is_audited = not kind.definition.is_heartbeat(stored.object, declared.object)
             return await self.records.write(kind, object_id, declared, verb, caller, is_audited=is_audited)
 
-    async def _taint(
-        self,
-        kind: ServedKind,
-        stored: ResourceDeclared,
-        shown: ShownObject,
-        change: Change,
-        verb: str,
-        *,
-        caller: Caller,
-        dry_run: bool,
-    ) -> ShownObject:
-        """Change the taints of a mirrored target. Nothing else of a mirrored object can be changed here."""
-        present, cluster = shown.document, self._store.cluster
-        object_id = ObjectId(stored.kind, stored.namespace, stored.name)
-        wanted = with_field_defaults(change(dict(present)))
-        validation.check_taints_alone(kind, stored, with_field_defaults(dict(present)), wanted, cluster=cluster)
-        self._guard(caller, GuardedWrite(kind, object_id.namespace, present, wanted))
+    async def _taint(self, edit: _Edit, stored: ResourceDeclared, change: Change) -> ShownObject:
+        """Change the taints of a mirrored target. No other part of a mirrored object can be changed here."""
+        kind, shown, cluster = edit.kind, edit.shown, self._store.cluster
+        wanted = with_field_defaults(change(dict(shown.document)))
+        before = with_field_defaults(dict(shown.document))
+        validation.check_taints_alone(kind, stored, before, wanted, cluster=cluster)
+        self._guard(edit.caller, GuardedWrite(kind, stored.namespace, shown.document, wanted))
         resource = validation.typed(wanted, kind)
-        meta = resource.metadata
-        self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
+        edit.check(resource.metadata.uid, resource.metadata.resource_version)
         if kind.definition.spec_taints(resource) is not None:
-            validation.refuse(kind, object_id.name, kind.definition.validate(resource, self._switches()))
-        wished = self._taint_edits(kind, stored, resource, wanted, caller)
+            validation.refuse(kind, stored.name, kind.definition.validate(resource, self._switches()))
+        wished = self._taint_edits(kind, stored, resource, wanted, edit.caller)
         validation.check_taint_edits(kind, stored, wished, cluster=cluster)
         if not wished:
             return shown
-        wishes = taint_edits.merged(stored.wishes, wished, self.wishes_applied(stored))
-        declared = stored.model_copy(update={"wishes": wishes, "version": stored.version + 1})
-        if dry_run:
-            return self._as_if(kind, object_id, declared, shown)
-        return await self.records.write(kind, object_id, declared, verb, caller)
+        declared = _next(stored, wishes=taint_edits.merged(stored.wishes, wished, self.wishes_applied(stored)))
+        if edit.dry_run:
+            return self._as_if(kind, edit.object_id, declared, shown)
+        return await self.records.write(kind, edit.object_id, declared, edit.verb, edit.caller)
 
     def _mirrored(self, object_id: ObjectId) -> ResourceDeclared | None:
-        """The record of an object that nobody may change here. None for any other."""
+        """Return the record of an object that is read-only here. None for any other."""
         stored = self._store.tables.resources.get(object_id.key)
         return stored if stored is not None and (stored.mirrored is not None or self._store.cluster) else None
 
@@ -292,30 +306,27 @@ class Writer:
             raise validation.read_only(kind, object_id.name, found.mirrored, self._store.cluster)
 
     def wishes_applied(self, stored: ResourceDeclared) -> int:
-        """The highest generation of an edit of a target's taints that the taint-manager has applied."""
+        """Return the highest generation of an edit of a target's taints that the taint-manager has applied."""
         tables = self._store.tables
         current = tables.taints.get(f"{stored.kind}/{stored.name}")
         return current.wishes_applied if current is not None and current.target_uid in {"", stored.uid} else 0
 
-    def _checked(
-        self, kind: ServedKind, object_id: ObjectId, shown: ShownObject, change: Change, verb: str, *, caller: Caller
-    ) -> tuple[Document, Resource, list[FieldError]]:
-        """What a change makes of an object, its typed view, and the rules that it breaks."""
-        present = shown.document
+    def _checked(self, edit: _Edit, change: Change) -> tuple[Document, Resource, list[FieldError]]:
+        """Return a changed object, its typed view, and the rules that it breaks."""
+        kind, present = edit.kind, edit.shown.document
         changed = defaults.with_each_owner_once(change(dict(present)))
-        self._guard(caller, GuardedWrite(kind, object_id.namespace, present, changed))
+        self._guard(edit.caller, GuardedWrite(kind, edit.object_id.namespace, present, changed))
         wanted = with_field_defaults(kind.definition.changed(changed, present))
         check_default_class(wanted, kind, self._store.tables)
         resource = validation.typed(wanted, kind)
-        meta = resource.metadata
-        uid = "" if verb in _PATCHES else meta.uid  # what a patch makes of it is a rule that is broken
-        self._check_preconditions(kind, object_id, shown, Preconditions(uid, meta.resource_version))
+        # A uid that a patch changes is a rule that is broken.
+        edit.check("" if edit.verb in _PATCHES else resource.metadata.uid, resource.metadata.resource_version)
         return wanted, resource, validation.broken_rules(resource, wanted, kind, self._switches(), before=present)
 
     def _changed(
         self, kind: ServedKind, stored: ResourceDeclared, prepared: Document, resource: Resource, caller: Caller
     ) -> ResourceDeclared | None:
-        """The record of a changed object. None if the change leaves it as it is."""
+        """Return the record of a changed object. None if the change leaves it as it is."""
         tables, before = self._store.tables, stored.object
         wanted = in_stored_form(kind.definition.without_decided(prepared, before), before)
         wanted = kind.definition.same(wanted, before, tables)
@@ -371,7 +382,7 @@ class Writer:
             if definition is not None and stored is not None and stored.uid == uid and stored.mirrored is None:
                 self.ensure_writable()
                 kind = ServedKind(definition, definition.versions[0])
-                await self._delete(kind, object_id, stored, options, caller, dry_run=False)
+                await self._delete(kind, object_id, stored, options, caller)
 
     async def _delete(
         self,
@@ -381,22 +392,23 @@ class Writer:
         options: DeleteOptions,
         caller: Caller,
         *,
-        dry_run: bool,
+        verb: str = "delete",
+        dry_run: bool = False,
     ) -> Deleted:
         marked = deletion.marked(stored.object, options, self._clock.now())
         shown = self._store.get(object_id) or unkept(0, stored.object)  # an evicted pod is not shown any more
         if not deletion.is_held(marked, kind.definition):
             if dry_run:
                 return Deleted(shown.document, gone=True)
-            version = await self.records.remove(object_id, stored, "delete", caller)
+            version = await self.records.remove(object_id, stored, verb, caller)
             metadata = {**shown.document["metadata"], "resourceVersion": str(version)}
             return Deleted({**shown.document, "metadata": metadata}, gone=True)
         if marked != stored.object:
-            declared = stored.model_copy(update={"object": marked, "version": stored.version + 1})
+            declared = _next(stored, object=marked)
             if dry_run:
                 shown = self._as_if(kind, object_id, declared, shown)
             else:
-                shown = await self.records.write(kind, object_id, declared, "delete", caller)
+                shown = await self.records.write(kind, object_id, declared, verb, caller)
         return Deleted(shown.document, gone=False)
 
     async def bind(self, object_id: ObjectId, node: str, uid: str, caller: Caller, *, dry_run: bool = False) -> None:
@@ -413,56 +425,43 @@ class Writer:
             StatusError: 404 if there is no such pod, 409 if it has a node, is being deleted or has another uid, 503 if
                 nothing can be written.
         """
-        kind = ServedKind(POD_KIND, POD_KIND.versions[0])
         async with self.lock(object_id):
             self.ensure_writable()
-            shown = self._shown(kind, object_id)
-            self.check_own(kind, object_id)
+            shown = self._shown(_POD, object_id)
+            self.check_own(_POD, object_id)
             if made_pods.is_made(object_id, self._store.tables):
                 made_pods.check_unbound(shown.document, uid)
                 await self._order(object_id, "bind", caller, node=node, dry_run=dry_run)
                 return
-            stored = self._declared(kind, object_id)
+            stored = self._declared(_POD, object_id)
             made_pods.check_unbound(shown.document, uid, str(at(stored.object, "spec", "nodeName") or ""))
             if not dry_run:
                 bound = {**stored.object, "spec": {**(stored.object.get("spec") or {}), "nodeName": node}}
-                declared = stored.model_copy(update={"object": bound, "version": stored.version + 1})
-                await self.records.write(kind, object_id, declared, "bind", caller)
+                await self.records.write(_POD, object_id, _next(stored, object=bound), "bind", caller)
 
     async def _end(self, object_id: ObjectId, shown: ShownObject, caller: Caller, *, dry_run: bool) -> Deleted:
         """Have a pod ended that a controller makes. The controller makes another one."""
-        # One that was evicted is shown as marked, too, but its controller does not delete it before it is gone.
+        # One that was evicted is shown as marked too, but its controller does not delete it before it is gone.
         if not deletion.is_marked(shown.document) or is_stopping(object_id, self._store.tables):
             await self._order(object_id, "delete", caller, dry_run=dry_run)
             shown = self._store.get(object_id) or shown
         return Deleted(shown.document, gone=False)
 
-    async def _change_made(
-        self,
-        kind: ServedKind,
-        object_id: ObjectId,
-        shown: ShownObject,
-        wanted: Document,
-        *,
-        verb: str,
-        caller: Caller,
-        dry_run: bool,
-    ) -> ShownObject:
+    async def _change_made(self, edit: _Edit, wanted: Document) -> ShownObject:
         """Change the labels and annotations of a pod that a controller makes."""
-        present = shown.document
-        async with self._controller_of(object_id) as (placed, stored):
+        present, key = edit.shown.document, edit.object_id.key
+        async with self._controller_of(edit.object_id) as (placed, stored):
             made_pods.check_metadata_alone(present, wanted, stored.key)
             made_pods.check_selected(wanted, present, stored)
-            changed = made_pods.changed_metadata(object_id.key, placed.uid, wanted)
-            if changed == made_pods.changed_metadata(object_id.key, placed.uid, present):
-                return shown
+            changed = made_pods.changed_metadata(key, placed.uid, wanted)
+            if changed == made_pods.changed_metadata(key, placed.uid, present):
+                return edit.shown
             others = made_pods.standing_metadata(stored.pod_metadata, self._store.tables)
-            metadata = (*(one for one in others if one.uid != placed.uid), changed)
-            declared = stored.model_copy(update={"pod_metadata": metadata, "version": stored.version + 1})
-            if dry_run:
-                return self._as_if(kind, object_id, declared, shown)
-            await self.records.write_controller(object_id, placed.uid, declared, verb, caller)
-        return self._shown(kind, object_id)
+            declared = _next(stored, pod_metadata=(*(one for one in others if one.uid != placed.uid), changed))
+            if edit.dry_run:
+                return self._as_if(edit.kind, edit.object_id, declared, edit.shown)
+            await self.records.write_controller(edit.object_id, placed.uid, declared, edit.verb, edit.caller)
+        return self._shown(edit.kind, edit.object_id)
 
     async def _order(
         self, object_id: ObjectId, verb: str, caller: Caller, *, node: str = "", dry_run: bool = False
@@ -471,13 +470,13 @@ class Writer:
         async with self._controller_of(object_id) as (placed, stored):
             order = PodOrder(pod=object_id.key, uid=placed.uid, node=node, time=self._clock.now(), actor=caller.actor)
             others = (one for one in made_pods.standing(stored.pods, self._store.tables) if one.uid != placed.uid)
-            declared = stored.model_copy(update={"pods": (*others, order), "version": stored.version + 1})
+            declared = _next(stored, pods=(*others, order))
             if not dry_run:
                 await self.records.write_controller(object_id, placed.uid, declared, verb, caller)
 
     @asynccontextmanager
     async def _controller_of(self, object_id: ObjectId) -> AsyncIterator[tuple[WorkloadPlaced, ResourceDeclared]]:
-        """The decision about a pod that a controller makes, and its controller, which nobody else changes meanwhile.
+        """Hold a controller, and yield the decision about a pod that it makes and its record.
 
         Raises:
             StatusError: 404 if there is no such pod any more.
@@ -510,7 +509,7 @@ class Writer:
         await self.records.note(object_id, uid, verb, caller)
 
     async def finish(self, object_id: ObjectId, uid: str, caller: Caller) -> bool:
-        """Let a namespace go that is being deleted and has no content, as far as its other finalizers allow.
+        """Delete a namespace that is being deleted and is empty, as far as its other finalizers allow.
 
         Returns:
             Whether it has none. False if an object is being created there.
@@ -531,11 +530,7 @@ class Writer:
             if not deletion.finalizers_of(empty):
                 await self.records.remove(object_id, stored, "finalize", caller)
             elif empty != stored.object:
-                definition = NAMESPACE_KIND
-                declared = stored.model_copy(update={"object": empty, "version": stored.version + 1})
-                await self.records.write(
-                    ServedKind(definition, definition.versions[0]), object_id, declared, "finalize", caller
-                )
+                await self.records.write(_NAMESPACE, object_id, _next(stored, object=empty), "finalize", caller)
             return True
 
     @contextmanager
@@ -563,13 +558,7 @@ class Writer:
         async with self.lock(object_id):
             stored = self._store.tables.resources.get(object_id.key)
             if stored is not None and stored.uid == uid == evicted_uid(object_id, self._store.tables):
-                kind = ServedKind(POD_KIND, POD_KIND.versions[0])
-                marked = deletion.marked(stored.object, DeleteOptions(), self._clock.now())
-                if not deletion.is_held(marked, POD_KIND):
-                    await self.records.remove(object_id, stored, "evict", _EVICTION)
-                elif marked != stored.object:
-                    declared = stored.model_copy(update={"object": marked, "version": stored.version + 1})
-                    await self.records.write(kind, object_id, declared, "evict", _EVICTION)
+                await self._delete(_POD, object_id, stored, DeleteOptions(), _EVICTION, verb="evict")
 
     def _guard(self, caller: Caller, write: GuardedWrite) -> None:
         if self._guards is not None:
@@ -607,7 +596,7 @@ class Writer:
             return ResourceDeclared(object=document, version=logged.version)
         implied = self._implied(kind, object_id)
         if implied is not None:
-            # It is shown although nobody has declared it. The first change declares it.
+            # It is shown although it is not declared. The first change declares it.
             return ResourceDeclared(object=implied, version=1)
         placed = self._store.tables.placements.get(object_id.key)
         owner = placed.owner.key if placed is not None else "its controller"
@@ -617,12 +606,12 @@ class Writer:
         )
 
     def _may_be_declared(self, kind: ServedKind, object_id: ObjectId) -> bool:
-        """Whether an object that is shown may be created, because it is only there while others imply it."""
+        """Return whether an object that is shown may be created, because it is only there while others imply it."""
         is_built_in = kind.definition.is_built_in(object_id, self._store.tables)
         return not is_built_in and self._implied(kind, object_id) is not None
 
     def _implied(self, kind: ServedKind, object_id: ObjectId) -> Document | None:
-        """An object that exists although nobody has declared it, and that may be declared. None for any other."""
+        """Return an object that exists although it is not declared, and may be. None for any other."""
         definition, name, tables = kind.definition, object_id.name, self._store.tables
         if object_id.key in tables.resources or definition.refusal(name, "changed"):
             return None
@@ -635,12 +624,12 @@ class Writer:
     def _prepared(
         document: Document, kind: ServedKind, rules: Iterable[DedicatedNodes], broken: Sequence[FieldError] = ()
     ) -> Document:
-        """The object with what admission adds. `broken` are the rules that it is known to break."""
+        """Return the object with what admission adds. `broken` are the rules that it is known to break."""
         try:
             return defaults.prepared(document, kind.definition, rules)
         except QuantityError as error:
-            validation.refuse(kind, str(document["metadata"].get("name", "")), broken)
-            raise validation.quantity_error(error, kind, str(document["metadata"].get("name", ""))) from None
+            found = broken or [invalid(error.field, error.value, error.rule)]
+            raise api_errors.invalid(kind.group, kind.kind, document["metadata"].get("name", ""), found) from None
 
     def _taint_edits(
         self,
@@ -661,19 +650,10 @@ class Writer:
         now, actor = self._clock.now(), caller.actor
         return taint_edits.difference(present, wanted, known, applied=applied, now=now, actor=actor)
 
-    @staticmethod
-    def _check_preconditions(kind: ServedKind, object_id: ObjectId, shown: ShownObject, wanted: Preconditions) -> None:
-        uid = str(shown.document["metadata"].get("uid", ""))
-        if wanted.uid and wanted.uid != uid:
-            why = f"Precondition failed: UID in precondition: {wanted.uid}, UID in object meta: {uid}"
-            raise api_errors.conflict(kind.group, kind.plural, object_id.name, why)
-        if wanted.resource_version and wanted.resource_version != str(shown.version):
-            raise api_errors.conflict(kind.group, kind.plural, object_id.name)
-
     def _as_if(
         self, kind: ServedKind, object_id: ObjectId, declared: ResourceDeclared, present: ShownObject | None
     ) -> ShownObject:
-        """The object as it would be, with the resource version that it has at present."""
+        """Return the object as it would be, with the resource version that it has at present."""
         document = self._store.builder.build_as_if(object_id, declared)
         if document is None:
             raise api_errors.not_found(kind.group, kind.plural, object_id.name)
@@ -683,25 +663,18 @@ class Writer:
         return unkept(present.version, {**document, "metadata": metadata})
 
     def lock(self, object_id: ObjectId) -> AbstractAsyncContextManager[None]:
-        """What holds the lock of an object within a context."""
+        """Return what holds the lock of an object within a context."""
         return self._locks.held(self.records.whole(object_id))
 
     def now(self) -> datetime:
-        """The present time."""
+        """Return the present time."""
         return self._clock.now()
 
 
 def _still_decided(
     kind: ServedKind, last: ShownObject, present: Mapping[str, Any], stored: Mapping[str, Any]
 ) -> ShownObject:
-    """An object as a change would make it, before the services have decided anything about the change.
-
-    Args:
-        kind: of the object.
-        last: the object as it would be shown.
-        present: the object as it is shown now.
-        stored: the object as it was declared.
-    """
+    """Return an object as a change would make it, before the services have decided anything about the change."""
     document = last.document
     if not kind.definition.status_declared:
         document.pop("status", None)

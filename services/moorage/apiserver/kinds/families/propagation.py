@@ -84,9 +84,9 @@ class Propagation(Kind[ResourceT]):
 
     @override
     def admitted(self, document: dict[str, Any], rules: Iterable[DedicatedNodes]) -> dict[str, Any]:
-        from moorage.apiserver.rules.defaults import admit_propagation
+        from moorage.apiserver.rules.field_defaults import with_admitted_defaults
 
-        return admit_propagation(document)
+        return with_admitted_defaults(document)
 
     @override
     def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:

@@ -1,5 +1,5 @@
 """Validation of objects, field by field. There is one module for each family of kinds.
 
-Every function returns all errors that it finds and raises none. This package may import the rest of `admission` and the
-rooms below it.
+Functions that validate return all errors that they find, and raise none. Functions that check add them to the errors of
+the document whose `CheckedField` they get.
 """

@@ -11,35 +11,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from moorage.apiserver.rules.validation.fields import CheckedField
 from moorage.decide.kubernetes import names
-from moorage.decide.kubernetes.field_errors import (
-    ErrorKind,
-    FieldError,
-    duplicate,
-    forbidden,
-    invalid,
-    not_supported,
-    quote,
-    required,
-)
-from moorage.decide.kubernetes.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
+from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, forbidden, invalid, quote, required
 from moorage.decide.taints.desired.from_conditions import parse_hold
 from moorage.decide.taints.dialects.kubernetes import KUBERNETES, EffectRules
-from moorage_schemas.resources.meta import LabelSelector, ObjectMeta, OwnerReference
+from moorage_schemas.resources.meta import ObjectMeta
 from moorage_schemas.taint import Taint, Toleration, TolerationOperator
-
-__all__ = [
-    "ErrorKind",
-    "FieldError",
-    "validate_annotations",
-    "validate_duration",
-    "validate_label_selector",
-    "validate_labels",
-    "validate_metadata",
-    "validate_name",
-    "validate_taints",
-    "validate_tolerations",
-]
 
 _ANNOTATIONS: Final = 256 << 10  # bytes of all keys and values together, as in Kubernetes
 _EXISTS: Final = TolerationOperator.EXISTS.value
@@ -69,37 +47,9 @@ def validate_generate_name(prefix: str, *, dns_label: bool = False) -> list[Fiel
 
 def validate_labels(labels: Mapping[str, str], path: str = "metadata.labels") -> list[FieldError]:
     """Validate the keys and values of labels. Errors are ordered by key, so that equal labels give equal messages."""
-    errors: list[FieldError] = []
-    for key, value in sorted(labels.items()):
-        errors.extend(invalid(path, key, message) for message in names.check_qualified_name(key))
-        errors.extend(invalid(path, value, message) for message in names.check_label_value(value))
-    return errors
-
-
-def validate_label_selector(selector: LabelSelector | None, path: str) -> list[FieldError]:
-    """Validate a label selector: keys, values and operators. An absent selector is valid."""
-    if selector is None:
-        return []
-    errors = validate_labels(selector.match_labels or {}, f"{path}.matchLabels")
-    for i, requirement in enumerate(selector.match_expressions or ()):
-        at = f"{path}.matchExpressions[{i}]"
-        values = requirement.values or []
-        if requirement.operator in {IN, NOT_IN}:
-            if not values:
-                errors.append(required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-        elif requirement.operator in {EXISTS, DOES_NOT_EXIST}:
-            if values:
-                rule = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                errors.append(forbidden(f"{at}.values", rule))
-        else:
-            errors.append(invalid(f"{at}.operator", requirement.operator, "not a valid selector operator"))
-        errors.extend(
-            invalid(f"{at}.key", requirement.key, message) for message in names.check_qualified_name(requirement.key)
-        )
-        for number, value in enumerate(values):
-            found = names.check_label_value(value)
-            errors.extend(invalid(f"{at}.values[{number}]", value, message) for message in found)
-    return errors
+    field = CheckedField(labels, path)
+    field.check_labels()
+    return field.errors
 
 
 def validate_duration(value: str, path: str) -> list[FieldError]:
@@ -147,15 +97,9 @@ def validate_metadata(
     return errors
 
 
-def _key_errors(key: str, path: str, *, strict: bool) -> Iterable[FieldError]:
-    messages = names.check_qualified_name(key)
-    if strict and not messages:
-        messages = names.check_key_length(key)
-    return (invalid(path, key, message) for message in messages)
-
-
-def _effect_errors(effect: str, path: str, dialect: EffectRules) -> list[FieldError]:
-    return [] if effect in dialect.effects else [not_supported(path, effect, dialect.effects)]
+def _check_key(key: CheckedField, *, strict: bool) -> None:
+    messages = names.check_qualified_name(key.text)
+    key.broken(names.check_key_length(key.text) if strict and not messages else messages)
 
 
 def validate_taints(
@@ -173,27 +117,22 @@ def validate_taints(
         dialect: defines the allowed effects.
         strict: whether a key may have at most 253 bytes in all, as documented. Upstream's code allows more.
     """
-    errors: list[FieldError] = []
+    field = CheckedField([taint.model_dump(by_alias=True) for taint in taints], path)
     seen: set[tuple[str, str]] = set()
-    for i, taint in enumerate(taints):
-        at = f"{path}[{i}]"
-        errors.extend(_key_errors(taint.key, f"{at}.key", strict=strict))
-        value_errors = names.check_label_value(taint.value)
-        if value_errors:
-            errors.append(invalid(f"{at}.value", taint.value, ";".join(value_errors)))
-        if taint.effect:
-            errors.extend(_effect_errors(taint.effect, f"{at}.effect", dialect))
-        else:
-            errors.append(required(f"{at}.effect"))
+    for taint, at in zip(taints, field.each(), strict=True):
+        _check_key(at["key"], strict=strict)
+        if rules := names.check_label_value(taint.value):
+            at["value"].invalid(";".join(rules))
+        at["effect"].check_one_of(dialect.effects)
         if taint.identity in seen:
             shown = _as_internal(taint) if dialect is KUBERNETES else _as_sent(taint)
-            errors.append(duplicate(at, shown, "taints must be unique by key and effect pair"))
+            at.duplicate(shown, "taints must be unique by key and effect pair")
         seen.add(taint.identity)
-    return errors
+    return field.errors
 
 
 def _as_internal(taint: Taint) -> dict[str, Any]:
-    """A taint as Kubernetes shows it in an error: in its internal form, with all fields and capitalised names."""
+    """Return a taint as Kubernetes' errors show it: in its internal form, with all fields and capitalised names."""
     time = taint.model_dump(mode="json")["timeAdded"]
     return {"Key": taint.key, "Value": taint.value, "Effect": taint.effect, "TimeAdded": time}
 
@@ -202,19 +141,18 @@ def _as_sent(taint: Taint) -> dict[str, Any]:
     return {name: value for name, value in taint.model_dump(mode="json").items() if value}
 
 
-def _integer_errors(value: str, path: str) -> list[FieldError]:
-    """Validate the value of `Gt` or `Lt`: a canonical 64-bit decimal integer."""
-    errors = []
-    if not value:
-        errors.append(invalid(path, value, "must be non-empty"))
-    elif not _CANONICAL.fullmatch(value):
-        errors.append(invalid(path, value, "must be a valid decimal integer in canonical form"))
+def _check_integer(value: CheckedField) -> None:
+    """Check the value of `Gt` or `Lt`: a canonical 64-bit decimal integer."""
+    text = value.text
+    if not text:
+        value.invalid("must be non-empty")
+    elif not _CANONICAL.fullmatch(text):
+        value.invalid("must be a valid decimal integer in canonical form")
     # The API server makes two checks with two messages; the second one also checks the range.
-    if not _DECIMAL.fullmatch(value):
-        errors.append(invalid(path, value, f"strconv.ParseInt: parsing {quote(value)}: invalid syntax"))
-    elif not _in_int64(value):
-        errors.append(invalid(path, value, f"strconv.ParseInt: parsing {quote(value)}: value out of range"))
-    return errors
+    if not _DECIMAL.fullmatch(text):
+        value.invalid(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
+    elif not _in_int64(text):
+        value.invalid(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
 
 
 def _in_int64(value: str) -> bool:
@@ -224,20 +162,19 @@ def _in_int64(value: str) -> bool:
     return len(digits) <= len(str(2**63)) and -(2**63) <= int(sign + digits) < 2**63
 
 
-def _operator_errors(toleration: Toleration, at: str, *, comparison: bool) -> list[FieldError]:
-    operator, value = toleration.operator, toleration.value
-    if operator in {"", _EQUAL}:
-        messages = names.check_label_value(value)
+def _check_operator(operator: CheckedField, value: CheckedField, *, comparison: bool) -> None:
+    if operator.text in {"", _EQUAL}:
         # As in upstream, the path is `operator`, although the value is wrong.
-        return [invalid(f"{at}.operator", value, ";".join(messages))] if messages else []
-    if operator == _EXISTS:
-        rule = "value must be empty when `operator` is 'Exists'"
-        return [invalid(f"{at}.operator", value, rule)] if value else []
-    if operator in _COMPARISONS and comparison:
-        return _integer_errors(value, f"{at}.value")
-    # Upstream lists the comparisons only if one was used. For an unknown operator it lists only the first two.
-    supported = (_EQUAL, _EXISTS, *(_COMPARISONS if operator in _COMPARISONS else ()))
-    return [not_supported(f"{at}.operator", operator, supported)]
+        if rules := names.check_label_value(value.text):
+            operator.invalid(";".join(rules), value.text)
+    elif operator.text == _EXISTS:
+        if value.text:
+            operator.invalid("value must be empty when `operator` is 'Exists'", value.text)
+    elif operator.text in _COMPARISONS and comparison:
+        _check_integer(value)
+    else:
+        # Upstream lists the comparisons only if one was used. For an unknown operator it lists only the first two.
+        operator.not_supported((_EQUAL, _EXISTS, *(_COMPARISONS if operator.text in _COMPARISONS else ())))
 
 
 def validate_tolerations(
@@ -258,26 +195,21 @@ def validate_tolerations(
         strict: whether to follow the documentation: a key has at most 253 bytes in all, and `tolerationSeconds` may be
             combined with any effect, because it counts only for taints that evict. False behaves like upstream's code.
     """
-    errors: list[FieldError] = []
-    for i, toleration in enumerate(tolerations):
-        at = f"{path}[{i}]"
-        if toleration.key:
-            errors.extend(_key_errors(toleration.key, f"{at}.key", strict=strict))
-        elif toleration.operator != _EXISTS:
-            rule = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-            errors.append(invalid(f"{at}.operator", toleration.operator, rule))
-        timed = toleration.toleration_seconds is not None
-        if timed and not strict and toleration.effect not in dialect.evicting:
-            allowed = " or ".join(f"'{effect}'" for effect in sorted(dialect.evicting))
-            rule = f"effect must be {allowed} when `tolerationSeconds` is set"
-            errors.append(invalid(f"{at}.effect", toleration.effect, rule))
-        errors.extend(_operator_errors(toleration, at, comparison=comparison))
-        if toleration.effect:
-            errors.extend(_effect_errors(toleration.effect, f"{at}.effect", dialect))
-    return errors
+    field = CheckedField([toleration.model_dump(by_alias=True) for toleration in tolerations], path)
+    for at in field.each():
+        operator, effect = at["operator"], at["effect"]
+        if at["key"].value:
+            _check_key(at["key"], strict=strict)
+        elif operator.value != _EXISTS:
+            operator.invalid('operator must be Exists when `key` is empty, which means "match all values and all keys"')
+        if at["tolerationSeconds"].value is not None and not strict and effect.value not in dialect.evicting:
+            allowed = " or ".join(f"'{one}'" for one in sorted(dialect.evicting))
+            effect.invalid(f"effect must be {allowed} when `tolerationSeconds` is set")
+        _check_operator(operator, at["value"], comparison=comparison)
+        effect.check_known(dialect.effects)
+    return field.errors
 
 
-_OWNERS: Final = "metadata.ownerReferences"
 _FINALIZERS: Final = "metadata.finalizers"
 _MOST_SHOWN: Final = 65_536  # characters of owners in errors
 _NO_OWNER: Final = ("v1", "Event")
@@ -287,16 +219,25 @@ _STANDARD: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 def validate_ties(metadata: ObjectMeta) -> list[FieldError]:
     """Validate the owner references and the finalizers of an object, with Kubernetes' paths and messages."""
-    return [*_owners(metadata.owner_references or []), *_finalizers(metadata.finalizers or [])]
+    owners = [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in metadata.owner_references or ()]
+    field = CheckedField(owners, "metadata.ownerReferences")
+    _check_owners(field)
+    given = metadata.finalizers or []
+    finalizers = CheckedField(given, _FINALIZERS, field.errors)
+    for one in given:
+        finalizers.broken(names.check_qualified_name(one), one)
+    if {"orphan", "foregroundDeletion"} <= set(given):
+        finalizers.invalid("finalizer orphan and foregroundDeletion cannot be both set")
+    return field.errors
 
 
 def without_domain(finalizers: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """The finalizers that say nothing of who owns them, each with its place. Another program may use the same."""
+    """Return the finalizers without a domain, each with its place. Another program may use the same name."""
     return ((i, one) for i, one in enumerate(finalizers) if "/" not in one and one not in _STANDARD)
 
 
 def validate_domains(finalizers: Sequence[str], present: Collection[str]) -> list[FieldError]:
-    """Validate that new finalizers have a domain. An API server asks it only of kinds that are built into it.
+    """Validate that new finalizers have a domain. An API server requires it only of its built-in kinds.
 
     Args:
         finalizers: those that the object is to have.
@@ -307,28 +248,19 @@ def validate_domains(finalizers: Sequence[str], present: Collection[str]) -> lis
     return [invalid(f"{_FINALIZERS}[{i}]", one, rule) for i, one in without_domain(finalizers) if one not in known]
 
 
-def _owners(references: list[OwnerReference]) -> list[FieldError]:
-    found: list[FieldError] = []
+def _check_owners(owners: CheckedField) -> None:
     controller, shown, room = "", list[dict[str, object]](), 0
-    for number, reference in enumerate(references):
-        if (version := reference.api_version).count("/") > 1:
-            rule = "must be <group>/<version> or <version>"
-            found.append(invalid(f"{_OWNERS}[{number}].apiVersion", version, rule))
-        for field, value in (
-            ("apiVersion", reference.api_version),
-            ("kind", reference.kind),
-            ("name", reference.name),
-            ("uid", reference.uid),
-        ):
-            if not value:
-                found.append(required(f"{_OWNERS}[{number}].{field}", "must not be empty"))
-        if (reference.api_version, reference.kind) == _NO_OWNER:
-            rule = "/v1, Kind=Event is disallowed from being an owner"
-            found.append(invalid(f"{_OWNERS}[{number}]", _shown(reference), rule))
-        if reference.controller:
-            named = f"{reference.kind}/{reference.name}"
+    for owner in owners.each():
+        if owner["apiVersion"].text.count("/") > 1:
+            owner["apiVersion"].invalid("must be <group>/<version> or <version>")
+        for field in ("apiVersion", "kind", "name", "uid"):
+            owner[field].check_set("must not be empty")
+        if (owner["apiVersion"].value, owner["kind"].value) == _NO_OWNER:
+            owner.invalid("/v1, Kind=Event is disallowed from being an owner", _shown(owner))
+        if owner["controller"].value:
+            named = f"{owner['kind'].text}/{owner['name'].text}"
             if controller and not shown:
-                shown = [_shown(one) for one in references]
+                shown = [_shown(one) for one in owners.each()]
                 # Each error shows all owners: a short request gets no long answer, and at least one error.
                 room = max(1, _MOST_SHOWN // len(json.dumps(shown)))
             if controller and room:
@@ -336,21 +268,11 @@ def _owners(references: list[OwnerReference]) -> list[FieldError]:
                     "Only one reference can have Controller set to true. "
                     f'Found "true" in references for {controller} and {named}'
                 )
-                found.append(invalid(_OWNERS, shown, rule))
+                owners.invalid(rule, shown)
                 room -= 1
             controller = controller or named
-    return found
 
 
-def _shown(reference: OwnerReference) -> dict[str, object]:
-    """An owner in the form in which messages show it: without what is not set, apart from what has to be."""
-    found = reference.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return {"apiVersion": "", "kind": "", "name": "", "uid": "", **found}
-
-
-def _finalizers(finalizers: list[str]) -> list[FieldError]:
-    found = [invalid(_FINALIZERS, one, rule) for one in finalizers for rule in names.check_qualified_name(one)]
-    if {"orphan", "foregroundDeletion"} <= set(finalizers):
-        rule = "finalizer orphan and foregroundDeletion cannot be both set"
-        found.append(invalid(_FINALIZERS, finalizers, rule))
-    return found
+def _shown(owner: CheckedField) -> dict[str, object]:
+    """Return an owner as messages show it: without unset fields, apart from those that must be set."""
+    return {"apiVersion": "", "kind": "", "name": "", "uid": "", **owner.fields}

@@ -1,16 +1,16 @@
 """Validation of events, and of changes to them, as Kubernetes 1.37 has it.
 
-An event comes in the form of one of two groups. Kubernetes asks more of those of `events.k8s.io`, and names their
-fields as the core group does, apart from the controller that reports.
+An event comes in the form of one of two groups. Those of `events.k8s.io` have more rules. Errors name their fields as
+the core group does, apart from the controller that reports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from moorage.apiserver.rules.validation.fields import Fields, inner, number, object_in, qualified_name, text
-from moorage.decide.kubernetes.field_errors import FieldError, invalid, required
+from moorage.apiserver.rules.validation.fields import CheckedField
+from moorage.decide.kubernetes.field_errors import FieldError
 
 _GROUP: Final = "events.k8s.io/"
 _ELSEWHERE: Final = "does not match event.namespace"
@@ -42,76 +42,72 @@ _STAYS: Final = {
 
 def validate_event(document: Mapping[str, Any]) -> list[FieldError]:
     """Validate a new event, in the form of either group."""
-    found = list(_event(document))
-    return [*found, *_newer(document)] if _is_newer(document) else found
+    event = CheckedField(document)
+    _check_event(event)
+    if _is_newer(event):
+        _check_newer(event)
+    return event.errors
 
 
 def validate_event_update(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
-    """Validate a change of an event. In the newer form, only its series may change.
-
-    Args:
-        before: the event as it is shown.
-        after: the event as it is wanted, in the same form.
-    """
-    found = list(_event(after))
-    if not _is_newer(after):
-        return found
-    if before.get("series") != after.get("series"):
-        found += _series(after)
-    changed = (field for field in _STAYS if (before.get(field) or None) != (after.get(field) or None))
-    return [*found, *(invalid(_STAYS[field], after.get(field), _IMMUTABLE) for field in changed)]
+    """Validate a change of an event. In the newer form, only its series may change."""
+    event = CheckedField(after)
+    _check_event(event)
+    if _is_newer(event):
+        if before.get("series") != after.get("series"):
+            _check_series(event["series"])
+        for field, path in _STAYS.items():
+            if (before.get(field) or None) != (after.get(field) or None):
+                event[path].invalid(_IMMUTABLE, after.get(field))
+    return event.errors
 
 
-def _is_newer(document: Fields) -> bool:
-    return text(document, "apiVersion").startswith(_GROUP)
+def _is_newer(event: CheckedField) -> bool:
+    return event["apiVersion"].text.startswith(_GROUP)
 
 
-def _event(document: Fields) -> Iterator[FieldError]:
-    """The errors of an event that is in another namespace than its object. One with a time has to say who acted."""
-    is_newer = _is_newer(document)
-    about = text(inner(document, "regarding" if is_newer else "involvedObject"), "namespace")
-    own, has_time = text(inner(document, "metadata"), "namespace"), document.get("eventTime") is not None
+def _check_event(event: CheckedField) -> None:
+    """Check that an event is in the namespace of its object and, if it has a time, names its reporter."""
+    is_newer, has_time = _is_newer(event), event["eventTime"].value is not None
+    about = event["regarding" if is_newer else "involvedObject"]["namespace"].text
+    own = event["metadata"]["namespace"].text
     elsewhere = own not in ({_DEFAULT, _SYSTEM} if has_time else {_DEFAULT}) if not about else own != about
     if elsewhere and (not about or not has_time):
-        yield invalid("involvedObject.namespace", about, _ELSEWHERE)
+        event["involvedObject"]["namespace"].invalid(_ELSEWHERE, about)
     if not has_time:
         return
-    controller = "reportingController" if is_newer else "reportingComponent"
-    name = text(document, controller)
-    if not name:
-        yield required(controller)
-    yield from qualified_name(name, controller)
-    for field in ("reportingInstance", "action", "reason"):
-        if not text(document, field):
-            yield required(field)
-        yield from _not_longer(document, field, field, _LONGEST)
-    yield from _not_longer(document, "note" if is_newer else "message", "message", _LONGEST_NOTE)
+    controller = event["reportingController" if is_newer else "reportingComponent"]
+    controller.check_set()
+    controller.check_qualified_name()
+    for field in (event["reportingInstance"], event["action"], event["reason"]):
+        field.check_set()
+        _check_length(field, field.text, _LONGEST)
+    _check_length(event["message"], event["note" if is_newer else "message"].text, _LONGEST_NOTE)
 
 
-def _not_longer(document: Fields, field: str, path: str, most: int) -> Iterator[FieldError]:
-    if len(text(document, field).encode()) > most:
-        yield invalid(path, "", f"can have at most {most} characters")
+def _check_length(field: CheckedField, text: str, most: int) -> None:
+    if len(text.encode()) > most:
+        field.invalid(f"can have at most {most} characters", "")
 
 
-def _newer(document: Fields) -> Iterator[FieldError]:
-    yield from _series(document)
-    if document.get("eventTime") is None:
-        yield required("eventTime")
-    if (kind := text(document, "type")) not in _TYPES:
-        yield invalid("type", "", f"has invalid value: {kind}")
+def _check_newer(event: CheckedField) -> None:
+    _check_series(event["series"])
+    if event["eventTime"].value is None:
+        event["eventTime"].required()
+    if event["type"].text not in _TYPES:
+        event["type"].invalid(f"has invalid value: {event['type'].text}", "")
     for field in ("deprecatedFirstTimestamp", "deprecatedLastTimestamp", "deprecatedCount"):
-        if document.get(field):
-            yield invalid(_STAYS[field], "", _UNSET)
-    source = inner(document, "deprecatedSource")
-    if text(source, "component") or text(source, "host"):
-        yield invalid("source", "", _UNSET)
+        if event[field].value:
+            event[_STAYS[field]].invalid(_UNSET, "")
+    source = event["deprecatedSource"]
+    if source["component"].text or source["host"].text:
+        event["source"].invalid(_UNSET, "")
 
 
-def _series(document: Fields) -> Iterator[FieldError]:
-    series = object_in(document, "series")
-    if series is None:
+def _check_series(series: CheckedField) -> None:
+    if not series.is_object:
         return
-    if (number(series, "count") or 0) < _FEWEST_IN_SERIES:
-        yield invalid("series.count", "", f"should be at least {_FEWEST_IN_SERIES}")
-    if series.get("lastObservedTime") is None:
-        yield required("series.lastObservedTime")
+    if (series["count"].number or 0) < _FEWEST_IN_SERIES:
+        series["count"].invalid(f"should be at least {_FEWEST_IN_SERIES}", "")
+    if series["lastObservedTime"].value is None:
+        series["lastObservedTime"].required()

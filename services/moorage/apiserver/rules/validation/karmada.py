@@ -6,38 +6,26 @@ the part of the object that contains it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from moorage.apiserver.rules.feature_gates import CONFIGURATION
-from moorage.apiserver.rules.validation.core import (
-    validate_duration,
-    validate_label_selector,
-    validate_taints,
-    validate_tolerations,
-)
+from moorage.apiserver.rules.validation.core import validate_duration, validate_taints, validate_tolerations
+from moorage.apiserver.rules.validation.fields import CheckedField, read
 from moorage.decide.kubernetes import names
-from moorage.decide.kubernetes.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
+from moorage.decide.kubernetes.field_errors import FieldError
 from moorage.decide.taints.desired.cluster_taint_policy import ADD_HOLD, REMOVE_HOLD
 from moorage.decide.taints.dialects.karmada import KARMADA
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.resources.cluster import Cluster
-from moorage_schemas.resources.policies import (
-    ClusterAffinity,
-    ClusterPlacement,
-    ClusterTaintPolicy,
-    MatchCondition,
-    NamedClusterAffinity,
-    PropagationSpec,
-    ReplicaSchedulingStrategy,
-    SpreadConstraint,
-)
+from moorage_schemas.resources.policies import ClusterPlacement, ClusterTaintPolicy, PropagationSpec
 from moorage_schemas.resources.workload_kinds import PROPAGATED
 from moorage_schemas.taint import TaintEffect
 
 EVICT_WITHOUT_REPLACEMENT: Final = "moorage.io/evict-without-replacement"
 """Annotation of a propagation policy. `true` lets work leave a cluster even if no other cluster takes it."""
 
+_AT_LEAST_ONE: Final = "must have at least one item"
 _LONGEST_CLUSTER_NAME: Final = 48  # upstream derives a namespace's name from it
 _LONGEST_AFFINITY_NAME: Final = 32
 _FIELDS: Final = ("provider", "region", "zone")
@@ -52,238 +40,159 @@ _GRACEFUL: Final = frozenset({"", "Gracefully", "Graciously"})
 
 def validate_cluster(cluster: Cluster) -> list[FieldError]:
     """Validate a member cluster: its name, sync mode, location and taints."""
-    name, spec = cluster.metadata.name, cluster.spec
-    errors: list[FieldError] = []
-    if len(name) > _LONGEST_CLUSTER_NAME:
-        errors.append(invalid("metadata.name", name, f"must be no more than {_LONGEST_CLUSTER_NAME} characters"))
+    found = read(cluster)
+    name, spec = found["metadata"]["name"], found["spec"]
+    if len(name.text) > _LONGEST_CLUSTER_NAME:
+        name.invalid(f"must be no more than {_LONGEST_CLUSTER_NAME} characters")
     else:
-        errors.extend(invalid("metadata.name", name, message) for message in names.check_dns_label(name))
-    if spec.sync_mode and spec.sync_mode not in _SYNC_MODES:
-        errors.append(not_supported("spec.syncMode", spec.sync_mode, _SYNC_MODES))
-    for field, value in (("provider", spec.provider), ("region", spec.region), ("zone", spec.zone)):
-        errors.extend(invalid(f"spec.{field}", value, message) for message in names.check_label_value(value))
-    for i, zone in enumerate(spec.zones or ()):
-        errors.extend(invalid(f"spec.zones[{i}]", zone, message) for message in names.check_label_value(zone))
-    if spec.zone and spec.zones:
-        errors.append(invalid("spec.zones", spec.zones, "zone and zones cannot co-exist"))
-    return errors + validate_taints(spec.taints or [], "spec.taints", KARMADA)
+        name.broken(names.check_dns_label(name.text))
+    spec["syncMode"].check_known(_SYNC_MODES)
+    for place in (spec["provider"], spec["region"], spec["zone"], *spec["zones"].each()):
+        place.broken(names.check_label_value(place.text))
+    if spec["zone"].value and spec["zones"].items:
+        spec["zones"].invalid("zone and zones cannot co-exist")
+    found.check(validate_taints(cluster.spec.taints or [], "spec.taints", KARMADA))
+    return found.errors
 
 
 def validate_cluster_taint_policy(policy: ClusterTaintPolicy, *, allow_no_execute: bool) -> list[FieldError]:
-    """Validate a ClusterTaintPolicy.
-
-    Args:
-        policy: the policy.
-        allow_no_execute: whether a policy may contain taints that evict.
-    """
-    spec = policy.spec
-    errors = _holds(policy.metadata.annotations or {})
-    errors += validate_affinity(spec.target_clusters, "spec.targetClusters")
-    for field, conditions in (
-        ("addOnConditions", spec.add_on_conditions),
-        ("removeOnConditions", spec.remove_on_conditions),
-    ):
-        for i, condition in enumerate(conditions or ()):
-            errors += _match_condition(condition, f"spec.{field}[{i}]")
-    if not spec.taints:
-        errors.append(required("spec.taints", "must have at least one item"))
-    errors += validate_taints(spec.taints, "spec.taints", KARMADA)
-    if not allow_no_execute:
-        errors += [
-            forbidden(
-                f"spec.taints[{i}].effect",
+    """Validate a ClusterTaintPolicy."""
+    found = read(policy)
+    annotations, spec = found["metadata"]["annotations"], found["spec"]
+    for name in (ADD_HOLD, REMOVE_HOLD):
+        if name in annotations.fields:
+            hold = annotations.at(name, annotations.fields[name])
+            hold.check(validate_duration(hold.value, hold.path))
+    _check_affinity(spec["targetClusters"])
+    for condition in (*spec["addOnConditions"].each(), *spec["removeOnConditions"].each()):
+        condition["conditionType"].check_set()
+        condition["operator"].check_supported(_OPERATORS)
+        condition["statusValues"].check_set(_AT_LEAST_ONE)
+        for status in condition["statusValues"].each():
+            status.check_supported(_STATUSES)
+    spec["taints"].check_set(_AT_LEAST_ONE)
+    found.check(validate_taints(policy.spec.taints, "spec.taints", KARMADA))
+    for effect in (taint["effect"] for taint in spec["taints"].each()):
+        if effect.value == TaintEffect.NO_EXECUTE and not allow_no_execute:
+            effect.forbidden(
                 "a policy may not contain a taint with effect NoExecute unless spec.allowNoExecuteTaintPolicy of "
-                f"{CONFIGURATION} is true",
+                f"{CONFIGURATION} is true"
             )
-            for i, taint in enumerate(spec.taints)
-            if taint.effect == TaintEffect.NO_EXECUTE
-        ]
-    return errors
+    return found.errors
 
 
-def _holds(annotations: Mapping[str, str]) -> list[FieldError]:
-    return [
-        error
-        for name in (ADD_HOLD, REMOVE_HOLD)
-        if name in annotations
-        for error in validate_duration(annotations[name], f"metadata.annotations[{name}]")
-    ]
-
-
-def _match_condition(condition: MatchCondition, at: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if not condition.condition_type:
-        errors.append(required(f"{at}.conditionType"))
-    if condition.operator not in _OPERATORS:
-        errors.append(not_supported(f"{at}.operator", condition.operator, _OPERATORS))
-    if not condition.status_values:
-        errors.append(required(f"{at}.statusValues", "must have at least one item"))
-    for i, status in enumerate(condition.status_values):
-        if status not in _STATUSES:
-            errors.append(not_supported(f"{at}.statusValues[{i}]", status, _STATUSES))
-    return errors
-
-
-def validate_affinity(affinity: ClusterAffinity | None, path: str) -> list[FieldError]:
-    """Validate a ClusterAffinity: a label selector, and requirements on provider, region and zone."""
-    if affinity is None:
-        return []
-    errors = validate_label_selector(affinity.label_selector, f"{path}.labelSelector")
-    fields = affinity.field_selector
-    for i, wish in enumerate(fields.match_expressions or () if fields is not None else ()):
-        at = f"{path}.fieldSelector.matchExpressions[{i}]"
-        if wish.key not in _FIELDS:
-            errors.append(not_supported(f"{at}.key", wish.key, _FIELDS))
-        if wish.operator not in _OPERATORS:
-            errors.append(not_supported(f"{at}.operator", wish.operator, _OPERATORS))
-    return errors
+def _check_affinity(affinity: CheckedField) -> None:
+    """Check a label selector, and requirements on provider, region and zone. None is valid."""
+    affinity["labelSelector"].check_label_selector()
+    for requirement in affinity["fieldSelector"]["matchExpressions"].each():
+        requirement["key"].check_supported(_FIELDS)
+        requirement["operator"].check_supported(_OPERATORS)
 
 
 def validate_propagation(
     spec: PropagationSpec, annotations: Mapping[str, str], served: Mapping[str, Sequence[str]]
 ) -> list[FieldError]:
     """Validate the spec of a propagation policy, of a namespace or of the cluster."""
-    errors: list[FieldError] = []
-    word = annotations.get(EVICT_WITHOUT_REPLACEMENT, "true")
-    if word not in {"true", "false"}:
-        errors.append(not_supported(f"metadata.annotations[{EVICT_WITHOUT_REPLACEMENT}]", word, ("true", "false")))
-    if not spec.resource_selectors:
-        errors.append(required("spec.resourceSelectors", "must have at least one item"))
-    for i, selector in enumerate(spec.resource_selectors):
-        at = f"spec.resourceSelectors[{i}]"
-        errors += _selected_kind(selector.api_version, selector.kind, at, served)
-        errors += validate_label_selector(selector.label_selector, f"{at}.labelSelector")
-        if spec.preemption == "Always" and not selector.name:
-            rule = "must not be empty if preemption is Always, because resources may be taken over unexpectedly"
-            errors.append(invalid(f"{at}.name", selector.name, rule))
-    if spec.preemption not in {"Always", "Never"}:
-        errors.append(not_supported("spec.preemption", spec.preemption, ("Always", "Never")))
-    errors += _placement(spec.placement, "spec.placement")
-    errors += _failover(spec, "spec.failover")
-    return errors + _suspension(spec.suspension or {}, "spec.suspension")
+    found = read(spec, "spec")
+    selectors, preemption, placement = found["resourceSelectors"], found["preemption"], found["placement"]
+    if EVICT_WITHOUT_REPLACEMENT in annotations:
+        word = CheckedField(annotations, "metadata.annotations", found.errors).at(
+            EVICT_WITHOUT_REPLACEMENT, annotations[EVICT_WITHOUT_REPLACEMENT]
+        )
+        word.check_supported(("true", "false"))
+    selectors.check_set(_AT_LEAST_ONE)
+    for selector in selectors.each():
+        _check_selected_kind(selector["apiVersion"], selector["kind"], served)
+        selector["labelSelector"].check_label_selector()
+        if preemption.value == "Always" and not selector["name"].value:
+            selector["name"].invalid(
+                "must not be empty if preemption is Always, because resources may be taken over unexpectedly"
+            )
+    preemption.check_supported(("Always", "Never"))
+    _check_placement(placement, spec.placement)
+    _check_purge(found["failover"]["cluster"], _PURGE_MODES)
+    # Moorage does not act on the failure of single applications, but validates these fields.
+    _check_purge(found["failover"]["application"], _APPLICATION_PURGE_MODES)
+    suspension = found["suspension"]
+    clusters = suspension["dispatchingOnClusters"]["clusterNames"]
+    if suspension["dispatching"].value is True and clusters.value:
+        clusters.forbidden("suspension dispatching cannot co-exist with dispatchingOnClusters.clusterNames")
+    return found.errors
 
 
-def _selected_kind(api_version: str, kind: str, at: str, served: Mapping[str, Sequence[str]]) -> list[FieldError]:
-    errors = [] if api_version else [required(f"{at}.apiVersion")]
-    if not kind:
-        errors.append(required(f"{at}.kind"))
-    if errors:
-        return errors
-    if kind not in PROPAGATED:
-        return [not_supported(f"{at}.kind", kind, PROPAGATED)]
-    versions = served.get(kind, ())
-    return [] if api_version in versions else [not_supported(f"{at}.apiVersion", api_version, versions)]
+def _check_selected_kind(api_version: CheckedField, kind: CheckedField, served: Mapping[str, Sequence[str]]) -> None:
+    is_whole = [field.check_set() for field in (api_version, kind)]
+    if not all(is_whole):
+        return
+    if kind.value not in PROPAGATED:
+        kind.not_supported(PROPAGATED)
+    else:
+        api_version.check_supported(served.get(kind.text, ()))
 
 
-def _placement(placement: ClusterPlacement, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if placement.cluster_affinity is not None and placement.cluster_affinities is not None:
-        errors.append(forbidden(f"{path}.clusterAffinities", "clusterAffinities cannot co-exist with clusterAffinity"))
-    errors += validate_affinity(placement.cluster_affinity, f"{path}.clusterAffinity")
-    errors += _affinities(placement.cluster_affinities or (), f"{path}.clusterAffinities")
-    errors += validate_tolerations(placement.cluster_tolerations or [], f"{path}.clusterTolerations", KARMADA)
-    errors += _spread(placement.spread_constraints or (), f"{path}.spreadConstraints")
-    return errors + _replicas(placement.replica_scheduling, f"{path}.replicaScheduling")
-
-
-def _affinities(affinities: Sequence[NamedClusterAffinity], path: str) -> Iterable[FieldError]:
+def _check_placement(placement: CheckedField, typed: ClusterPlacement) -> None:
+    one, several, scheduling = (
+        placement[field] for field in ("clusterAffinity", "clusterAffinities", "replicaScheduling")
+    )
+    if one.value is not None and several.value is not None:
+        several.forbidden("clusterAffinities cannot co-exist with clusterAffinity")
+    _check_affinity(one)
     seen: set[str] = set()
-    for i, affinity in enumerate(affinities):
-        name, at = affinity.affinity_name, f"{path}[{i}]"
-        for message in names.check_qualified_name(name):
-            yield invalid(f"{at}.affinityName", name, message)
-        if len(name) > _LONGEST_AFFINITY_NAME:
-            yield invalid(f"{at}.affinityName", name, f"must be no more than {_LONGEST_AFFINITY_NAME} characters")
-        if name in seen:
-            yield duplicate(f"{at}.affinityName", name, "each affinity term in a policy must have a unique name")
-        seen.add(name)
-        yield from validate_affinity(affinity, at)
+    for affinity in several.each():
+        name = affinity["affinityName"]
+        name.check_qualified_name()
+        if len(name.text) > _LONGEST_AFFINITY_NAME:
+            name.invalid(f"must be no more than {_LONGEST_AFFINITY_NAME} characters")
+        if name.value in seen:
+            name.duplicate(rule="each affinity term in a policy must have a unique name")
+        seen.add(name.value)
+        _check_affinity(affinity)
+    placement.check(
+        validate_tolerations(typed.cluster_tolerations or [], f"{placement.path}.clusterTolerations", KARMADA)
+    )
+    _check_spread(placement["spreadConstraints"])
+    if scheduling.is_object:
+        _check_replicas(scheduling)
 
 
-def _spread(constraints: Sequence[SpreadConstraint], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _check_spread(constraints: CheckedField) -> None:
     fields: set[str] = set()
-    for i, constraint in enumerate(constraints):
-        at, field = f"{path}[{i}]", constraint.spread_by_field
-        if field and constraint.spread_by_label:
-            rule = "spreadByLabel should not co-exist with spreadByField"
-            errors.append(invalid(f"{at}.spreadByLabel", constraint.spread_by_label, rule))
-        elif constraint.spread_by_label:
-            rule = f"spreading by label is not supported, use spreadByField: {', '.join(_SPREAD_FIELDS)}"
-            errors.append(invalid(f"{at}.spreadByLabel", constraint.spread_by_label, rule))
-        if field and field not in _SPREAD_FIELDS:
-            errors.append(not_supported(f"{at}.spreadByField", field, _SPREAD_FIELDS))
-        for name, groups in (("minGroups", constraint.min_groups), ("maxGroups", constraint.max_groups)):
-            if groups < 0:
-                errors.append(invalid(f"{at}.{name}", groups, "must be greater than or equal to 0"))
-        if 0 < constraint.max_groups < constraint.min_groups:
-            rule = f"maxGroups lower than minGroups ({constraint.min_groups}) is not allowed"
-            errors.append(invalid(f"{at}.maxGroups", constraint.max_groups, rule))
-        if field and field in fields:
-            rule = f"multiple {field} spread constraints are not allowed"
-            errors.append(duplicate(f"{at}.spreadByField", field, rule))
+    for constraint in constraints.each():
+        field, label = constraint["spreadByField"], constraint["spreadByLabel"]
+        least, most = constraint["minGroups"], constraint["maxGroups"]
+        if field.value and label.value:
+            label.invalid("spreadByLabel should not co-exist with spreadByField")
+        elif label.value:
+            label.invalid(f"spreading by label is not supported, use spreadByField: {', '.join(_SPREAD_FIELDS)}")
+        field.check_known(_SPREAD_FIELDS)
+        constraint.check_not_negative("minGroups", "maxGroups")
+        if 0 < most.value < least.value:
+            most.invalid(f"maxGroups lower than minGroups ({least.value}) is not allowed")
+        if field.value and field.value in fields:
+            field.duplicate(rule=f"multiple {field.value} spread constraints are not allowed")
         # A constraint without field and label spreads by cluster, which is the default that admission sets.
-        fields.add(field or ("" if constraint.spread_by_label else "cluster"))
+        fields.add(field.value or ("" if label.value else "cluster"))
     if fields - {""} and "cluster" not in fields:
-        rule = "a constraint with spreadByField 'cluster' is needed when another field is spread by"
-        errors.append(required(path, rule))
-    return errors
+        constraints.required("a constraint with spreadByField 'cluster' is needed when another field is spread by")
 
 
-def _replicas(strategy: ReplicaSchedulingStrategy | None, path: str) -> list[FieldError]:
-    if strategy is None:
-        return []
-    errors: list[FieldError] = []
-    scheduling, preference = strategy.replica_scheduling_type, strategy.replica_division_preference
-    if scheduling not in {"Duplicated", "Divided"}:
-        errors.append(not_supported(f"{path}.replicaSchedulingType", scheduling, ("Duplicated", "Divided")))
-    if preference and preference not in {"Aggregated", "Weighted"}:
-        errors.append(not_supported(f"{path}.replicaDivisionPreference", preference, ("Aggregated", "Weighted")))
-    weights = strategy.weight_preference
-    if weights is None:
-        return errors
-    at = f"{path}.weightPreference"
-    if weights.dynamic_weight not in {"", "AvailableReplicas"}:
-        errors.append(not_supported(f"{at}.dynamicWeight", weights.dynamic_weight, ("AvailableReplicas",)))
-    for i, weight in enumerate(weights.static_weight_list or ()):
-        errors += validate_affinity(weight.target_cluster, f"{at}.staticWeightList[{i}].targetCluster")
-        if weight.weight < 1:
-            rule = "must be greater than or equal to 1"
-            errors.append(invalid(f"{at}.staticWeightList[{i}].weight", weight.weight, rule))
-    return errors
+def _check_replicas(strategy: CheckedField) -> None:
+    weights = strategy["weightPreference"]
+    strategy["replicaSchedulingType"].check_supported(("Duplicated", "Divided"))
+    strategy["replicaDivisionPreference"].check_known(("Aggregated", "Weighted"))
+    weights["dynamicWeight"].check_known(("AvailableReplicas",))
+    for weight in weights["staticWeightList"].each():
+        _check_affinity(weight["targetCluster"])
+        if weight["weight"].value < 1:
+            weight["weight"].invalid("must be greater than or equal to 1")
 
 
-def _failover(spec: PropagationSpec, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    cluster = spec.failover.cluster if spec.failover is not None else None
-    if cluster is not None:
-        grace = {} if cluster.grace_period_seconds is None else {"gracePeriodSeconds": cluster.grace_period_seconds}
-        errors += _purge({"purgeMode": cluster.purge_mode, **grace}, f"{path}.cluster", _PURGE_MODES)
-    # Moorage does not act on the failure of single applications, but these fields are validated nevertheless.
-    application = (spec.failover.model_extra or {}).get("application") if spec.failover is not None else None
-    if isinstance(application, Mapping):
-        errors += _purge(application, f"{path}.application", _APPLICATION_PURGE_MODES)
-    return errors
-
-
-def _purge(behavior: Mapping[str, Any], path: str, modes: Sequence[str]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    mode, grace = behavior.get("purgeMode") or "", behavior.get("gracePeriodSeconds")
-    if mode and mode not in modes:
-        errors.append(not_supported(f"{path}.purgeMode", mode, modes))
-    if grace is None:
-        return errors
-    if isinstance(grace, bool) or not isinstance(grace, int) or grace <= 0:
-        errors.append(invalid(f"{path}.gracePeriodSeconds", grace, "must be greater than 0"))
-    if mode in modes and mode not in _GRACEFUL:
-        errors.append(invalid(f"{path}.gracePeriodSeconds", grace, "only takes effect when purgeMode is gracefully"))
-    return errors
-
-
-def _suspension(suspension: Mapping[str, object], path: str) -> list[FieldError]:
-    clusters = suspension.get("dispatchingOnClusters")
-    named = clusters.get("clusterNames") if isinstance(clusters, Mapping) else None
-    if suspension.get("dispatching") is True and named:
-        rule = "suspension dispatching cannot co-exist with dispatchingOnClusters.clusterNames"
-        return [forbidden(f"{path}.dispatchingOnClusters.clusterNames", rule)]
-    return []
+def _check_purge(behavior: CheckedField, modes: Sequence[str]) -> None:
+    mode, grace = behavior["purgeMode"], behavior["gracePeriodSeconds"]
+    mode.check_known(modes)
+    if grace.value is None:
+        return
+    if grace.number is None or grace.number <= 0:
+        grace.invalid("must be greater than 0")
+    if mode.value in modes and mode.value not in _GRACEFUL:
+        grace.invalid("only takes effect when purgeMode is gracefully")

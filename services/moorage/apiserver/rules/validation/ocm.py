@@ -13,15 +13,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from moorage.apiserver.rules.validation.core import (
-    validate_label_selector,
-    validate_name,
-    validate_taints,
-    validate_tolerations,
-)
+from moorage.apiserver.rules.validation.core import validate_name, validate_taints, validate_tolerations
+from moorage.apiserver.rules.validation.fields import CheckedField, read
 from moorage.decide.kubernetes import names
 from moorage.decide.kubernetes.cel import ExpressionError, compiled
-from moorage.decide.kubernetes.field_errors import FieldError, duplicate, invalid, not_supported, required
+from moorage.decide.kubernetes.field_errors import FieldError, invalid
 from moorage.decide.kubernetes.quantities import QuantityError, parse_quantity
 from moorage.decide.taints.desired.addons import LABEL_PREFIX
 from moorage.decide.taints.dialects.ocm import OCM
@@ -30,19 +26,13 @@ from moorage_schemas.resources.managed import (
     LABEL_SELECTOR,
     LEGACY,
     AddOnPlacementScore,
-    GroupClusterSelector,
-    GroupStrategy,
     Lease,
     ManagedCluster,
     ManagedClusterAddOn,
     ManagedClusterSet,
     ManagedClusterSetBinding,
     Placement,
-    PrioritizerConfig,
-    PrioritizerPolicy,
-    RequiredClusterSelector,
 )
-from moorage_schemas.resources.meta import LabelSelector, Resource
 from moorage_schemas.taint import Toleration, TolerationOperator
 
 _BUILT_IN: Final = "BuiltIn"
@@ -56,82 +46,84 @@ _GROUP_NAME: Final = re.compile(r"[a-zA-Z0-9][-A-Za-z0-9_.]{0,61}[a-zA-Z0-9]")
 _GROUP_LENGTH: Final = re.compile(r"(100|[1-9][0-9]?)%|[1-9][0-9]*")
 _LONGEST_ADD_ON: Final = names.MAX_LABEL - len(LABEL_PREFIX.partition("/")[2])
 _HTTPS: Final = re.compile(r"https://[^\s/?#]+([/?#]\S*)?")
-_NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 
 
 def validate_managed_cluster(cluster: ManagedCluster) -> list[FieldError]:
     """Validate a managed cluster: name (its namespace has the same), taints, lease, addresses, quantities, claims."""
-    errors = _short_name(cluster, "the cluster's namespace has the same name")
-    errors += validate_taints(cluster.spec.taints or [], "spec.taints", OCM)
-    lease = cluster.spec.lease_duration_seconds
-    if lease is not None and lease < 0:
-        errors.append(invalid("spec.leaseDurationSeconds", lease, _NOT_NEGATIVE))
-    configs = (cluster.spec.model_extra or {}).get("managedClusterClientConfigs")
-    for i, config in enumerate(configs if isinstance(configs, list) else ()):
-        url = config.get("url") if isinstance(config, Mapping) else None
-        if not isinstance(url, str) or not _HTTPS.fullmatch(url):
-            errors.append(invalid(f"spec.managedClusterClientConfigs[{i}].url", url, "must be a valid HTTPS address"))
-    for field, amounts in (("capacity", cluster.status.capacity), ("allocatable", cluster.status.allocatable)):
-        for name, amount in (amounts or {}).items():
+    found = read(cluster)
+    spec, status = found["spec"], found["status"]
+    _check_short_name(found["metadata"]["name"], "the cluster's namespace has the same name")
+    found.check(validate_taints(cluster.spec.taints or [], "spec.taints", OCM))
+    spec["leaseDurationSeconds"].check_not_negative()
+    for url in (config["url"] for config in spec["managedClusterClientConfigs"].each()):
+        if not _HTTPS.fullmatch(url.text):
+            url.invalid("must be a valid HTTPS address")
+    for amounts in (status["capacity"], status["allocatable"]):
+        for name, amount in amounts.fields.items():
             try:
                 parse_quantity(amount)
             except QuantityError as error:
-                errors.append(invalid(f"status.{field}[{name}]", amount, error.rule))
-    for i, claim in enumerate(cluster.status.cluster_claims or ()):
-        at = f"status.clusterClaims[{i}]"
-        if not claim.name:
-            errors.append(required(f"{at}.name"))
-        if not 0 < len(claim.value) <= _LONGEST_CLAIM:
-            errors.append(invalid(f"{at}.value", claim.value, f"must have 1 to {_LONGEST_CLAIM} characters"))
-    return errors
+                amounts.at(name, amount).invalid(error.rule)
+    for claim in status["clusterClaims"].each():
+        claim["name"].check_set()
+        if not 0 < len(claim["value"].text) <= _LONGEST_CLAIM:
+            claim["value"].invalid(f"must have 1 to {_LONGEST_CLAIM} characters")
+    return found.errors
 
 
 def validate_cluster_set(group: ManagedClusterSet) -> list[FieldError]:
     """Validate a set: its selector type must exist in its API version."""
-    selector = group.spec.cluster_selector
-    older = () if group.api_version.endswith("/v1beta2") else (LEGACY,)
-    known = (EXCLUSIVE, LABEL_SELECTOR, *older)
-    path, kind = "spec.clusterSelector", selector.selector_type
-    if kind and kind not in known:
-        return [not_supported(f"{path}.selectorType", kind, known)]
-    errors = validate_label_selector(selector.label_selector, f"{path}.labelSelector")
-    if kind != LABEL_SELECTOR:
-        errors += _label_name(group, "clusters name the set in a label")
-    return errors
+    found = read(group)
+    selector = found["spec"]["clusterSelector"]
+    selector["selectorType"].check_known(
+        (EXCLUSIVE, LABEL_SELECTOR, *(() if group.api_version.endswith("/v1beta2") else (LEGACY,)))
+    )
+    if not found.errors:
+        selector["labelSelector"].check_label_selector()
+        if selector["selectorType"].value != LABEL_SELECTOR:
+            _check_label_name(found["metadata"]["name"], "clusters name the set in a label")
+    return found.errors
 
 
 def validate_set_binding(binding: ManagedClusterSetBinding) -> list[FieldError]:
     """Validate the binding of a set to a namespace. It must have the name of the set."""
-    name = binding.spec.cluster_set
-    if not name:
-        return [required("spec.clusterSet", "must name the ManagedClusterSet")]
-    if name != binding.metadata.name:
-        rule = f"must be the name of the ManagedClusterSetBinding, {binding.metadata.name}"
-        return [invalid("spec.clusterSet", name, rule)]
-    return []
+    name, own = read(binding)["spec"]["clusterSet"], binding.metadata.name
+    if name.check_set("must name the ManagedClusterSet") and name.value != own:
+        name.invalid(f"must be the name of the ManagedClusterSetBinding, {own}")
+    return name.errors
 
 
 def validate_placement(placement: Placement, prioritizers: Collection[str]) -> list[FieldError]:
     """Validate a placement: sets, number of clusters, predicates, prioritizers, tolerations, groups."""
-    spec = placement.spec
-    errors = _label_name(placement, "its PlacementDecisions have it in a label")
-    for i, name in enumerate(spec.cluster_sets or ()):
-        errors += validate_name(name, f"spec.clusterSets[{i}]")
-    number = spec.number_of_clusters
-    if number is not None and not 0 <= number <= _INT32:
-        errors.append(invalid("spec.numberOfClusters", number, f"must be from 0 to {_INT32}"))
-    for i, predicate in enumerate(spec.predicates or ()):
-        selector = predicate.required_cluster_selector
-        errors += _selector(selector, f"spec.predicates[{i}].requiredClusterSelector")
-    errors += _policy(spec.prioritizer_policy, "spec.prioritizerPolicy", prioritizers)
-    errors += validate_tolerations(
-        [_as_it_could_be(one) for one in spec.tolerations or ()], "spec.tolerations", OCM, comparison=False
-    )
-    return errors + _groups(spec.decision_strategy.group_strategy, "spec.decisionStrategy.groupStrategy")
+    found = read(placement)
+    spec = found["spec"]
+    policy, strategy = spec["prioritizerPolicy"], spec["decisionStrategy"]["groupStrategy"]
+    _check_label_name(found["metadata"]["name"], "its PlacementDecisions have it in a label")
+    for name in spec["clusterSets"].each():
+        found.check(validate_name(name.value, name.path))
+    spec["numberOfClusters"].check_within(0, _INT32, "must be from {} to {}")
+    for predicate in spec["predicates"].each():
+        _check_selector(predicate["requiredClusterSelector"])
+    policy["mode"].check_known(_MODES)
+    for config in policy["configurations"].each():
+        _check_prioritizer(config, prioritizers)
+    tolerations = [_as_it_could_be(one) for one in placement.spec.tolerations or ()]
+    found.check(validate_tolerations(tolerations, "spec.tolerations", OCM, comparison=False))
+    for group in strategy["decisionGroups"].each():
+        name = group["groupName"]
+        if name.check_set() and not _GROUP_NAME.fullmatch(name.text):
+            name.invalid(
+                "must have 2 to 63 characters: letters, digits, '-', '_', '.', a letter or digit first and last"
+            )
+        _check_selector(group["groupClusterSelector"])
+    length = strategy["clustersPerDecisionGroup"]
+    if length.value is not None and not _GROUP_LENGTH.fullmatch(str(length.value)):
+        length.invalid("must be a number from 1, or a percentage from 1% to 100%")
+    return found.errors
 
 
 def misconfigured_tolerations(tolerations: Sequence[Toleration]) -> list[FieldError]:
-    """Tolerations that make a placement `Misconfigured`: an empty key without `Exists`, or `Exists` with a value.
+    """Return tolerations that make a placement `Misconfigured`: no key and no `Exists`, or `Exists` with a value.
 
     As in upstream's API, such a placement is accepted and selects nothing.
     """
@@ -142,7 +134,7 @@ def misconfigured_tolerations(tolerations: Sequence[Toleration]) -> list[FieldEr
 
 
 def misconfigured_expressions(spec: Mapping[str, Any]) -> list[FieldError]:
-    """The CEL expressions of a placement's `spec` that do not compile. They also make the placement `Misconfigured`."""
+    """Return the CEL expressions in a placement's `spec` that do not compile. They also make it `Misconfigured`."""
     errors: list[FieldError] = []
     for path, selector in _selectors(spec):
         said = (selector.get("celSelector") or {}).get("celExpressions")
@@ -156,7 +148,7 @@ def misconfigured_expressions(spec: Mapping[str, Any]) -> list[FieldError]:
 
 
 def _selectors(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """All selectors in a placement's `spec`, with their paths."""
+    """Yield all selectors in a placement's `spec`, with their paths."""
     for i, predicate in enumerate(spec.get("predicates") or ()):
         yield f"spec.predicates[{i}].requiredClusterSelector", predicate.get("requiredClusterSelector") or {}
     strategy = (spec.get("decisionStrategy") or {}).get("groupStrategy") or {}
@@ -166,127 +158,83 @@ def _selectors(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
 
 
 def _as_it_could_be(toleration: Toleration) -> Toleration:
-    """The toleration without the parts that make a placement misconfigured, so that its other fields are validated."""
+    """Return the toleration without the parts that make a placement misconfigured, to validate its other fields."""
     exists = TolerationOperator.EXISTS.value
     if (toleration.key or toleration.operator == exists) and not (toleration.operator == exists and toleration.value):
         return toleration
     return toleration.model_copy(update={"operator": exists, "value": ""})
 
 
-def _selector(selector: RequiredClusterSelector | GroupClusterSelector, path: str) -> list[FieldError]:
-    errors = validate_label_selector(selector.label_selector, f"{path}.labelSelector")
-    if selector.claim_selector is not None:
-        # Upstream validates claims with the rules of labels: keys, operators and values alike.
-        claims = LabelSelector(match_expressions=selector.claim_selector.match_expressions)
-        errors += validate_label_selector(claims, f"{path}.claimSelector")
-    return errors
+def _check_selector(selector: CheckedField) -> None:
+    selector["labelSelector"].check_label_selector()
+    # Upstream validates claims with the rules of labels: keys, operators and values alike.
+    selector["claimSelector"].check_label_selector()
 
 
-def _policy(policy: PrioritizerPolicy, path: str, known: Collection[str]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if policy.mode and policy.mode not in _MODES:
-        errors.append(not_supported(f"{path}.mode", policy.mode, _MODES))
-    for i, config in enumerate(policy.configurations or ()):
-        errors += _prioritizer(config, f"{path}.configurations[{i}]", known)
-    return errors
+def _check_prioritizer(config: CheckedField, known: Collection[str]) -> None:
+    config["weight"].check_within(-_HEAVIEST, _HEAVIEST, "must be from {} to {}")
+    name, coordinate = config["name"], config["scoreCoordinate"]
+    if not coordinate.is_object:
+        if not name.value:
+            coordinate.required()
+        else:
+            _check_built_in(name, known)
+        return
+    add_on, kind = coordinate["addOn"], coordinate["type"]
+    if kind.value not in {"", _BUILT_IN, _ADD_ON}:
+        kind.not_supported((_BUILT_IN, _ADD_ON))
+    elif kind.value != _ADD_ON:
+        _check_built_in(coordinate["builtIn"], known)
+    elif not add_on.is_object:
+        add_on.required(f"must be set when type is {_ADD_ON}")
+    else:
+        add_on["resourceName"].check_set()
+        add_on["scoreName"].check_set()
 
 
-def _prioritizer(config: PrioritizerConfig, at: str, known: Collection[str]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if not -_HEAVIEST <= config.weight <= _HEAVIEST:
-        errors.append(invalid(f"{at}.weight", config.weight, f"must be from -{_HEAVIEST} to {_HEAVIEST}"))
-    coordinate = config.score_coordinate
-    if coordinate is None:
-        if not config.name:
-            return [*errors, required(f"{at}.scoreCoordinate")]
-        return errors + _built_in(config.name, f"{at}.name", known)
-    path = f"{at}.scoreCoordinate"
-    if coordinate.type not in {"", _BUILT_IN, _ADD_ON}:
-        return [*errors, not_supported(f"{path}.type", coordinate.type, (_BUILT_IN, _ADD_ON))]
-    if coordinate.type != _ADD_ON:
-        return errors + _built_in(coordinate.built_in, f"{path}.builtIn", known)
-    add_on = coordinate.add_on
-    if add_on is None:
-        return [*errors, required(f"{path}.addOn", f"must be set when type is {_ADD_ON}")]
-    if not add_on.resource_name:
-        errors.append(required(f"{path}.addOn.resourceName"))
-    if not add_on.score_name:
-        errors.append(required(f"{path}.addOn.scoreName"))
-    return errors
-
-
-def _built_in(name: str, path: str, known: Collection[str]) -> list[FieldError]:
-    if not name:
-        return [required(path, f"must be set when type is {_BUILT_IN}")]
-    return [] if name in known else [not_supported(path, name, known)]
-
-
-def _groups(strategy: GroupStrategy, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for i, group in enumerate(strategy.decision_groups or ()):
-        at = f"{path}.decisionGroups[{i}]"
-        if not group.group_name:
-            errors.append(required(f"{at}.groupName"))
-        elif not _GROUP_NAME.fullmatch(group.group_name):
-            rule = "must have 2 to 63 characters: letters, digits, '-', '_', '.', a letter or digit first and last"
-            errors.append(invalid(f"{at}.groupName", group.group_name, rule))
-        errors += _selector(group.group_cluster_selector, f"{at}.groupClusterSelector")
-    length = strategy.clusters_per_decision_group
-    if length is not None and not _GROUP_LENGTH.fullmatch(str(length)):
-        rule = "must be a number from 1, or a percentage from 1% to 100%"
-        errors.append(invalid(f"{path}.clustersPerDecisionGroup", length, rule))
-    return errors
+def _check_built_in(name: CheckedField, known: Collection[str]) -> None:
+    if name.check_set(f"must be set when type is {_BUILT_IN}"):
+        name.check_supported(known)
 
 
 def validate_add_on_score(score: AddOnPlacementScore) -> list[FieldError]:
     """Validate the scores of a cluster: each name once, each value within bounds."""
-    errors: list[FieldError] = []
+    scores = read(score)["status"]["scores"]
     seen: set[str] = set()
-    for i, item in enumerate(score.status.scores or ()):
-        at = f"status.scores[{i}]"
-        if not item.name:
-            errors.append(required(f"{at}.name"))
-        elif item.name in seen:
-            errors.append(duplicate(f"{at}.name", item.name))
-        seen.add(item.name)
-        if not -_BEST <= item.value <= _BEST:
-            errors.append(invalid(f"{at}.value", item.value, f"must be from -{_BEST} to {_BEST}"))
-    return errors
+    for item in scores.each():
+        if item["name"].check_set():
+            item["name"].check_unique(seen)
+        item["value"].check_within(-_BEST, _BEST, "must be from {} to {}")
+    return scores.errors
 
 
 def validate_add_on(add_on: ManagedClusterAddOn) -> list[FieldError]:
     """Validate an add-on: its name, and the namespace in which its agent is installed, if there is one."""
-    errors = _short_name(add_on, "a label of its cluster contains it")
-    name = add_on.metadata.name
-    if not errors and len(name) > _LONGEST_ADD_ON:
-        rule = f"must be no more than {_LONGEST_ADD_ON} characters, because a label of its cluster contains it"
-        errors.append(invalid("metadata.name", name, rule))
-    spec = (add_on.model_extra or {}).get("spec")
-    namespace = spec.get("installNamespace") if isinstance(spec, Mapping) else None
-    if namespace:
-        errors += validate_name(str(namespace), "spec.installNamespace", dns_label=True)
-    return errors
+    found = read(add_on)
+    name, namespace = found["metadata"]["name"], found["spec"]["installNamespace"]
+    _check_short_name(name, "a label of its cluster contains it")
+    if not found.errors and len(name.text) > _LONGEST_ADD_ON:
+        name.invalid(f"must be no more than {_LONGEST_ADD_ON} characters, because a label of its cluster contains it")
+    if namespace.value:
+        found.check(validate_name(str(namespace.value), namespace.path, dns_label=True))
+    return found.errors
 
 
 def validate_lease(lease: Lease) -> list[FieldError]:
-    """Validate a lease: its duration."""
+    """Validate the duration of a lease."""
     seconds = lease.spec.lease_duration_seconds
     if seconds is None or seconds > 0:
         return []
     return [invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")]
 
 
-def _short_name(resource: Resource, why: str) -> list[FieldError]:
-    """Validate that a name is a DNS label."""
-    name = resource.metadata.name
-    if names.check_dns_subdomain(name):  # the validation of metadata reports this rule
-        return []
-    return [invalid("metadata.name", name, f"{rule} ({why})") for rule in names.check_dns_label(name)]
+def _check_short_name(name: CheckedField, why: str) -> None:
+    """Check that a name is a DNS label."""
+    if not names.check_dns_subdomain(name.text):  # the validation of metadata reports this rule
+        name.broken(f"{rule} ({why})" for rule in names.check_dns_label(name.text))
 
 
-def _label_name(resource: Resource, why: str) -> list[FieldError]:
-    """Validate that a name fits into the value of a label."""
-    name = resource.metadata.name
-    if len(name) <= names.MAX_LABEL:
-        return []
-    return [invalid("metadata.name", name, f"must be no more than {names.MAX_LABEL} characters, because {why}")]
+def _check_label_name(name: CheckedField, why: str) -> None:
+    """Check that a name fits into the value of a label."""
+    if len(name.text) > names.MAX_LABEL:
+        name.invalid(f"must be no more than {names.MAX_LABEL} characters, because {why}")

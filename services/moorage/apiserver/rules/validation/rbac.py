@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from moorage.apiserver.rules.validation.fields import dns_subdomain, label_selector, objects
+from moorage.apiserver.rules.validation.fields import CheckedField
 from moorage.decide.kubernetes import names
-from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, invalid, not_supported, required
+from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, invalid, required
 from moorage_schemas.resources.meta import Resource
 
 _GROUP: Final = "rbac.authorization.k8s.io"
@@ -24,127 +24,103 @@ def validate_path_name(name: str, path: str = "metadata.name") -> list[FieldErro
 
 def validate_role(role: Resource, *, whole: bool) -> list[FieldError]:
     """Validate a role. `whole` states whether it applies to all namespaces."""
-    said: Mapping[str, Any] = role.model_extra or {}
-    found = [*_rules(said.get("rules"), "rules", whole=whole), *(_aggregation(said) if whole else ())]
-    return [*(one for one in found if not _is_declared(one)), *filter(_is_declared, found)]
+    found = CheckedField(role.model_extra or {})
+    rules = found["rules"]
+    if rules.value is not None and not isinstance(rules.value, list):
+        rules.invalid("must be a list")
+    for rule in rules.each():
+        _check_rule(rule, whole=whole)
+    if whole and found["aggregationRule"].is_object:
+        _check_selectors(found["aggregationRule"]["clusterRoleSelectors"])
+    return _in_order(found.errors)
 
 
-def _is_declared(error: FieldError) -> bool:
-    """Whether Kubernetes finds an error by the marks of a type. It tells such ones last."""
-    return error.kind is ErrorKind.REQUIRED and not error.detail and error.path.endswith((".verbs", ".name"))
+def _in_order(errors: Sequence[FieldError]) -> list[FieldError]:
+    """Return errors in Kubernetes' order: those that it finds by the marks of a type are last."""
+
+    def is_declared(error: FieldError) -> bool:
+        return error.kind is ErrorKind.REQUIRED and not error.detail and error.path.endswith((".verbs", ".name"))
+
+    return sorted(errors, key=is_declared)
 
 
-def _aggregation(said: Mapping[str, Any]) -> Iterator[FieldError]:
-    rule = said.get("aggregationRule")
-    if not isinstance(rule, Mapping):
+def _check_selectors(selectors: CheckedField) -> None:
+    if not selectors.value:
+        selectors.required("at least one clusterRoleSelector required if aggregationRule is non-nil")
+    for selector in selectors.objects():
+        known = len(selector.errors)
+        selector.check_label_selector()
+        if len(selector.errors) > known:
+            selector.invalid("invalid label selector.", None)
+
+
+def _check_rule(rule: CheckedField, *, whole: bool) -> None:
+    if not rule.is_object:
+        rule.invalid("must be an object")
         return
-    path = "aggregationRule.clusterRoleSelectors"
-    if not rule.get("clusterRoleSelectors"):
-        yield required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
-    for selector, at in objects(rule, "clusterRoleSelectors", path):
-        errors = list(label_selector(selector, at))
-        yield from errors
-        if errors:
-            yield invalid(at, None, "invalid label selector.")
+    fields = [rule[name] for name in ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")]
+    wrong = [field for field in fields if not _is_texts(field.value)]
+    for field in wrong:
+        field.invalid("must be a list of texts")
+    if wrong:
+        return
+    verbs, groups, resources, named, urls = fields
+    verbs.check_set()
+    if not urls.value:
+        groups.check_set("resource rules must supply at least one api group")
+        resources.check_set("resource rules must supply at least one resource")
+        return
+    if not whole:
+        urls.invalid("namespaced rules cannot apply to non-resource URLs")
+    if groups.value or resources.value or named.value:
+        urls.invalid("rules cannot apply to both regular resources and non-resource URLs")
 
 
-def _rules(rules: Any, path: str, *, whole: bool) -> list[FieldError]:
-    if rules is None:
-        return []
-    if not isinstance(rules, list):
-        return [invalid(path, rules, "must be a list")]
-    errors: list[FieldError] = []
-    for i, rule in enumerate(rules):
-        at = f"{path}[{i}]"
-        if not isinstance(rule, Mapping):
-            errors.append(invalid(at, rule, "must be an object"))
-            continue
-        wrong = [
-            name
-            for name in ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
-            if not _texts(rule.get(name))
-        ]
-        if wrong:
-            errors += [invalid(f"{at}.{name}", rule[name], "must be a list of texts") for name in wrong]
-            continue
-        errors += _rule(rule, at, whole=whole)
-    return errors
-
-
-def _texts(found: Any) -> bool:
+def _is_texts(found: Any) -> bool:
     return found is None or (isinstance(found, list) and all(isinstance(one, str) for one in found))
 
 
-def _rule(rule: Mapping[str, Any], at: str, *, whole: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if not rule.get("verbs"):
-        errors.append(required(f"{at}.verbs"))
-    if rule.get("nonResourceURLs"):
-        if not whole:
-            text = "namespaced rules cannot apply to non-resource URLs"
-            errors.append(invalid(f"{at}.nonResourceURLs", rule["nonResourceURLs"], text))
-        if any(rule.get(name) for name in ("apiGroups", "resources", "resourceNames")):
-            text = "rules cannot apply to both regular resources and non-resource URLs"
-            errors.append(invalid(f"{at}.nonResourceURLs", rule["nonResourceURLs"], text))
-        return errors
-    if not rule.get("apiGroups"):
-        errors.append(required(f"{at}.apiGroups", "resource rules must supply at least one api group"))
-    if not rule.get("resources"):
-        errors.append(required(f"{at}.resources", "resource rules must supply at least one resource"))
-    return errors
-
-
 def validate_role_binding(binding: Resource, roles: Sequence[str], *, whole: bool) -> list[FieldError]:
-    """Validate a binding.
-
-    Args:
-        binding: the binding.
-        roles: the kinds of roles that it may give.
-        whole: whether it applies to all namespaces.
-    """
-    said: Mapping[str, Any] = binding.model_extra or {}
-    ref = said.get("roleRef")
-    ref = ref if isinstance(ref, Mapping) else {}
-    errors: list[FieldError] = []
-    if ref.get("apiGroup") not in {None, "", _GROUP}:
-        errors.append(not_supported("roleRef.apiGroup", ref["apiGroup"], (_GROUP,)))
-    if ref.get("kind") not in roles:
-        errors.append(not_supported("roleRef.kind", ref.get("kind") or "", roles))
-    name = ref.get("name")
-    errors += validate_path_name(str(name), "roleRef.name") if name else [required("roleRef.name")]
-    subjects = said.get("subjects") or []
-    for i, subject in enumerate(subjects if isinstance(subjects, list) else ()):
-        errors += _subject(subject, f"subjects[{i}]", whole=whole)
-    return [*(one for one in errors if not _is_declared(one)), *filter(_is_declared, errors)]
+    """Validate a binding."""
+    found = CheckedField(binding.model_extra or {})
+    group, kind, name = (found["roleRef"][field] for field in ("apiGroup", "kind", "name"))
+    if group.value:
+        group.check_supported((_GROUP,))
+    if kind.value not in roles:
+        kind.not_supported(roles, kind.value or "")
+    if name.check_set():
+        name.check(validate_path_name(str(name.value), name.path))
+    for subject in found["subjects"].each():
+        _check_subject(subject, whole=whole)
+    return _in_order(found.errors)
 
 
 def validate_role_binding_update(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
-    """Validate a change of a binding, which keeps its role."""
+    """Validate that a change of a binding keeps its role."""
     old, new = (_role_ref(one) for one in (before, after))
     return [] if old == new else [invalid("roleRef", new, "field is immutable")]
 
 
 def _role_ref(binding: Mapping[str, Any]) -> dict[str, str]:
-    found = binding.get("roleRef")
-    ref = found if isinstance(found, Mapping) else {}
+    ref = CheckedField(binding)["roleRef"].fields
     group, kind, name = (str(ref.get(field) or "") for field in ("apiGroup", "kind", "name"))
     return {"APIGroup": group or _GROUP, "Kind": kind, "Name": name}
 
 
-def _subject(subject: Any, at: str, *, whole: bool) -> Iterator[FieldError]:
-    if not isinstance(subject, Mapping):
-        yield invalid(at, subject, "must be an object")
+def _check_subject(subject: CheckedField, *, whole: bool) -> None:
+    if not subject.is_object:
+        subject.invalid("must be an object")
         return
-    kind, name, group = (str(subject.get(field) or "") for field in ("kind", "name", "apiGroup"))
-    if not name:
-        yield required(f"{at}.name")
+    kind, group = (str(subject.fields.get(field) or "") for field in ("kind", "apiGroup"))
+    is_named = subject["name"].check_set()
     if kind not in _SUBJECTS:
-        yield not_supported(f"{at}.kind", kind, _SUBJECTS)
+        subject["kind"].not_supported(_SUBJECTS, kind)
     elif kind == _ACCOUNT:
-        yield from dns_subdomain(name, f"{at}.name") if name else ()
+        if is_named:
+            subject["name"].check_dns_subdomain()
         if group:
-            yield not_supported(f"{at}.apiGroup", group, ("",))
-        if whole and not subject.get("namespace"):
-            yield required(f"{at}.namespace")
+            subject["apiGroup"].not_supported(("",), group)
+        if whole:
+            subject["namespace"].check_set()
     elif group not in {"", _GROUP}:
-        yield not_supported(f"{at}.apiGroup", group, (_GROUP,))
+        subject["apiGroup"].not_supported((_GROUP,), group)

@@ -1,4 +1,4 @@
-"""Reads dead letters from Kafka, for who asks for them."""
+"""Reading of dead letters from Kafka."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
+from typing_extensions import override
 
 from moorage.apiserver.machinery.api_errors import unavailable
 from moorage.apiserver.storage.dead_letters import LetterName, LetterReader, LetterRecord
@@ -37,11 +38,7 @@ _SECONDS: Final = 10.0
 
 
 class KafkaDeadLetters:
-    """The letters of a fleet. See `DeadLetters`.
-
-    Args:
-        settings: Kafka's addresses.
-    """
+    """The letters of a fleet. See `DeadLetters`."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -52,7 +49,7 @@ class KafkaDeadLetters:
 
     @contextlib.asynccontextmanager
     async def reading(self) -> AsyncIterator[LetterReader]:
-        """See `DeadLetters`."""
+        """Connect a reader of the topic for the time of the context."""
         if not self.partitions:
             raise unavailable("dead letters cannot be read yet: the gateway is connecting to Kafka")
         if self._waiting >= _WAITING:
@@ -75,34 +72,28 @@ class KafkaDeadLetters:
             self._waiting -= 1
 
 
-class _KafkaLetterReader:
-    """See `LetterReader`.
-
-    Args:
-        consumer: a started consumer.
-        topic: the topic's name in Kafka.
-        partitions: the number of its partitions.
-    """
+class _KafkaLetterReader(LetterReader):
+    """A reader of the topic of dead letters with a started consumer."""
 
     def __init__(self, consumer: AIOKafkaConsumer, topic: str, partitions: int) -> None:
         self._consumer = consumer
         self._places = [TopicPartition(topic, number) for number in range(partitions)]
 
+    @override
     async def bounds(self) -> Mapping[int, range]:
-        """See `LetterReader`."""
         begins = await self._consumer.beginning_offsets(self._places)
         ends = await self._consumer.end_offsets(self._places)
         return {place.partition: range(begins[place], ends[place]) for place in self._places}
 
+    @override
     async def first_since(self, milliseconds: int) -> Mapping[int, int]:
-        """See `LetterReader`."""
         found = await self._consumer.offsets_for_times(dict.fromkeys(self._places, milliseconds))
         missing = [place for place in self._places if found.get(place) is None]
         ends = await self._consumer.end_offsets(missing) if missing else {}
         return {place.partition: ends[place] if place in ends else found[place].offset for place in self._places}
 
+    @override
     async def read(self, spans: Mapping[int, range]) -> Mapping[int, tuple[int, list[LetterRecord]]]:
-        """See `LetterReader`."""
         starts = {self._places[partition]: span.start for partition, span in spans.items()}
         ends = {self._places[partition]: span.stop for partition, span in spans.items()}
         kept = {partition: _Kept(span.start) for partition, span in spans.items()}
@@ -113,11 +104,7 @@ class _KafkaLetterReader:
 
 
 class _Kept:
-    """The last records of a part of a partition.
-
-    Args:
-        begin: where the part begins.
-    """
+    """The last records of a part of a partition."""
 
     def __init__(self, begin: int) -> None:
         self.begin = begin

@@ -38,15 +38,7 @@ _RETRY: Final = 1.0  # seconds between a term that has failed and the next one
 
 
 class KafkaLog:
-    """The log of a fleet.
-
-    Args:
-        settings: Kafka's addresses.
-        store: the objects as the object log has them.
-        clock: gives the time of records.
-        metrics: the durations and sizes of transactions are recorded here.
-        address: where other gateways reach this one.
-    """
+    """The log of a fleet."""
 
     def __init__(self, settings: Settings, store: Store, clock: Clock, metrics: Metrics, *, address: str) -> None:
         self._settings = settings
@@ -89,9 +81,6 @@ class KafkaLog:
     async def start(self, partitions: int) -> None:
         """Connect the writer of condition reports.
 
-        Args:
-            partitions: the number of partitions of each topic.
-
         Raises:
             KafkaError: Kafka does not answer.
         """
@@ -101,14 +90,7 @@ class KafkaLog:
     async def lead(
         self, leadership: Leadership, times: BrokerTimes, new_age: Callable[[], TableAge], during: Beginning
     ) -> None:
-        """Lead whenever this gateway is chosen, until cancelled.
-
-        Args:
-            leadership: the choice.
-            times: the times of the brokers.
-            new_age: returns the age of tables that are about to be read.
-            during: entered when writes are possible, and left when they are not any more.
-        """
+        """Lead whenever this gateway is chosen, until cancelled. `during` is entered while writes are possible."""
         self._why = _FOLLOWS
         while True:
             if not leadership.chosen:
@@ -147,7 +129,7 @@ class KafkaLog:
                 await leadership.until(chosen=False)
 
     def _note_leader(self) -> None:
-        """Note that a gateway has taken over. If it is another one than this, this one's term is over."""
+        """Note that a gateway has taken over. If it is not this one, the term of this one has ended."""
         found, term = self._store.leader, self._term
         if found is None or term is None or found.instance == self.leader.instance:
             return
@@ -160,7 +142,7 @@ class KafkaLog:
         await stop(self._reports)
 
     async def commit(self, writes: Sequence[Write]) -> int:
-        """See `Log`.
+        """Write records of the gateway's own topics, all or none. Return when they are durable.
 
         Raises:
             StatusError: 503 if nothing was written, 504 if the outcome is unknown, 413 if a record is too large.

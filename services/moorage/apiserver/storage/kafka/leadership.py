@@ -31,12 +31,7 @@ _VERSION: Final = 0
 
 
 class LeaderAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka publishes no types
-    """Assigns the partition to the gateway that leads already, or else to any. aiokafka accepts an object as a class.
-
-    Args:
-        tp: the partition.
-        leads_since: returns the version of this gateway's takeover. 0 if it does not lead.
-    """
+    """The assignor that keeps the leader, or else takes any gateway. aiokafka accepts an object as a class."""
 
     name = "leader"
 
@@ -64,7 +59,7 @@ class LeaderAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokaf
         }
 
     def on_assignment(self, assignment: ConsumerProtocolMemberAssignment) -> None:
-        """Do nothing: the listener is told."""
+        """Do nothing: the listener is called."""
 
 
 def _since(data: bytes) -> int:
@@ -75,14 +70,7 @@ def _since(data: bytes) -> int:
 
 
 class Leadership:
-    """This gateway's membership of the group.
-
-    Args:
-        settings: Kafka's addresses.
-        times: the times of the brokers.
-        tp: the partition whose assignment means leadership.
-        leads_since: returns the version of this gateway's takeover. 0 if it does not lead.
-    """
+    """This gateway's membership of the group."""
 
     def __init__(
         self, settings: Settings, times: BrokerTimes, tp: TopicPartition, leads_since: Callable[[], int]
@@ -135,7 +123,7 @@ class Leadership:
         self._set(chosen=False)
         clients.rejoin(self._consumer)
 
-    def _set(self, chosen: bool) -> None:  # noqa: FBT001 - private, and says what it sets
+    def _set(self, chosen: bool) -> None:  # noqa: FBT001 - private, and named after its argument
         if chosen is not self._chosen:
             _log.info("gateway.chosen" if chosen else "gateway.not_chosen")
         self._chosen = chosen
@@ -144,7 +132,7 @@ class Leadership:
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka publishes no types
-    """Tells of the group's choice. Nothing is read: the partition is paused."""
+    """A listener for the group's choice. Nothing is read: the partition is paused."""
 
     def __init__(self, leadership: Leadership, consumer: AIOKafkaConsumer) -> None:
         self._leadership = leadership

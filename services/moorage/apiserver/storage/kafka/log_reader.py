@@ -76,7 +76,7 @@ class LogReader:
         """The partitions that it reads."""
 
     def obstacle(self) -> str:
-        """Why what was read may be out of date. Empty while all records in Kafka are being read."""
+        """Return why what was read may be out of date. Empty while all records in Kafka are being read."""
         return f"makes no progress in reading {', '.join(self._standing)}" if self._standing else ""
 
     @property
@@ -201,7 +201,7 @@ class LogReader:
                     goal.reached.set_result(None)
 
     async def _left(self, goal: _Goal) -> int:
-        """The number of positions that are still to be read."""
+        """Return the number of positions that are still to be read."""
         left = 0
         for tp, end in goal.ends.items():
             left += max(0, end - await self.consumer.position(tp))
@@ -212,16 +212,7 @@ _log = structlog.get_logger(__name__)
 
 
 class SourceReader:
-    """Folds the records of the topics in `READ` into the tables of a derivation.
-
-    Args:
-        settings: Kafka's addresses.
-        partitions: the number of partitions of each topic.
-        derivation: gets the records.
-        metrics: unreadable records are counted here.
-        folded: called when records have been folded in.
-        progress: called with positions read and in all, while a caller waits for the end.
-    """
+    """Folds the records of the topics in `READ` into the tables of a derivation."""
 
     def __init__(
         self,

@@ -20,12 +20,7 @@ _MARGIN_MS: Final = WATCHABLE_MS // 6
 
 
 def object_partition(settings: Settings, partitions: int) -> TopicPartition:
-    """The partition of the object log.
-
-    Args:
-        settings: the prefix of the topics.
-        partitions: the number of partitions of each topic.
-    """
+    """Return the partition of the object log."""
     return TopicPartition(OBJECTS.name(settings.topic_prefix), partition_of(FLEET, partitions))
 
 
@@ -34,12 +29,6 @@ class ObjectReader:
 
     Changes of the last hour are recorded in the store's history, so that watches resume from before this process began.
     Kafka keeps all records of that time (`min.compaction.lag.ms`).
-
-    Args:
-        settings: Kafka's addresses.
-        partitions: the number of partitions of each topic.
-        store: gets the records.
-        metrics: the progress of the first read is recorded here.
     """
 
     def __init__(self, settings: Settings, partitions: int, store: Store, metrics: Metrics) -> None:
@@ -61,7 +50,7 @@ class ObjectReader:
         self.obstacle = self._reader.obstacle
 
     def progress(self) -> str:
-        """The progress of the first read, as text."""
+        """Return the progress of the first read, as text."""
         return self._progress
 
     async def start(self) -> None:
@@ -87,7 +76,7 @@ class ObjectReader:
         """
         await self._reader.catch_up()
         self._store.caught_up = True
-        self._store.history.wake()  # somebody may wait for the store to be ready
+        self._store.history.wake()  # requests may wait for the store to be ready
         self._progress = "ready" if self._store.ready else "waiting until a gateway has written all objects"
         self._metrics.restored.set(1)
 

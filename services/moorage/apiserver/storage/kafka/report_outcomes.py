@@ -35,7 +35,7 @@ AT_ONCE: Final = 16
 """How many callers may wait at a time. Each has a connection to Kafka. Others are not made to wait."""
 
 FOLLOWED: tuple[Topic, ...] = (CONDITIONS, WORKLOAD_CONDITIONS, DEAD_LETTERS)
-"""The topics that tell what became of a report."""
+"""The topics with the outcomes of reports."""
 
 INGEST: Final = "condition-ingest"
 """The service whose progress is looked up."""
@@ -48,11 +48,7 @@ _CONNECT: Final = 3.0
 
 
 class KafkaReportOutcomes:
-    """Follows reports of a fleet. See `ReportOutcomes`.
-
-    Args:
-        settings: Kafka's addresses.
-    """
+    """Follows reports of a fleet. See `ReportOutcomes`."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -62,7 +58,7 @@ class KafkaReportOutcomes:
 
     @contextlib.asynccontextmanager
     async def follow(self, writes: Sequence[Write]) -> AsyncIterator[Following | None]:
-        """See `ReportOutcomes`."""
+        """Follow reports that are about to be written. None if that is not possible now."""
         if not self.partitions or self._following >= AT_ONCE:
             yield None
             return
@@ -83,13 +79,7 @@ class KafkaReportOutcomes:
 
 
 class _KafkaFollowing:
-    """Follows reports that are written to Kafka.
-
-    Args:
-        settings: Kafka's addresses.
-        partitions: the number of partitions of each topic.
-        writes: the reports.
-    """
+    """Follows reports that are written to Kafka."""
 
     def __init__(self, settings: Settings, partitions: int, writes: Sequence[Write]) -> None:
         self._settings = settings
@@ -122,7 +112,7 @@ class _KafkaFollowing:
         await asyncio.gather(self._consumer.stop(), self._admin.close(), return_exceptions=True)
 
     async def decided(self, offsets: Sequence[int], seconds: float) -> list[Decided | None]:
-        """See `Following`."""
+        """Return what was decided about each report. None for those without a decision in time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 try:
@@ -170,14 +160,14 @@ class _KafkaFollowing:
                         self._found[index] = ReportCounted()
 
     async def _committed(self) -> dict[int, int]:
-        """How far condition-ingest has read, by partition."""
+        """Return how far condition-ingest has read, by partition."""
         name = CONDITION_REPORTS.name(self._settings.topic_prefix)
         tps = [TopicPartition(name, number) for number in sorted(set(self._numbers))]
         found = await self._admin.list_consumer_group_offsets(self._group, partitions=tps)
         return {tp.partition: entry.offset for tp, entry in found.items()}
 
     def _condition(self, index: int) -> tuple[Topic, str]:
-        """The topic and key of the record of the condition that a report is about."""
+        """Return the topic and key of the record of the condition that a report is about."""
         report = self._writes[index].event
         if not isinstance(report, ConditionReported):
             raise TypeError("only reports are followed")

@@ -68,7 +68,7 @@ Beginning = Callable[[], AbstractAsyncContextManager[None]]
 
 
 class TermEnded(Exception):  # noqa: N818 - a request inside the gateway, not an error
-    """The term is over. The message says why."""
+    """The term has ended. The message has the reason."""
 
 
 class Deposed(TermEnded):
@@ -84,18 +84,7 @@ class _Pending:
 
 
 class Term:
-    """One term.
-
-    Args:
-        settings: Kafka's addresses.
-        partitions: the number of partitions of each topic.
-        store: the objects as the object log has them.
-        clock: gives the time of records.
-        metrics: the durations and sizes of transactions are recorded here.
-        leader: says who this gateway is.
-        times: the times of the brokers.
-        age: the age of the tables that writes are checked against.
-    """
+    """One term."""
 
     def __init__(
         self,
@@ -149,7 +138,7 @@ class Term:
             during: entered when writes are possible, and left at the end.
 
         Raises:
-            TermEnded: the term is over.
+            TermEnded: the term has ended.
             KafkaError: Kafka does not answer, or refuses.
             TimeoutError: it took too long.
             TablesTooOld: the tables may lack deletions.
@@ -194,7 +183,7 @@ class Term:
             _log.warning("gateway.deposed")
 
     async def commit(self, writes: Sequence[Write]) -> int:
-        """See `Log`.
+        """Write records of the gateway's own topics, all or none. Return when they are durable.
 
         Raises:
             StatusError: 503 if nothing was written, 504 if the outcome is unknown, 413 if a record is too large.
@@ -219,7 +208,7 @@ class Term:
         await self._store.reached(self.began)
 
     def _written_to(self) -> list[TopicPartition]:
-        """The partitions that the leading gateway writes."""
+        """Return the partitions that the leading gateway writes."""
         names = [topic.name(self._settings.topic_prefix) for topic in (RESOURCES, AUDIT)]
         return [self._objects, *(TopicPartition(name, number) for name in names for number in range(self._partitions))]
 
@@ -242,7 +231,7 @@ class Term:
         """Write what is requested, and what follows from records of other topics, until the term ends.
 
         Raises:
-            TermEnded: the term is over.
+            TermEnded: the term has ended.
         """
         complete = self._store.complete
         while True:
@@ -317,7 +306,7 @@ class Term:
                 pending.done.set_result(self._store.version)
 
     def _fitting(self, changes: Sequence[Emission]) -> list[Emission]:
-        """The changes without those that no record can hold. Their objects are shown as they were."""
+        """Return the changes without those that no record can hold. Their objects are shown as they were."""
         limit = OBJECTS.max_message_bytes - RECORD_OVERHEAD
         found = []
         for change in changes:
@@ -328,7 +317,7 @@ class Term:
         return found
 
     async def _failure(self, error: Exception) -> tuple[StatusError, TermEnded]:
-        """What is said of a transaction that has failed, and what ends the term."""
+        """Return what is said of a transaction that has failed, and what ends the term."""
         failure = self._outcome(error)
         if isinstance(error, _FENCING):
             if await self._taken():
@@ -344,7 +333,7 @@ class Term:
         return unavailable(f"nothing was written: {why!r}")
 
     async def _taken(self) -> bool:
-        """Whether Kafka refuses this gateway because another one has taken over.
+        """Return whether Kafka refuses this gateway because another one has taken over.
 
         Kafka returns the same error when it has aborted a transaction that took too long, for example after the machine
         was paused. But a gateway that takes over writes a record about it.
@@ -369,7 +358,7 @@ class Term:
     ) -> dict[TopicPartition, int]:
         """Write records in a transaction. Returns the offset after the last one of each partition.
 
-        Without any, write and abort one, which nobody sees.
+        Without any, write and abort one, which no reader sees.
         """
         self._committing = False
         await producer.begin_transaction()
@@ -410,11 +399,7 @@ class Term:
         return ends
 
     async def _read_back(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Wait until everybody can read what was written.
-
-        Args:
-            ends: the offset after the last record of each partition.
-        """
+        """Wait until everybody can read what was written."""
         await self._store.reached(ends.get(self._objects, 0))
         await self._sources.passed(ends)
 
@@ -435,7 +420,7 @@ def _refuse(batch: Sequence[_Pending], why: StatusError) -> None:
 
 
 def _nobody() -> asyncio.Future[int]:
-    """A future for whose result nobody waits."""
+    """Return a future whose result may be ignored."""
     done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     done.add_done_callback(lambda found: found.cancelled() or found.exception())
     return done
