@@ -57,11 +57,9 @@ MOST_ALIKE = 3
 ALIKE = {
     "__init__.py": "every package has one",
     "dead_letters.py": "the API, its storage and the command line, each in a folder that says so",
-    "ocm.py": "the dialect of taints, and kinds of the API: their family, status and rules",
     "service.py": "the service of each worker; a kind of Kubernetes; the interface of services",
     "state.py": "the state of each worker's partitions",
     "taint_toleration.py": "a plugin's file has the name of the plugin upstream",
-    "targets.py": "a page, a command's requests, and the family and status of kinds",
 }
 
 

@@ -204,7 +204,7 @@ def api_path(*parts: str) -> str:
 
 
 _FRESH: Final = 5.0
-"""Seconds for which a list of clusters counts. Only the gateway that leads has it, and another one asks that one."""
+"""Seconds for which a list of clusters counts. Only the gateway that leads has it; others request it there."""
 
 _PATIENCE: Final = 1.0
 """Seconds for which a page waits for the list. Then it shows those that were known before."""

@@ -90,11 +90,7 @@ class Console:
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        host: Host,
-        pages: tuple[ConsolePage, ...] = PAGES,
-        actions: tuple[Action, ...] = ACTIONS,
+        self, app: ASGIApp, host: Host, pages: tuple[ConsolePage, ...] = PAGES, actions: tuple[Action, ...] = ACTIONS
     ) -> None:
         self._app = app
         self._host = host
@@ -127,7 +123,7 @@ class Console:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Answer the console's requests, and pass all others on."""
         if scope["type"] == "lifespan":  # lasts as long as the gateway
             async with self._prepared():
                 await self._app(scope, receive, send)
@@ -167,12 +163,8 @@ class Console:
 
     def _page(self, page: ConsolePage) -> Handler:
         async def shown(request: Request) -> Response:
-            session = await self._sessions.of(request)
-            if cluster_of(request) and not page.in_clusters:
-                raise PageError(404, _HOME_ONLY)
-            view = await self._view(request, session, request.url.path, request.query_params, request.path_params)
-            content = await page.handler(view)
-            return self._shown(view, content)
+            view = await self._opened(request, await self._sessions.of(request), in_clusters=page.in_clusters)
+            return self._shown(view, await page.handler(view))
 
         return self._counted("page", shown)
 
@@ -181,9 +173,7 @@ class Console:
             session = await self._sessions.of(request)
             form = await _form(request)
             self._sessions.check_form(request, session, form.get("csrf", ""))
-            if cluster_of(request) and not action.in_clusters:
-                raise PageError(404, _HOME_ONLY)
-            view = await self._view(request, session, request.url.path, request.query_params, request.path_params)
+            view = await self._opened(request, session, in_clusters=action.in_clusters)
             done = await action.handler(view, form)
             response = RedirectResponse(path_of(view.cluster) + own_address(done.back), _SEE_OTHER)
             told = base64.urlsafe_b64encode(done.message[:_TOLD_LIMIT].encode()).decode()
@@ -198,6 +188,16 @@ class Console:
             return response
 
         return self._counted("action", acted)
+
+    async def _opened(self, request: Request, session: Session, *, in_clusters: bool) -> PageView:
+        """Return the view of a request.
+
+        Raises:
+            PageError: 404 if the page exists for the home fleet only.
+        """
+        if cluster_of(request) and not in_clusters:
+            raise PageError(404, _HOME_ONLY)
+        return await self._view(request, session, request.url.path, request.query_params, request.path_params)
 
     async def _view(
         self, request: Request, session: Session, path: str, query: QueryParams, params: Mapping[str, str]
@@ -322,13 +322,11 @@ class Console:
             view = await self._view(request, present, path, query, params)
             return view, await handler(view)
 
-        await self._version(session, cluster_of(request))  # tells if nothing can be shown yet
+        await self._version(session, cluster_of(request))  # raises if nothing can be shown yet
         opened = self._host.open_page(request)
         follower = Follower(self._pages, again, _shown_version(request))
         return StreamingResponse(
-            self._followed_by(follower, opened),
-            media_type="text/event-stream",
-            headers={"x-accel-buffering": "no"},
+            self._followed_by(follower, opened), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
         )
 
     async def _followed_by(self, follower: Follower, opened: AbstractContextManager[None]) -> AsyncIterator[bytes]:
@@ -402,7 +400,7 @@ def _own(scope: Scope) -> Scope | None:
 
 
 def _wants_page(scope: Scope) -> bool:
-    """Return whether a browser asks. Programs ask for JSON, or take anything."""
+    """Return whether a browser sends the request. Programs accept JSON, or anything."""
     for name, value in scope["headers"]:
         if name == b"accept" and b"text/html" in value:
             return _most_wanted(value.decode("latin-1")) == "text/html"
@@ -491,6 +489,6 @@ def _told(request: Request) -> str:
 
 
 def _shown_version(request: Request) -> int | None:
-    """Return the version that a page shows already. None if it says none."""
+    """Return the version that a page shows already. None if it names none."""
     text = request.headers.get("last-event-id") or request.query_params.get("since", "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None  # noqa: PLR2004 - digits of a version

@@ -15,7 +15,7 @@ from moorage.console.kinds import MANAGED_CLUSTER, NODE, ApiKind
 from moorage.console.rights import Rights
 from moorage.console.views import PageView
 from moorage.decide.kubernetes.attributes import Attributes
-from moorage.decide.kubernetes.unstructured import at
+from moorage.decide.kubernetes.unstructured import at, name_of
 from moorage.decide.taints.dialects.karmada import UNSCHEDULABLE
 from moorage.decide.taints.dialects.table import DIALECTS
 from moorage.decide.taints.kubectl_syntax import TaintSpecError, apply_specs, parse_taints
@@ -79,7 +79,7 @@ def tainted(kind: ApiKind, document: Document, spec: str) -> ApiWrite:
     Raises:
         PageError: 400 if the spec is wrong, or does not fit the taints that the target has. The message is kubectl's.
     """
-    name = str(at(document, "metadata", "name"))
+    name = name_of(document)
     present = [Taint.model_validate(one, extra="ignore") for one in at(document, "spec", "taints") or ()]
     try:
         update = apply_specs(f"{kind.kind.lower()} {name}", present, parse_taints([spec], DIALECTS[kind.kind]))
@@ -111,7 +111,7 @@ def cordoned(kind: ApiKind, document: Document, *, cordon: bool) -> ApiWrite:
     Raises:
         PageError: 400 if targets of that kind cannot be cordoned.
     """
-    name = str(at(document, "metadata", "name"))
+    name = name_of(document)
     if kind.kind == NODE:
         return write_of(kind, "patch", name=name, body={"spec": {"unschedulable": cordon or None}})
     if not can_be_cordoned(kind.kind):
@@ -142,12 +142,6 @@ async def send(view: PageView, write: ApiWrite) -> dict[str, Any]:
 
 async def change_target(view: PageView, kind: str, name: str, make: Any) -> None:
     """Change a target by a request that is made from its present state. It is made anew after a conflict.
-
-    Args:
-        view: sends it.
-        kind: of the target.
-        name: of the target.
-        make: returns the request for the target.
 
     Raises:
         PageError: the API refuses it, or others change the target again and again.

@@ -12,11 +12,20 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+from typing_extensions import override
 
 from moorage.console.kinds import CLUSTER, EVICTION, MANAGED_CLUSTER, NODE, PLACED, TARGETS, ObjectName
-from moorage.console.texts import READINESS, UNREPORTED, condition_status, node_zone, taint_text, why_evicted
-from moorage.console.watches import Watches
+from moorage.console.watches import Listener, Watches
+from moorage.decide.kubernetes.object_texts import (
+    READINESS,
+    UNREPORTED,
+    condition_status,
+    taint_text,
+    why_evicted,
+    zone_name,
+)
 from moorage.decide.kubernetes.unstructured import at
 from moorage.decide.scheduling.ocm.cluster_sets import named_set
 from moorage_schemas.placement import PlacementState
@@ -113,7 +122,10 @@ class ZoneRows:
         return self.kind, self.zone
 
 
-class FleetIndex:
+RowT = TypeVar("RowT")
+
+
+class FleetIndex(Listener):
     """The objects of one fleet in short, as they change.
 
     Args:
@@ -122,7 +134,6 @@ class FleetIndex:
     """
 
     kinds: tuple[str, ...] = INDEXED
-    """See `Listener`."""
 
     def __init__(self, watches: Watches, cluster: str) -> None:
         self._watches = watches
@@ -139,8 +150,8 @@ class FleetIndex:
 
         watches.listen(cluster, self)
 
+    @override
     def changed(self, kind: str, namespace: str, name: str, document: Mapping[str, Any] | None) -> None:
-        """See `Listener`."""
         object_id = ObjectName(kind, namespace, name)
         if kind == EVICTION:
             is_shown = at(document, "status", "state") in OPEN_STATES or object_id in self.evictions
@@ -153,8 +164,8 @@ class FleetIndex:
             if len(self._noted) >= MANY:
                 self._many.set()
 
+    @override
     def ended(self) -> None:
-        """See `Listener`."""
         self.is_over = True
         self._many.set()
 
@@ -190,17 +201,9 @@ class FleetIndex:
 
     def _read(self, object_id: ObjectName, document: Mapping[str, Any] | None) -> None:
         if object_id.kind == EVICTION:
-            eviction = _eviction_row(object_id, document)
-            if eviction is None:
-                self.evictions.pop(object_id, None)
-            else:
-                self.evictions[object_id] = eviction
+            _put(self.evictions, object_id, _eviction_row(object_id, document))
         elif object_id.kind == PLACED:
-            waiting = _waiting_row(object_id, document)
-            if waiting is None:
-                self.waiting.pop(object_id, None)
-            else:
-                self.waiting[object_id] = waiting
+            _put(self.waiting, object_id, _waiting_row(object_id, document))
         else:
             row = _target_row(object_id.kind, document) if document is not None else None
             self._put_target(object_id, row)
@@ -242,10 +245,18 @@ class FleetIndex:
         return {state: found[state] for state in STATES if found[state]}
 
 
+def _put(rows: dict[ObjectName, RowT], object_id: ObjectName, row: RowT | None) -> None:
+    if row is None:
+        rows.pop(object_id, None)
+    else:
+        rows[object_id] = row
+
+
 def zone_of(kind: str, document: Mapping[str, Any]) -> str:
     """Return the zone that a target is shown in."""
     if kind == NODE:
-        return node_zone(document)
+        zone = zone_name(document)
+        return "" if zone == "/" else zone
     if kind == CLUSTER:
         return str(at(document, "spec", "region") or "")
     return named_set(at(document, "metadata", "labels") or {})

@@ -9,8 +9,6 @@ from moorage.console.api import ApiClient, api_path
 from moorage.console.host import PageError
 from moorage.decide.disruption.object_names import zone_of_object
 from moorage.decide.kubernetes.attributes import Attributes
-from moorage_schemas.resources.names import DEFAULT_NAMESPACE
-from moorage_schemas.resources.workload_kinds import POD
 
 _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _WRITING: Final = frozenset({"update", "delete"})
@@ -151,38 +149,3 @@ EVICTION: Final = "Eviction"
 PLACED: Final = "WorkloadPlacement"
 TAINT: Final = "Taint"
 ZONE: Final = "Zone"
-
-
-def target_prefix(kind: str, name: str) -> str:
-    """Return the first part of the name of an object about a target: `node.n1`."""
-    return f"{kind.lower()}.{name}"
-
-
-def about_target(kind: str, name: str, *parts: str) -> str:
-    """Return the name of an object about a target: `node.n1:NoExecute:example.com~key`."""
-    return ":".join([target_prefix(kind, name), *parts]).replace("/", "~")
-
-
-def workload_name(workload: ObjectName) -> str:
-    """Return the name of an object about a workload: that of a pod, and `deployment:web` for any other kind."""
-    return workload.name if workload.kind == POD else f"{workload.kind.lower()}:{workload.name}"
-
-
-def workload_namespace(workload: ObjectName) -> str:
-    """Return the namespace of an object about a workload. Some workloads have none."""
-    return workload.namespace or DEFAULT_NAMESPACE
-
-
-def local_names(value: Any, cluster: str) -> Any:
-    """Return an answer without the prefix of a cluster in its keys. The home fleet's has none."""
-    return _local(value, f"{cluster}:") if cluster else value
-
-
-def _local(value: Any, prefix: str) -> Any:
-    if isinstance(value, str):
-        return value.removeprefix(prefix) if "/" in value else value
-    if isinstance(value, list):
-        return [_local(one, prefix) for one in value]
-    if isinstance(value, dict):
-        return {key: _local(one, prefix) for key, one in value.items()}
-    return value

@@ -64,7 +64,7 @@ class Follower:
                 return
             event = self._event(view, content, is_sent=not (is_first and self._is_shown(view, watches)))
             spent = time.thread_time() - began
-            # What is dear once, because the garbage collector ran meanwhile, says nothing of the next time.
+            # What is dear once, because the garbage collector ran meanwhile, predicts nothing.
             cost, before = min(spent, before), spent
             if is_first:
                 yield b"retry: 1000\n\n"

@@ -18,9 +18,9 @@ from markupsafe import Markup, escape
 
 from moorage.console.host import LIVE, path_of
 from moorage.console.kinds import TARGETS, ZONE, ApiKind, Kinds
-from moorage.console.texts import until
 from moorage.console.views import Content, PageView
 from moorage.decide.kubernetes.durations import age, human, rate_text
+from moorage.decide.kubernetes.object_texts import until
 from moorage_schemas.resources.workload_kinds import BINDING_KINDS, POD
 from moorage_schemas.times import parse_time
 
@@ -61,12 +61,7 @@ class StaticFiles:
 
 
 class Pages:
-    """Makes pages of templates.
-
-    Args:
-        static: the files beside them.
-        kinds: the kinds that there are.
-    """
+    """Makes pages of templates."""
 
     def __init__(self, static: StaticFiles, kinds: Kinds) -> None:
         self._kinds = kinds

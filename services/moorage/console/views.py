@@ -70,7 +70,7 @@ class FleetReader:
 
 @dataclass
 class PageView:
-    """One look at a page: who looks, what there is, and what the address says."""
+    """One view of a page: the user, the fleet, and the address."""
 
     request: Request
     path: str

@@ -15,8 +15,7 @@ import pytest
 from tests.support.tables import table
 from tests.support.waiting import until
 
-from moorage.apiserver.kinds.eviction import acknowledged
-from moorage.apiserver.kinds.printing.sections import toleration_text, why_evicted
+from moorage.apiserver.kinds.views import acknowledged
 from moorage.cli.api import manifests, runfile
 from moorage.cli.api.runfile import Running
 from moorage.cli.errors import CliError, UsageError
@@ -24,6 +23,7 @@ from moorage.cli.local import services
 from moorage.cli.local.supervisor import ChildSpec, Supervisor
 from moorage.cli.render.durations import parse_duration, parse_instant, to_the_second
 from moorage.decide.kubernetes.durations import age, human
+from moorage.decide.kubernetes.object_texts import toleration_text, why_evicted
 from moorage.insight.explain.wording import words
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionReported, ConditionStatus

@@ -14,7 +14,7 @@ from moorage.apiserver.admission.validation import feature_gates
 from moorage.apiserver.http.messages.selectors import selector
 from moorage.apiserver.http.verbs import watch
 from moorage.apiserver.kinds import kind as kinds
-from moorage.apiserver.kinds.eviction_pause import PauseIndex
+from moorage.apiserver.kinds.status.guards import PauseIndex
 from moorage.apiserver.machinery.served_kinds import served
 from moorage.apiserver.rules.feature_gates import FeatureGates
 from moorage.decide.taints.desired.taint_reconciliation import next_taints

@@ -12,8 +12,8 @@ from tests.support.tables import table
 
 from moorage.apiserver.http.messages.selectors import selector
 from moorage.apiserver.http.verbs import watch
-from moorage.apiserver.kinds import managed_cluster_set
 from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.kinds.managed_clusters import CLUSTER_SET
 from moorage_schemas.placement import DecisionGroupStatus, PlacementCondition, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
@@ -309,7 +309,7 @@ async def test_all_versions_show_one_object_each_in_its_own_words() -> None:
     assert {item["apiVersion"] for item in older["items"]} == {"cluster.open-cluster-management.io/v1alpha1"}
     await gateway.ok("PUT", f"{OLDER_SETS}/s", {**changed, "apiVersion": made["apiVersion"], "spec": {}})
     assert declared(gateway).object["apiVersion"].endswith("/v1beta2")
-    kind = ServedKind(managed_cluster_set.KIND, "v1beta1")
+    kind = ServedKind(CLUSTER_SET, "v1beta1")
     asked = watch.Watch(kind=kind, namespace="", selected=selector("", "metadata.name=s"), version=0, timeout=0)
     lines = b"".join([line async for line in watch.events(gateway.store, asked, 0)]).splitlines()
     shown = [orjson.loads(line)["object"]["apiVersion"] for line in lines]

@@ -13,8 +13,7 @@ from tests.component.gateway.double import Fixture, Json
 from tests.support.tables import table
 
 from moorage.apiserver.kinds.kind import discovered
-from moorage.apiserver.kinds.secret import KIND as SECRET
-from moorage.apiserver.kinds.stored import StoredKind
+from moorage.apiserver.kinds.stored import SECRET, StoredKind
 from moorage.apiserver.machinery.openapi.registry import Origin, origin_of
 
 SECRETS = "/api/v1/namespaces/default/secrets"

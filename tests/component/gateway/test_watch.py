@@ -12,7 +12,7 @@ from tests.component.gateway.double import Fixture, node
 
 from moorage.apiserver.http.messages.selectors import selector
 from moorage.apiserver.http.verbs.watch import Watch, events, start
-from moorage.apiserver.kinds import managed_cluster_set, taint
+from moorage.apiserver.kinds import managed_clusters, views
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.kinds.node import KIND as NODE_KIND
 from moorage_schemas.resource import ResourceDeclared
@@ -167,8 +167,8 @@ async def test_a_node_that_is_replaced_is_seen_to_go_and_to_come() -> None:
 
 SETS = "/apis/cluster.open-cluster-management.io/v1beta2/managedclustersets"
 CLUSTERS = "/apis/cluster.open-cluster-management.io/v1/managedclusters"
-SET = ServedKind(managed_cluster_set.KIND, "v1beta2")
-TAINT = ServedKind(taint.KIND, "v1alpha1")
+SET = ServedKind(managed_clusters.CLUSTER_SET, "v1beta2")
+TAINT = ServedKind(views.TAINT, "v1alpha1")
 GROUP = "cluster.open-cluster-management.io"
 
 

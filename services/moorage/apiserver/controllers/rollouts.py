@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from moorage.apiserver.admission.deletion import BACKGROUND_POLICY, DeleteOptions, is_marked
 from moorage.apiserver.controllers.keeper import Keeper
-from moorage.apiserver.kinds import replica_set, stored
+from moorage.apiserver.kinds import pod_controllers, stored
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.kinds.status.controllers import OwnerIndex
 from moorage.apiserver.kinds.status.records import ObjectId
@@ -39,7 +39,7 @@ _LIMIT: Final = 10  # templates beside the present one, unless `spec.revisionHis
 _NOT_CARRIED: Final = frozenset(
     {REVISION, DESIRED, MOST, "kubectl.kubernetes.io/last-applied-configuration", "deprecated.deployment.rollback.to"}
 )
-_SETS: Final = ServedKind(replica_set.KIND, replica_set.KIND.versions[0])
+_SETS: Final = ServedKind(pod_controllers.REPLICA_SET, pod_controllers.REPLICA_SET.versions[0])
 _REVISIONS: Final = ServedKind(stored.CONTROLLER_REVISION, stored.CONTROLLER_REVISION.versions[0])
 
 Document = dict[str, Any]

@@ -53,7 +53,7 @@ from moorage.apiserver.http.messages.negotiation import AnswerForm, form_of_erro
 from moorage.apiserver.http.paths import ClusterPaths, cluster_of
 from moorage.apiserver.http.resources import ClusterApis, ResourcesApi
 from moorage.apiserver.http.subresources.pods import bindings_path, is_binding
-from moorage.apiserver.kinds.dead_letter import KIND as DEAD_LETTER
+from moorage.apiserver.kinds.views import DEAD_LETTER
 from moorage.apiserver.machinery.api_errors import StatusError, no_such_path
 from moorage.apiserver.metrics import Metrics
 from moorage.apiserver.rbac.cluster_sets import VIEW_GROUP
@@ -233,7 +233,7 @@ class _Before:
         self._app = front(app, api)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Answer a request, or pass it on to the API."""
         await self._app(scope, receive, send)
 
 
@@ -404,18 +404,18 @@ class _Endpoints:
         return Response(generate_latest(REGISTRY) + generate_latest(own.registry), media_type=CONTENT_TYPE_LATEST)
 
     async def unknown(self, _: Request) -> Response:
-        """Every other path."""
+        """Return every other path."""
         return health.no_page()
 
 
 def _parts(request: Request) -> list[str]:
-    """The parts of a path after its first one. A slash at the end means nothing."""
+    """Return the parts of a path after its first one. A slash at the end means nothing."""
     path = str(request.path_params.get("path", "")).removesuffix("/")
     return path.split("/") if path else []
 
 
 def _read(request: Request) -> Request:
-    """The request, if it only reads.
+    """Return the request, if it only reads.
 
     Raises:
         StatusError: 405 if it does not.
@@ -430,7 +430,7 @@ def _always() -> str:
 
 
 async def _no_such_path(request: Request, _: Exception) -> Response:
-    """What no route takes: a path that does not begin with a slash."""
+    """Answer a path that no route has: one that does not begin with a slash."""
     return answers.failure(request, no_such_path())
 
 

@@ -95,8 +95,8 @@ class Forwarding:
     """What is forwarded where.
 
     Args:
-        store: knows the leader.
-        own: says who this gateway is.
+        store: names the leader.
+        own: identifies this gateway.
         leading: whether this gateway leads.
         ca_file: the authorities of its certificate. Empty for those of the system.
         transport: sends the requests, in tests.
@@ -151,7 +151,7 @@ class Forwarding:
                 await asyncio.sleep(_AGAIN)
 
     async def _answers(self) -> bool:
-        """Whether the gateway that has taken over last answers, and still leads."""
+        """Return whether the gateway that has taken over last answers, and still leads."""
         leader = self._store.leader
         if leader is None:
             return False
@@ -165,7 +165,7 @@ class Forwarding:
 
     @property
     def takes(self) -> bool:
-        """Whether this gateway deals with writes itself. If it must refuse them, it says why."""
+        """Whether this gateway deals with writes itself. If it must refuse them, it gives the reason."""
         return self._leading.leads and (self._leading.failing or not self._leading.obstacle)
 
     @property
@@ -179,7 +179,7 @@ class Forwarding:
         Args:
             request: the request. Its body was read.
             body: its body.
-            bearer: the token that tells the leader who has sent it. Empty if the request's own headers do.
+            bearer: the token that identifies the sender to the leader. Empty if the request's own headers do.
 
         Raises:
             NotTakenError: there is no leader, or it cannot be reached, or it does not lead any more.
@@ -198,10 +198,7 @@ class Forwarding:
             headers.append(("authorization", f"Bearer {bearer}"))
         target = httpx.URL(address).copy_with(raw_path=_raw_path(request))
         asked = self._client().build_request(
-            request.method,
-            target,
-            headers=[*headers, (FORWARDED, self._own.instance)],
-            content=body,
+            request.method, target, headers=[*headers, (FORWARDED, self._own.instance)], content=body
         )
         found, content = await self._sent(asked)
         if found.headers.get(LEADS) == "false":
@@ -217,7 +214,7 @@ class Forwarding:
         return response
 
     async def _sent(self, asked: httpx.Request) -> tuple[httpx.Response, bytes]:
-        """The answer to a request, and its body.
+        """Return the answer to a request, and its body.
 
         Raises:
             NotTakenError: the request was not sent.
@@ -289,7 +286,7 @@ class ForwardingMiddleware:
     Args:
         app: answers everything else.
         forwarding: forwards.
-        access: says who sends a request. Whether they may, the leader says.
+        access: identifies the sender of a request. The leader checks permissions.
         store: its version goes with answers to forwarded requests.
         metrics: forwarded requests are counted here.
         hosts: the host names under which the gateway may be called; see `check_host`.
@@ -313,7 +310,7 @@ class ForwardingMiddleware:
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Answer a request here, or forward it to the gateway that leads."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
         elif scope["path"] == CLUSTERS_PATH or (
@@ -346,7 +343,7 @@ class ForwardingMiddleware:
             await response(scope, receive, send)
 
     async def _forwarded(self, request: Request, replayed: _Replayed) -> Response | None:
-        """The answer of the gateway that leads. None if this one is to answer.
+        """Return the answer of the gateway that leads. None if this one is to answer.
 
         Raises:
             StatusError: see `Forwarding.answer`; and 413 if the body is too large.
@@ -371,7 +368,7 @@ class ForwardingMiddleware:
         return None
 
     def _marked(self, send: Send) -> Send:
-        """What sends an answer to another gateway: with the version that this one shows, and whether it leads."""
+        """Return a sender that adds the shown version, and whether this gateway leads."""
 
         async def sending(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -386,11 +383,7 @@ class ForwardingMiddleware:
 
 
 class _Replayed:
-    """Receives a request whose body may have been read already.
-
-    Args:
-        receive: receives what was not read.
-    """
+    """Receives a request whose body may have been read already."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -399,7 +392,7 @@ class _Replayed:
         """The body, if it was read."""
 
     async def __call__(self) -> MutableMapping[str, Any]:
-        """See ASGI."""
+        """Return the next message of the request, from the body if it was read."""
         if self.body is None or self._passed_on:
             return await self._receive()
         self._passed_on = True

@@ -78,7 +78,7 @@ def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
 
 
 def _is_of_a_namespace(group: str, version: str, parts: list[str]) -> bool:
-    """Whether a path is that of a subresource of a namespace: `namespaces/{name}/status`."""
+    """Return whether a path is that of a subresource of a namespace: `namespaces/{name}/status`."""
     kind, (plural, _, *rest) = served_at(group, version, parts[0]), parts
     return kind is not None and plural == kind.plural and len(rest) == 1 and rest[0] in _subresources(kind)
 
@@ -90,6 +90,16 @@ def _subresources(kind: ServedKind) -> tuple[str, ...]:
 def not_allowed() -> StatusError:
     """405: the method is not supported there."""
     return StatusError(405, "the server does not allow this method on the requested resource", details={})
+
+
+def check_method(request: Request, *methods: str) -> None:
+    """Check that a request has one of these methods.
+
+    Raises:
+        StatusError: 405 if it has not.
+    """
+    if request.method not in methods:
+        raise not_allowed()
 
 
 PREFIX: Final = "/clusters/"
@@ -121,7 +131,7 @@ class ClusterPaths:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Answer a request below a cluster as one of the home fleet, or pass it on."""
         if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
             await self._app(scope, receive, send)
             return

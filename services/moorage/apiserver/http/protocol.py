@@ -81,14 +81,14 @@ class Protocol(H11Protocol):
         self._stop_watching()
         super().resume_writing()
 
+    @override
     def on_response_complete(self) -> None:
-        """See uvicorn."""
         super().on_response_complete()
         if self.transport.is_closing():  # which waits until all is sent
             self._watch()
 
+    @override
     def timeout_keep_alive_handler(self) -> None:
-        """See uvicorn."""
         super().timeout_keep_alive_handler()
         self._watch()
 

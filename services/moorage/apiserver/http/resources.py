@@ -24,11 +24,7 @@ from moorage.apiserver.writing.writer import Writer
 
 
 class ResourcesApi:
-    """Answers requests about resources.
-
-    Args:
-        backend: the objects.
-    """
+    """Answers requests about resources."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend

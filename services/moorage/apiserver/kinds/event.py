@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from typing_extensions import override
 
 from moorage.apiserver.kinds.kind import Document, Untyped
 from moorage.apiserver.kinds.printing.columns import NONE, Cell, Object, TableColumn, of, text
 from moorage.decide.kubernetes.durations import age
+from moorage.decide.kubernetes.object_texts import last_seen
 from moorage.decide.kubernetes.unstructured import at
-
-if TYPE_CHECKING:
-    from moorage.decide.kubernetes.field_errors import FieldError
 
 GROUP: Final = "events.k8s.io"
 """The group of the newer form."""
@@ -40,22 +38,14 @@ _EMPTY: Final[Mapping[str, Any]] = {
     "reportingComponent": "",
     "reportingInstance": "",
 }
-"""Fields that an event of the core group shows also if nobody has set them."""
+"""Fields that an event of the core group shows even if they are unset."""
 
 _CORE: Final[Mapping[str, str]] = {newer: core for core, newer in _NEWER.items()}
 _ABOUT: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
-def last_seen(found: Object) -> str | None:
-    """When an event, in the form of the core group, happened last, in RFC 3339. None if it does not say so."""
-    for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",)):
-        if value := at(found, *path):
-            return str(value)
-    return None
-
-
 def _core_form(found: Object) -> Object:
-    """An event of either group in the form of the core group."""
+    """Return an event of either group in the form of the core group."""
     if not str(found.get("apiVersion", "")).startswith(f"{GROUP}/"):
         return found
     return {_CORE.get(field, field): value for field, value in found.items()}
@@ -97,7 +87,7 @@ def _count(found: Object) -> str:
 
 
 def _columns(nothing: str) -> tuple[TableColumn, ...]:
-    """The columns, with what stands for a missing text."""
+    """Return the columns, with what stands for a missing text."""
 
     def shown(make: Callable[[Object], str]) -> Cell:
         return of(lambda found: make(found) or nothing)
@@ -148,23 +138,12 @@ class EventKind(Untyped):
     )
 
     @override
-    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.events import validate_event
-
-        return validate_event(document) if is_new else []
-
-    @override
-    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.events import validate_event_update
-
-        return validate_event_update(before, after)
-
-    @override
     def in_group(self, document: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
         return {**{_NEWER.get(field, field): value for field, value in document.items()}, "apiVersion": api_version}
 
+    @override
     def stored(self, document: Document) -> Document:
-        """See `Kind`. Upstream's encoder writes some fields also where they are empty."""
+        # Upstream's encoder writes some fields also where they are empty.
         if str(document.get("apiVersion", "")).startswith(f"{GROUP}/"):
             document = {_CORE.get(field, field): value for field, value in document.items()}
         made = {**_EMPTY, **document, "apiVersion": self.api_versions[0]}

@@ -1,8 +1,7 @@
-"""What every kind says of itself, and how the kinds are found.
+"""The interface of kinds, and their discovery.
 
-A kind is one module of this folder, which ends with `KIND = TheClass()`. Kinds that are nearly data share a module,
-which ends with `KINDS`. Nothing else names them: the gateway, discovery, the command line and the JSON Schemas read
-their attributes and methods.
+A kind is one class of this folder. Its module ends with `KIND = TheClass()`, or with `KINDS` if a family shares it. The
+gateway, discovery, the command line and the JSON Schemas read the attributes and methods of kinds.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from datetime import datetime
 from enum import Enum, auto
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
 from typing_extensions import override
 
@@ -88,10 +87,10 @@ class Kind(Generic[ResourceT]):
     """Further words that the command line takes."""
 
     deprecation: ClassVar[str] = ""
-    """What everybody who reads or writes its objects is warned of: that another kind takes its place."""
+    """The warning for readers and writers of its objects: that another kind replaces it."""
 
     when_none: ClassVar[str] = ""
-    """What it means that there is no object of it, if that is not plain. The command line says it."""
+    """The meaning of an empty list, if that is not plain. The command line prints it."""
 
     model_module: ClassVar[str] = ""
     """The module of `moorage_schemas.resources` that has its model. It is imported when it is used."""
@@ -111,7 +110,7 @@ class Kind(Generic[ResourceT]):
     """Whether a bridge may mirror its objects from a real cluster. Nothing that gives rights here may be."""
 
     repeatable: ClassVar[bool] = False
-    """Whether a manifest may hold a read-only object that says what is decided already."""
+    """Whether a manifest may contain a read-only object that equals the present decision."""
 
     watched: ClassVar[bool] = True
     """Whether its changes can be watched."""
@@ -119,11 +118,14 @@ class Kind(Generic[ResourceT]):
     scaled: ClassVar[bool] = False
     """Whether it has the subresource `scale`, which changes `spec.replicas`."""
 
+    own_subresources: ClassVar[tuple[str, ...]] = ()
+    """Further subresources, which only this kind has."""
+
     status_declared: ClassVar[bool] = False
     """Whether people declare (a part of) its `status`, which is then a subresource."""
 
     container_subresources: ClassVar[tuple[str, ...]] = ()
-    """Kubernetes' subresources that reach into running containers. Moorage runs none, and says so."""
+    """Kubernetes' subresources that need running containers. Moorage runs none, and answers 501."""
 
     has_generation: ClassVar[bool] = True
     """Whether its objects show `metadata.generation`, the number of their desired states. As in Kubernetes, those
@@ -153,16 +155,19 @@ class Kind(Generic[ResourceT]):
     """Whether its status counts other objects. It is counted once after many records."""
 
     built_in: ClassVar[tuple[str, ...]] = ()
-    """The names of objects without a namespace that exist although nobody has declared them."""
+    """The names of objects without a namespace that exist without being declared."""
 
     in_each_namespace: ClassVar[tuple[str, ...]] = ()
-    """The names of objects that every namespace has although nobody has declared them."""
+    """The names of objects that every namespace has without a declaration."""
+
+    built_in_kept: ClassVar[str] = ""
+    """Why a built-in object may not be deleted. Empty if it may, and then exists again."""
 
     deleted_is_returned: ClassVar[bool] = False
     """Whether the answer to a deletion is the object, as in Kubernetes. Otherwise, it is a status."""
 
     created_by_update: ClassVar[bool] = False
-    """Whether replacing an object that is not there creates it, as in Kubernetes. Otherwise, it is not found."""
+    """Whether replacing an object that does not exist creates it, as in Kubernetes. Otherwise, the answer is 404."""
 
     deleted_with_content: ClassVar[bool] = False
     """Whether everything in the namespace of an object's name is deleted with the object."""
@@ -181,7 +186,7 @@ class Kind(Generic[ResourceT]):
     has those that it has there. Empty if they are `columns`."""
 
     name_comes_last: ClassVar[bool] = False
-    """Whether a table shows the name as its last column, and only if it is wide: people know such objects by others."""
+    """Whether only a wide table shows the name, as its last column: users identify such objects by other columns."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -195,7 +200,7 @@ class Kind(Generic[ResourceT]):
 
     @property
     def words(self) -> frozenset[str]:
-        """The words by which the command line knows it, in lower case."""
+        """Its words on the command line, in lower case."""
         named = (self.kind, self.plural, self.singular, *self.short_names, *self.cli_names)
         return frozenset(word.lower() for word in named)
 
@@ -203,7 +208,7 @@ class Kind(Generic[ResourceT]):
     def subresources(self) -> tuple[str, ...]:
         """The subresources of its objects."""
         has_status = self.status_shown or self.status_declared
-        return (*(("scale",) if self.scaled else ()), *(("status",) if has_status else ()))
+        return (*(("scale",) if self.scaled else ()), *(("status",) if has_status else ()), *self.own_subresources)
 
     @property
     def model(self) -> type[ResourceT]:
@@ -213,8 +218,10 @@ class Kind(Generic[ResourceT]):
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
-        """What the kind counts of the records. An index that several kinds name exists once."""
-        return ()
+        """The indexes of the records that the kind needs. An index that several kinds name exists once."""
+        from moorage.apiserver.kinds.status.kind_indexes import INDEXES
+
+        return INDEXES.get(self.kind, ())
 
     def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
         """Return the errors in an object's name, namespace, labels and annotations."""
@@ -235,13 +242,11 @@ class Kind(Generic[ResourceT]):
         return [*generated, *found, *validate_annotations(metadata.annotations or {})]
 
     def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
-        """Return the errors in the rest of an object.
+        """Return the errors in the rest of an object."""
+        from moorage.apiserver.rules.validation.of_kinds import OBJECTS
 
-        Args:
-            resource: the object.
-            gates: what is switched on.
-        """
-        return []
+        rule = OBJECTS.get(self.kind)
+        return rule(resource) if rule is not None else []
 
     def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
         """Return the errors in fields that the typed view does not have, in Kubernetes' order.
@@ -250,40 +255,41 @@ class Kind(Generic[ResourceT]):
             document: the object, with the defaults of its fields.
             is_new: whether it is being created.
         """
-        return []
+        from moorage.apiserver.rules.validation.of_kinds import DOCUMENTS, NEW
+
+        rules = (DOCUMENTS.get(self.kind), NEW.get(self.kind) if is_new else None)
+        return [error for rule in rules if rule is not None for error in rule(document)]
 
     def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
-        """Which fields a change may not change.
+        """Return the errors in fields that a change may not change.
 
         Args:
             before: the object as it is shown.
             after: the object as it is wanted, with the defaults of admission.
         """
-        return []
+        from moorage.apiserver.rules.validation.of_kinds import UPDATES
+
+        rule = UPDATES.get(self.kind)
+        return rule(before, after) if rule is not None else []
 
     def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:
-        """Return warnings for the writer of an object that was accepted: the parts that have no effect.
-
-        Args:
-            document: the object as it is shown.
-            gates: what is switched on.
-        """
+        """Return warnings for the writer of an object that was accepted: the parts that have no effect."""
         return ()
 
     def created(self, document: Document, gates: FeatureGates) -> Document:
-        """A new object with the defaults that only creation sets."""
+        """Return a new object with the defaults that only creation sets."""
         return document
 
     def identified(self, document: Document) -> Document:
-        """A new object, which has its uid now, with the defaults that follow from it."""
+        """Return a new object, which has its uid now, with the defaults that follow from it."""
         return document
 
     def taints_of_new(self, resource: ResourceT) -> Sequence[Taint]:
-        """The taints that a new target gets by default, beside those that it names."""
+        """Return the taints that a new target gets by default, beside those that it names."""
         return ()
 
     def changed(self, wanted: Document, shown: Mapping[str, Any]) -> Document:
-        """What is wanted of an object that is there, with what the kind carries over.
+        """Return the wanted state of an existing object, with the parts that the kind carries over.
 
         Args:
             wanted: what the writer sent, or what a patch makes of the object.
@@ -292,11 +298,11 @@ class Kind(Generic[ResourceT]):
         return wanted
 
     def declared(self, document: Document) -> Document:
-        """An object without what the services decide."""
+        """Return an object without what the services decide."""
         return document if self.status_declared else {k: v for k, v in document.items() if k != "status"}
 
     def admitted(self, document: Document, rules: Iterable[DedicatedNodes]) -> Document:
-        """An object with the defaults of admission.
+        """Return an object with the defaults of admission.
 
         Args:
             document: the object, without what the services decide.
@@ -308,7 +314,7 @@ class Kind(Generic[ResourceT]):
         return document
 
     def without_decided(self, document: Document, stored: Mapping[str, Any]) -> Document:
-        """A change without what the services have added to the object that is shown.
+        """Return a change without what the services have added to the object that is shown.
 
         Args:
             document: what is wanted, with the defaults of admission.
@@ -317,7 +323,7 @@ class Kind(Generic[ResourceT]):
         return document
 
     def same(self, document: Document, stored: Mapping[str, Any], records: Records) -> Document:
-        """A change with those parts as they are kept that mean the same, so that they do not count as changed.
+        """Return a change with those parts as they are kept that mean the same, so that they do not count as changed.
 
         Args:
             document: what is wanted, with the defaults of admission.
@@ -327,32 +333,29 @@ class Kind(Generic[ResourceT]):
         return document
 
     def spec_taints(self, resource: ResourceT) -> Sequence[Taint] | None:
-        """The taints that the writer of a target wants. None for a kind that has no taints."""
+        """Return the taints that the writer of a target wants. None for a kind that has no taints."""
         return None
 
     def taints(self, resource: ResourceDeclared, records: Records) -> TargetTainted | None:
-        """The taints of a target that are shown. None if nothing is known of them."""
+        """Return the taints of a target that are shown. None if nothing is known of them."""
         return None
 
     def refusal(self, name: str, change: str) -> str:
-        """Why an object may not be changed or deleted. Empty if it may.
+        """Return why an object may not be changed or deleted. Empty if it may.
 
         Args:
             name: of the object.
             change: `changed` or `deleted`.
         """
-        return ""
+        is_kept = change == "deleted" and name in {*self.built_in, *self.in_each_namespace}
+        return self.built_in_kept if is_kept else ""
 
     def is_held(self, document: Mapping[str, Any]) -> bool:
-        """Whether an object that is being deleted has to stay, apart from its finalizers.
-
-        Args:
-            document: the object as it is declared.
-        """
+        """Return whether an object that is being deleted has to stay, apart from its finalizers."""
         return False
 
     def is_heartbeat(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-        """Whether a change only says that somebody is alive. Such a change is not audited.
+        """Return whether a change is only a sign of life, which is not audited.
 
         Args:
             before: the object as it was declared.
@@ -361,7 +364,7 @@ class Kind(Generic[ResourceT]):
         return False
 
     def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterable[str]:
-        """What the writer of an object is told of what was not taken over, or does not exist.
+        """Return notes for the writer on parts that were not applied, or do not exist.
 
         Args:
             document: the object as it is shown now.
@@ -371,7 +374,7 @@ class Kind(Generic[ResourceT]):
         return ()
 
     def shown(self, object_id: ObjectId, records: Records) -> Document | None:
-        """An object as the API shows it, without a resource version. None if there is none."""
+        """Return an object as the API shows it, without a resource version. None if there is none."""
         resource = records.resources.get(object_id.key)
         if resource is None:
             return self.built_in_object(object_id, records) if self.is_built_in(object_id, records) else None
@@ -379,15 +382,15 @@ class Kind(Generic[ResourceT]):
         return {**resource.object, **({"status": status} if status is not None else {})}
 
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
-        """The status of a declared object that is derived from other records. None if there is none."""
+        """Return the status of a declared object that is derived from other records. None if there is none."""
         return None
 
     def implied(self, records: Records) -> Iterable[str]:
-        """The names of objects without a namespace that exist because of others, apart from those of `built_in`."""
+        """Return the names of objects without a namespace that others imply, apart from `built_in`."""
         return ()
 
     def is_built_in(self, object_id: ObjectId, records: Records) -> bool:
-        """Whether an object need not be declared: one of `built_in`, or of `in_each_namespace` in one that exists."""
+        """Return whether an object exists undeclared: one of `built_in`, or of `in_each_namespace` in a namespace."""
         if object_id.name in self.built_in:
             return True
         if object_id.name not in self.in_each_namespace:
@@ -397,46 +400,40 @@ class Kind(Generic[ResourceT]):
         return exists(object_id.namespace, records)
 
     def built_in_object(self, object_id: ObjectId, records: Records) -> Document:
-        """An object of `is_built_in`, as long as nobody has declared it. Every kind that has one says what it is."""
+        """Return an undeclared object of `is_built_in`. A kind with built-in objects overrides this."""
         raise NotImplementedError(f"{self.kind} has no built-in object {object_id.name}")
 
     def converted(self, document: Mapping[str, Any], version: str) -> Mapping[str, Any]:
-        """A stored object in the words of one of the kind's versions."""
+        """Return a stored object in the words of one of the kind's versions."""
         api_version = f"{self.group}/{version}" if self.group else version
         return document if document.get("apiVersion") == api_version else {**document, "apiVersion": api_version}
 
     def in_group(self, document: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
-        """A stored object in the form of one of the `other_groups`. Every kind that names one says what that is."""
+        """Return a stored object in the form of one of the `other_groups`. A kind with other groups overrides this."""
         raise NotImplementedError(f"{self.kind} has no form in {api_version}")
 
     def stored(self, document: Document) -> Document:
-        """An object that was written in any version, as it is stored."""
+        """Return an object that was written in any version, as it is stored."""
         return {**document, "apiVersion": self.api_versions[0]}
 
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
-        """What `describe` tells of an object after its name, labels and annotations.
-
-        Args:
-            found: the object.
-            related: reads other objects.
-            now: the present time.
-        """
+        """Yield the sections of `describe` after the name, labels and annotations."""
         yield from as_declared(found)
 
     def listed(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The objects of a list that tables show, in their order."""
+        """Return the objects of a list that tables show, in their order."""
         return items
 
     def api_name(self, typed: str) -> str:
-        """The name in the API of an object that a person has named."""
+        """Return the name in the API of an object that a person has named."""
         return typed
 
     def shown_name(self, name: str) -> str:
-        """The name of an object as people read it. They may type it too."""
+        """Return the name of an object as people read it. They may type it too."""
         return name
 
     def flaws(self) -> Iterable[str]:
-        """What is wrong with the kind's own attributes. A kind with a flaw is refused when it is found."""
+        """Yield flaws of the kind's own attributes. A kind with a flaw is refused when it is discovered."""
         missing = [name for name in ("kind", "plural", "namespaced") if not hasattr(self, name)]
         yield from (f"it says no {name}" for name in missing)
         if type(self).model is Kind.model and not (self.model_module or isinstance(self, Untyped)):
@@ -517,11 +514,11 @@ class ServedKind:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def called(self, name: str) -> str:
-        """The name of an object in kubectl's messages: `node/n1`, `deployment.apps/web`."""
+        """Return the name of an object in kubectl's messages: `node/n1`, `deployment.apps/web`."""
         return f"{self.singular}.{self.group}/{name}" if self.group else f"{self.singular}/{name}"
 
     def converted(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A stored object as this version shows it."""
+        """Return a stored object as this version shows it."""
         if self.other_group:
             return self.definition.in_group(document, self.api_version)
         return self.definition.converted(document, self.version)
@@ -529,6 +526,15 @@ class ServedKind:
 
 class Untyped(Kind["Resource"]):
     """A kind that is kept as it comes, unless its `model_module` has a typed view of it."""
+
+
+class OwnKind(Kind[ResourceT]):
+    """A kind of Moorage that configures the whole fleet."""
+
+    group: ClassVar[str] = "moorage.io"
+    versions: ClassVar[tuple[str, ...]] = ("v1alpha1",)
+    namespaced: ClassVar[bool] = False
+    unknown_fields: ClassVar[UnknownFields] = UnknownFields.REFUSED
 
 
 class View(Untyped):
@@ -541,16 +547,22 @@ class View(Untyped):
     """The short name of the topic whose records it shows."""
 
     kept: ClassVar[bool] = True
-    """Whether the gateways keep its objects. Otherwise they read the records from Kafka when somebody asks for them."""
+    """Whether the gateways keep its objects. Otherwise they read the records from Kafka for each request."""
 
     def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
-        """The objects that a record shows, of a view that is made of the records of a topic.
+        """Return the objects that a record shows, of a view that is made of the records of a topic.
 
         Args:
             key: of the record.
             record: as it is now, or as it was before. It has the fields of its model, and may be a row
                 (`Records`).
         """
+        from moorage.apiserver.kinds.status.records import ObjectId
+
+        return (ObjectId(self.kind, namespace, name) for namespace, name in self.places(key, record))
+
+    def places(self, key: str, record: Model) -> Iterable[tuple[str, str]]:
+        """Return the namespaces and names of `objects`."""
         return ()
 
     @override
@@ -569,17 +581,11 @@ class View(Untyped):
         return {**shown, "status": status, **({"spec": spec} if spec else {})}
 
     def view_status(self, object_id: ObjectId, key: str, records: Records) -> Document | None:
-        """The status of a view, from the record behind it. None if the record is gone.
-
-        Args:
-            object_id: names the view.
-            key: of the record.
-            records: the latest records.
-        """
+        """Return the status of a view, from the record behind it. None if the record is gone."""
         return records.document(self.made_from, key)
 
     def view_spec(self, key: str) -> Document:
-        """The spec of a view, from the key of the record behind it. Empty if it has none."""
+        """Return the spec of a view, from the key of the record behind it. Empty if it has none."""
         return {}
 
 
@@ -599,32 +605,17 @@ def declared() -> tuple[Kind[Any], ...]:
 
 def logged_kinds() -> frozenset[str]:
     """Return the names of the kinds whose objects are in the object log alone."""
-    return _logged(discovered())
+    return _indexed(discovered()).logged
 
 
 def named(kind: str) -> Kind[Any] | None:
     """Return the kind of that name, as record keys and objects have it. None if there is none."""
-    return _by_name(discovered()).get(kind)
+    return _indexed(discovered()).by_name.get(kind)
 
 
 def called(word: str) -> Kind[Any] | None:
-    """Return the kind that a word of the command line names: `nodes`, `node`, `no` or `Node`. None if there is none.
-
-    A kind whose file has the word's name is found without loading the others. No other kind has the same word, for
-    `discovered` refuses that.
-    """
-    word = word.lower()
-    return _in_own_file(_folders(), word) or _by_word(discovered()).get(word)
-
-
-@cache
-def _in_own_file(folders: tuple[str, ...], word: str) -> Kind[Any] | None:
-    stems = {word, word.removesuffix("s"), word.removesuffix("es"), f"{word.removesuffix('ies')}y"}
-    for module in pkgutil.iter_modules(folders):
-        if not module.ispkg and module.name.replace("_", "") in stems:
-            found = _in_module(f"{PACKAGE}.{module.name}")
-            return next((kind for kind in found if isinstance(kind, Kind) and word in kind.words), None)
-    return None
+    """Return the kind that a word of the command line names: `nodes`, `node`, `no` or `Node`. None if none has it."""
+    return _indexed(discovered()).by_word.get(word.lower())
 
 
 def _in_module(path: str) -> tuple[Any, ...]:
@@ -632,9 +623,18 @@ def _in_module(path: str) -> tuple[Any, ...]:
     return tuple(getattr(module, "KINDS", ())) or (getattr(module, "KIND", None),)
 
 
+class _Indexed(NamedTuple):
+    """The kinds by their names and words, and the names of those whose objects are in the object log alone."""
+
+    by_name: dict[str, Kind[Any]]
+    by_word: dict[str, Kind[Any]]
+    logged: frozenset[str]
+
+
 @cache
-def _by_word(kinds: tuple[Kind[Any], ...]) -> dict[str, Kind[Any]]:
-    return {word: kind for kind in kinds for word in kind.words}
+def _indexed(kinds: tuple[Kind[Any], ...]) -> _Indexed:
+    words = {word: kind for kind in kinds for word in kind.words}
+    return _Indexed({one.kind: one for one in kinds}, words, frozenset(one.kind for one in kinds if one.logged))
 
 
 def _folders() -> tuple[str, ...]:
@@ -642,18 +642,8 @@ def _folders() -> tuple[str, ...]:
 
 
 @cache
-def _logged(kinds: tuple[Kind[Any], ...]) -> frozenset[str]:
-    return frozenset(kind.kind for kind in kinds if kind.logged)
-
-
-@cache
-def _by_name(kinds: tuple[Kind[Any], ...]) -> dict[str, Kind[Any]]:
-    return {kind.kind: kind for kind in kinds}
-
-
-@cache
 def _kinds_in(folders: tuple[str, ...]) -> tuple[Kind[Any], ...]:
-    """The kinds of the package's folders, which are searched once."""
+    """Return the kinds of the package's folders, which are searched once."""
     found: dict[str, Kind[Any]] = {}
     for module in pkgutil.iter_modules(folders):
         path = f"{PACKAGE}.{module.name}"

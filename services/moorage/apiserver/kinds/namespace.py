@@ -12,7 +12,6 @@ from moorage.apiserver.kinds.printing.columns import AGE, TableColumn, text
 from moorage.apiserver.kinds.status import built_in
 
 if TYPE_CHECKING:
-    from moorage.apiserver.kinds.status.index import Index
     from moorage.apiserver.kinds.status.records import Document, ObjectId, Records
     from moorage.decide.kubernetes.field_errors import FieldError
     from moorage_schemas.resource import ResourceDeclared
@@ -42,23 +41,14 @@ class NamespaceKind(Untyped):
     has_generation = False
     columns = (TableColumn("STATUS", text("status", "phase", default="Active")), AGE)
     label_names = True
+    own_subresources = (FINALIZE,)
     built_in = built_in.NAMESPACES
+    built_in_kept = "this namespace may not be deleted"
     deleted_with_content = True
 
-    @property
     @override
-    def subresources(self) -> tuple[str, ...]:
-        return (FINALIZE, *super().subresources)
-
-    @property
-    @override
-    def indexes(self) -> tuple[type[Index], ...]:
-        from moorage.apiserver.kinds.status.namespaces import NamespaceIndex
-
-        return (NamespaceIndex,)
-
     def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
-        """See `Kind`. Its name is the value of a label, too."""
+        # Its name is the value of a label, too.
         from moorage.apiserver.rules.validation.core import validate_labels
 
         return validate_labels({_NAME_LABEL: str(document["metadata"].get("name") or "")})
@@ -69,8 +59,9 @@ class NamespaceKind(Untyped):
         labels = {**(metadata.get("labels") or {}), _NAME_LABEL: metadata["name"]}
         return {**document, "metadata": {**metadata, "labels": labels}}
 
+    @override
     def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
-        """See `Kind`. The finalizers of its spec are a subresource."""
+        # The finalizers of its spec are a subresource.
         return {**wanted, "spec": shown["spec"]}
 
     @override
@@ -84,8 +75,9 @@ class NamespaceKind(Untyped):
             return found
         return {"phase": "Terminating" if resource.object["metadata"].get("deletionTimestamp") else "Active"}
 
+    @override
     def shown(self, object_id: ObjectId, records: Records) -> Document | None:
-        """See `Kind`. A namespace that nobody has declared is shown while others imply it."""
+        # An undeclared namespace is shown while other objects imply it.
         from moorage.apiserver.kinds.status.namespaces import NamespaceIndex
 
         name = object_id.name
@@ -112,10 +104,6 @@ class NamespaceKind(Untyped):
             "spec": {"finalizers": list(FINALIZERS)},
             "status": {"phase": "Active"},
         }
-
-    @override
-    def refusal(self, name: str, change: str) -> str:
-        return "this namespace may not be deleted" if name in self.built_in and change == "deleted" else ""
 
 
 KIND = NamespaceKind()

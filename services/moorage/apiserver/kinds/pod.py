@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from typing_extensions import override
 
 from moorage.apiserver.kinds.kind import Kind
-from moorage.apiserver.kinds.printing.columns import (
-    AGE,
-    LABELS,
-    Object,
-    TableColumn,
-    condition_status,
-    of,
-    reference_text,
-    text,
-)
+from moorage.apiserver.kinds.printing.columns import AGE, LABELS, Object, TableColumn, of, reference_text, text
 from moorage.apiserver.kinds.printing.kubernetes import pod_phase, readiness_gates, restarts
 from moorage.apiserver.kinds.printing.sections import (
     Heading,
@@ -32,12 +23,11 @@ from moorage.apiserver.kinds.printing.sections import (
     time_and_age,
     tolerations,
 )
-from moorage.decide.kubernetes.unstructured import at
+from moorage.decide.kubernetes.object_texts import condition_status
+from moorage.decide.kubernetes.unstructured import at, name_of, namespace_of
 
 if TYPE_CHECKING:
-    from moorage.apiserver.kinds.status.index import Index
     from moorage.apiserver.kinds.status.records import Document, ObjectId, Records
-    from moorage.decide.kubernetes.field_errors import FieldError
     from moorage_schemas.resources.dedicated import DedicatedNodes
 
 
@@ -46,7 +36,7 @@ SCHEDULED: Final = "Scheduled"
 
 
 def pod_status(found: Object) -> str:
-    """The phase of a pod, or the reason if there is one (`Evicted`). `Scheduled` if it is bound but not reported."""
+    """Return the phase of a pod, or its reason (`Evicted`). `Scheduled` if it is bound but not reported."""
     if at(found, "metadata", "deletionTimestamp"):
         return "Terminating"
     phase = str(at(found, "status", "reason") or at(found, "status", "phase") or "Unknown")
@@ -54,7 +44,7 @@ def pod_status(found: Object) -> str:
 
 
 def pod_ready(found: Object) -> str:
-    """The number of ready containers and of all. Deployers report whole pods, so either all are ready or none is."""
+    """Return the numbers of ready and of all containers. Deployers report whole pods, so all are ready or none is."""
     statuses = at(found, "status", "containerStatuses")
     total = len(at(found, "spec", "containers") or [])
     if isinstance(statuses, Sequence) and statuses:
@@ -97,6 +87,7 @@ class PodKind(Kind[Any]):
     status_shown = True
     deleted_is_returned = True
     in_all = True
+    own_subresources = ("binding", "eviction")
     container_subresources = ("attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize")
     field_selectors: ClassVar[Mapping[str, str]] = {
         "spec.hostNetwork": "false",
@@ -127,23 +118,9 @@ class PodKind(Kind[Any]):
         TableColumn("Readiness Gates", of(readiness_gates), wide=True),
     )
 
-    @property
     @override
-    def indexes(self) -> tuple[type[Index], ...]:
-        from moorage.apiserver.kinds.status.controllers import OwnerIndex
-        from moorage.apiserver.kinds.status.disruption import DisruptionIndex
-        from moorage.apiserver.kinds.status.pods import DedicatedIndex
-        from moorage.apiserver.kinds.status.reported import ReportIndex
-
-        return (OwnerIndex, DedicatedIndex, ReportIndex, DisruptionIndex)
-
-    @property
-    @override
-    def subresources(self) -> tuple[str, ...]:
-        return (*super().subresources, "binding", "eviction")
-
     def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
-        """See `Kind`. What a pod has got from its priority class stays if it is left out."""
+        # What a pod has got from its priority class stays if it is left out.
         spec, present = wanted.get("spec"), shown.get("spec")
         if not isinstance(spec, dict) or not isinstance(present, Mapping):
             return wanted
@@ -151,32 +128,21 @@ class PodKind(Kind[Any]):
         return {**wanted, "spec": {**spec, **kept}} if kept else wanted
 
     @override
-    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.pods import validate_new_pod, validate_pod
-
-        return [*validate_pod(document), *(validate_new_pod(document) if is_new else ())]
-
-    @override
-    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.pod_updates import validate_pod_update
-
-        return validate_pod_update(before, after)
-
-    @override
     def admitted(self, document: dict[str, Any], rules: Iterable[DedicatedNodes]) -> dict[str, Any]:
         from moorage.decide.kubernetes.pod_defaults import admit_pod
 
         return admit_pod(document, list(rules))
 
+    @override
     def without_decided(self, document: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
-        """See `Kind`. Only a node that a person has named is kept, because the shown one may be placement's choice."""
+        # Only a node that a person has named is kept, because the shown one may be placement's choice.
         spec = {key: value for key, value in (document.get("spec") or {}).items() if key != "nodeName"}
         named = (stored.get("spec") or {}).get("nodeName")
         return {**document, "spec": {**spec, **({"nodeName": named} if named else {})}}
 
     @override
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
-        namespace, name = str(at(found, "metadata", "namespace")), str(at(found, "metadata", "name"))
+        namespace, name = namespace_of(found), name_of(found)
         yield Pair("Node", at(found, "spec", "nodeName"))
         status = pod_status(found)
         unreported = ": it is bound, and no deployer has reported it since"

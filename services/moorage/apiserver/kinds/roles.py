@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
@@ -14,7 +13,6 @@ from moorage.apiserver.kinds.printing.kubernetes import CREATED
 from moorage.decide.kubernetes.unstructured import at
 
 if TYPE_CHECKING:
-    from moorage.apiserver.kinds.status.index import Index
     from moorage.apiserver.rules.feature_gates import FeatureGates
     from moorage.decide.kubernetes.field_errors import FieldError
     from moorage_schemas.resources.meta import ObjectMeta, Resource
@@ -29,7 +27,7 @@ def _subjects(found: Object) -> str:
 
 
 def _subjects_of(kind: str) -> Cell:
-    """A cell of the names of subjects of a kind."""
+    """Return a cell of the names of subjects of a kind."""
 
     def cell(found: Object, _: datetime) -> str:
         chosen = (one for one in found.get("subjects") or [] if one.get("kind") == kind)
@@ -79,13 +77,6 @@ class ClusterRoleKind(RoleKind):
     namespaced = False
     order = 270
 
-    @property
-    @override
-    def indexes(self) -> tuple[type[Index], ...]:
-        from moorage.apiserver.kinds.status.roles import AggregationIndex
-
-        return (AggregationIndex,)
-
 
 class RoleBindingKind(PermissionKind):
     """The subjects that have the permissions of a role in one namespace."""
@@ -110,12 +101,6 @@ class RoleBindingKind(PermissionKind):
         from moorage.apiserver.rules.validation.rbac import validate_role_binding
 
         return validate_role_binding(resource, self.role_kinds, whole=not self.namespaced)
-
-    @override
-    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.rbac import validate_role_binding_update
-
-        return validate_role_binding_update(before, after)
 
 
 class ClusterRoleBindingKind(RoleBindingKind):

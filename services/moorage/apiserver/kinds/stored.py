@@ -1,13 +1,16 @@
 """Kinds of Kubernetes that people declare together with their work, so that a whole directory of manifests applies.
 
 They are stored and shown, with the structure that upstream gives them, and Moorage decides nothing by them. A kind is
-one class here, and one name in `ops/kubernetes-schema/native.go`. One that does something in Kubernetes which nobody
-would do here says so to whoever writes it.
+one class here, and one name in `ops/kubernetes-schema/native.go`. A kind that has an effect in Kubernetes but none here
+warns its writers.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from typing_extensions import override
@@ -20,14 +23,17 @@ from moorage.apiserver.kinds.printing.kubernetes import (
     external_ip,
     first_of,
     labels_text,
+    number,
     of_containers,
     selector_text,
     service_ports,
 )
+from moorage.apiserver.kinds.printing.sections import Pair, Related, Rows, Section
+from moorage.apiserver.kinds.status import built_in
 from moorage.decide.kubernetes.unstructured import at
 
 if TYPE_CHECKING:
-    from moorage.apiserver.kinds.status.records import Document, Records
+    from moorage.apiserver.kinds.status.records import Document, ObjectId, Records
     from moorage.apiserver.rules.feature_gates import FeatureGates
     from moorage.decide.kubernetes.field_errors import FieldError
     from moorage_schemas.resource import ResourceDeclared
@@ -38,8 +44,8 @@ class StoredKind(Untyped):
 
     namespaced = True
     without: ClassVar[str] = ""
-    """What its writer might expect and does not get: `nothing scales by it`. Empty where that is somebody else's task,
-    such as a deployer's."""
+    """An effect that its writers might expect and that is missing: `nothing scales by it`. Empty if the effect is a
+    deployer's task."""
 
     def __init_subclass__(cls) -> None:
         """Give the columns of the command line those of the API, in capitals."""
@@ -55,7 +61,7 @@ class StoredKind(Untyped):
 
 
 def _filled(cell: Cell) -> Cell:
-    """A cell that shows `<none>` where there is nothing."""
+    """Return a cell that shows `<none>` where there is nothing."""
     return lambda found, now: cell(found, now) or NONE
 
 
@@ -75,18 +81,6 @@ class ConfigMapKind(Untyped):
     columns = (TableColumn("DATA", count("data")), AGE)
     api_columns = (TableColumn("Data", of(_data_keys), holds="integer"), AGE)
 
-    @override
-    def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.config_data import validate_config_map
-
-        return validate_config_map(document)
-
-    @override
-    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.config_data import validate_immutable
-
-        return validate_immutable(before, after, "data", "binaryData")
-
 
 def _controller(found: Object) -> str:
     owners = at(found, "metadata", "ownerReferences") or []
@@ -105,8 +99,9 @@ class ControllerRevisionKind(Untyped):
     order = 90
     columns = (TableColumn("CONTROLLER", of(_controller)), TableColumn("REVISION", text("revision")), AGE)
 
+    @override
     def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
-        """See `Kind`. What a revision keeps never changes."""
+        # What a revision keeps never changes.
         return {**wanted, "data": shown.get("data")}
 
 
@@ -202,8 +197,9 @@ class EndpointSliceKind(StoredKind):
         AGE,
     )
 
+    @override
     def declared(self, document: dict[str, Any]) -> dict[str, Any]:
-        """See `Kind`. What an older version of the kind said of nodes and zones is dropped."""
+        # What an older version of the kind said of nodes and zones is dropped.
         found = super().declared(document)
         endpoints = found.get("endpoints")
         if not isinstance(endpoints, list):
@@ -217,7 +213,7 @@ def _scaled(found: Object) -> str:
 
 
 def _metrics(found: Object) -> str:
-    """The names of the metrics. None of them is measured."""
+    """Return the names of the metrics. None of them is measured."""
     metrics = at(found, "spec", "metrics")
     found_names = [_metric(one) for one in metrics if isinstance(one, dict)] if isinstance(metrics, list) else []
     return ", ".join(found_names) or "<none>"
@@ -351,8 +347,9 @@ class PersistentVolumeKind(StoredKind):
         TableColumn("VolumeMode", text("spec", "volumeMode", default="Filesystem"), wide=True),
     )
 
+    @override
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
-        """See `Kind`. As an API server says of a new volume: nobody here makes it available to claims."""
+        # As of a new volume on an API server: no controller here makes it available to claims.
         since = resource.object["metadata"].get("creationTimestamp")
         return {"phase": "Pending", **({"lastPhaseTransitionTime": since} if since else {})}
 
@@ -371,7 +368,7 @@ class PersistentVolumeClaimKind(StoredKind):
         TableColumn("STATUS", text("status", "phase", default="Pending")),
         TableColumn("VOLUME", text("spec", "volumeName", default="")),
         TableColumn("CAPACITY", text("status", "capacity", "storage", default="")),
-        # Those of the bound volume. A claim that nobody has bound has none.
+        # Those of the bound volume. An unbound claim has none.
         TableColumn("ACCESS MODES", of(lambda found: access_modes(at(found, "status", "accessModes")))),
         TableColumn("StorageClass", text("spec", "storageClassName", default="")),
         TableColumn("VolumeAttributesClass", text("spec", "volumeAttributesClassName", default="<unset>")),
@@ -379,13 +376,14 @@ class PersistentVolumeClaimKind(StoredKind):
         TableColumn("VolumeMode", text("spec", "volumeMode", default="Filesystem"), wide=True),
     )
 
+    @override
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
-        """See `Kind`. As an API server says of a new claim: nobody here binds it."""
+        # As of a new claim on an API server: no controller here binds it.
         return {"phase": "Pending"}
 
 
 def _quota(found: Object, *, limits: bool) -> str:
-    """The resources that are limited, with what is used of them, which nobody counts."""
+    """Return the limited resources with their use, which is not counted."""
     hard = at(found, "status", "hard")
     used = at(found, "status", "used") or {}
     names = sorted(one for one in hard if one.startswith("limits") is limits) if isinstance(hard, dict) else []
@@ -462,6 +460,138 @@ class StorageClassKind(StoredKind):
 
 
 CONTROLLER_REVISION = ControllerRevisionKind()
+
+
+_OPAQUE: Final = "Opaque"
+
+
+class SecretKind(StoredKind):
+    """A secret. Topics are not encrypted, and readers of the gateway have no identities yet."""
+
+    kind = "Secret"
+    plural = "secrets"
+    order = 104
+    has_generation = False
+    field_selectors: ClassVar[Mapping[str, str]] = {"type": ""}
+    without = "everybody who reaches the gateway or its topics can read it"
+    api_columns = (
+        TableColumn("TYPE", text("type", default=_OPAQUE)),
+        TableColumn("DATA", count("data"), holds="integer"),
+        AGE,
+    )
+
+    @override
+    def stored(self, document: Document) -> Document:
+        from moorage.apiserver.rules.field_defaults import with_texts_as_data
+
+        return with_texts_as_data(super().stored(document))
+
+    @override
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        from moorage.apiserver.rules.validation.config_data import validate_immutable, validate_secret
+        from moorage.decide.kubernetes.field_errors import invalid
+
+        kind, found = after.get("type") or _OPAQUE, []
+        if kind != (before.get("type") or _OPAQUE):
+            found.append(invalid("type", kind, "field is immutable"))
+        return [*found, *validate_immutable(before, after, "data"), *validate_secret(after)]
+
+    @override
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        # The sizes of the values are shown, and not the values.
+        yield Pair("Type", found.get("type") or _OPAQUE)
+        rows = [[name, f"{_size(value)} bytes"] for name, value in sorted((at(found, "data") or {}).items())]
+        yield Rows("Data", ["KEY", "SIZE"], rows)
+
+
+def _size(value: Any) -> int:
+    try:
+        return len(base64.b64decode(str(value)))
+    except (binascii.Error, ValueError):
+        return len(str(value))
+
+
+_SYSTEM: Final[Mapping[str, str]] = {
+    built_in.CLUSTER_CRITICAL: "Pods without which the cluster does not work, on whichever node.",
+    built_in.NODE_CRITICAL: "Pods without which their node does not work.",
+}
+"""The description of the classes that Kubernetes has by itself."""
+
+
+class PriorityClassKind(StoredKind):
+    """A name of a priority."""
+
+    group = "scheduling.k8s.io"
+    kind = built_in.PRIORITY_CLASS
+    plural = "priorityclasses"
+    mirrorable = True
+    short_names = ("pc",)
+    namespaced = False
+    order = 330
+    built_in = tuple(built_in.SYSTEM_PRIORITIES)
+    built_in_kept = "this is a system priority class and cannot be deleted"
+    without = "nothing is placed earlier or later by it"
+    api_columns = (
+        number("VALUE", "value"),
+        TableColumn(
+            "GLOBAL-DEFAULT",
+            of(lambda found: str(bool(found.get("globalDefault"))).lower()),
+            type="boolean",
+            spelled="Global-Default",
+        ),
+        AGE,
+        TableColumn("PreemptionPolicy", text("preemptionPolicy", default="PreemptLowerPriority")),
+    )
+
+    @override
+    def built_in_object(self, object_id: ObjectId, records: Records) -> Document:
+        from moorage.apiserver.kinds.status.namespaces import begun
+        from moorage.decide.kubernetes.hashes import uid_of
+
+        name, since = object_id.name, begun(records)
+        metadata = {"name": name, "uid": uid_of(self.kind, name), "generation": 1}
+        return {
+            "apiVersion": self.api_versions[0],
+            "kind": self.kind,
+            "metadata": {**metadata, **({"creationTimestamp": since} if since else {})},
+            "value": built_in.SYSTEM_PRIORITIES[name],
+            "description": _SYSTEM[name],
+            "preemptionPolicy": "PreemptLowerPriority",
+        }
+
+
+TOKEN: Final = "token"  # noqa: S105 - the name of a subresource
+"""The subresource that gives out tokens."""
+
+
+class ServiceAccountKind(Untyped):
+    """A service account: the identity of a program. Its tokens are given out by its subresource `token`."""
+
+    kind = built_in.SERVICE_ACCOUNT
+    plural = "serviceaccounts"
+    short_names = ("sa",)
+    namespaced = True
+    deleted_is_returned = True
+    has_generation = False
+    order = 102
+    columns = (TableColumn("SECRETS", count("secrets")), AGE)
+    api_columns = (AGE,)
+    in_each_namespace = (built_in.DEFAULT_ACCOUNT,)
+    built_in_kept = "every namespace has this service account"
+    own_subresources = (TOKEN,)
+
+    @override
+    def built_in_object(self, object_id: ObjectId, records: Records) -> Document:
+        # It is as old as its namespace, and another one in another namespace of the same name.
+        from moorage.apiserver.kinds.status.namespaces import identity
+        from moorage.decide.kubernetes.hashes import uid_of
+
+        of = identity(object_id.namespace, records)
+        metadata = {**of, "name": object_id.name, "namespace": object_id.namespace, "uid": uid_of(self.kind, of["uid"])}
+        return {"apiVersion": "v1", "kind": self.kind, "metadata": metadata}
+
+
+SECRET = SecretKind()
 KINDS = (
     ConfigMapKind(),
     CONTROLLER_REVISION,
@@ -474,7 +604,10 @@ KINDS = (
     NetworkPolicyKind(),
     PersistentVolumeKind(),
     PersistentVolumeClaimKind(),
+    PriorityClassKind(),
     ResourceQuotaKind(),
+    SECRET,
+    ServiceAccountKind(),
     ServiceKind(),
     StorageClassKind(),
 )

@@ -1,1 +1,1 @@
-"""The machinery of the API, which knows no kind's meaning: structure, patches, encodings, errors."""
+"""The machinery of the API, without the meaning of any kind: structure, patches, encodings, errors."""

@@ -39,7 +39,7 @@ class Cause:
     field: str = ""
 
     def document(self) -> dict[str, str]:
-        """The cause in the form that the API shows."""
+        """Return the cause in the form that the API shows."""
         shown = {"reason": self.reason, "message": self.message}
         return {**shown, "field": self.field} if self.field else shown
 
@@ -73,7 +73,7 @@ class StatusError(Exception):
         """What a client may go on with instead (`continue`), of a list that it cannot continue."""
 
     def document(self) -> dict[str, Any]:
-        """The `Status` object."""
+        """Return the `Status` object."""
         details = dict(self.details or {})
         if self.causes:
             details["causes"] = [cause.document() for cause in self.causes]
@@ -170,7 +170,7 @@ def unavailable(message: str) -> StatusError:
 
 
 def field_errors(error: ValidationError) -> list[FieldError]:
-    """The errors of a pydantic model as field errors with path, value and rule."""
+    """Return the errors of a pydantic model as field errors with path, value and rule."""
     found = []
     for item in error.errors(include_url=False):
         path = ""

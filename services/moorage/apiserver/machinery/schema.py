@@ -1,7 +1,7 @@
 """What a value of the API may be: the structure that patches, apply, validation, OpenAPI and protobuf all read.
 
-A kind's schema is a tree of `Schema`. It says no more than upstream's own types say in their tags: names, forms, what
-lists are keyed by, how a patch is merged, and the numbers of protobuf fields.
+A kind's schema is a tree of `Schema`. It contains only the content of the tags of upstream's own types: names, forms,
+what lists are keyed by, how a patch is merged, and the numbers of protobuf fields.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 
 class Form(Enum):
@@ -39,6 +39,17 @@ class Form(Enum):
     """Any JSON."""
 
 
+ZEROS: Final[Mapping[Form, Any]] = {
+    Form.STRING: "",
+    Form.INTEGER: 0,
+    Form.INT_OR_STRING: 0,
+    Form.NUMBER: 0,
+    Form.BOOLEAN: False,
+    Form.QUANTITY: "0",
+}
+"""The zero values of upstream's types."""
+
+
 class ListType(Enum):
     """How server-side apply merges a list (`x-kubernetes-list-type`)."""
 
@@ -49,7 +60,7 @@ class ListType(Enum):
     """Its elements are scalars, each with its own owner."""
 
     MAP = "map"
-    """Its elements are objects that the fields in `Schema.list_keys` tell apart."""
+    """Its elements are objects that the fields in `Schema.list_keys` identify."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +83,7 @@ class Field:
     """The names of upstream's types for those messages, which messages of its decoder contain: `VolumeSource`."""
 
     is_pointer: bool = False
-    """Whether upstream's type tells a field that is left out from one with the zero value."""
+    """Whether upstream's type distinguishes an absent field from the zero value."""
 
     omits_empty: bool = False
     """Whether upstream leaves the field out of JSON if it has the zero value and is no pointer."""
@@ -97,7 +108,7 @@ class Schema:
 
     list_type: ListType = ListType.ATOMIC
     list_keys: tuple[str, ...] = ()
-    """The fields that tell the elements of a list apart, for `ListType.MAP` (`x-kubernetes-list-map-keys`)."""
+    """The fields that identify the elements of a list, for `ListType.MAP` (`x-kubernetes-list-map-keys`)."""
 
     is_atomic: bool = False
     """Whether server-side apply replaces a struct or a map whole (`x-kubernetes-map-type: atomic`)."""
@@ -106,7 +117,7 @@ class Schema:
     """`merge`, `replace`, `retainKeys` (`x-kubernetes-patch-strategy`), for strategic merge patches."""
 
     merge_key: str = ""
-    """The field by which a strategic merge patch tells the elements of a list apart (`x-kubernetes-patch-merge-key`).
+    """The field by which a strategic merge patch identifies the elements of a list (`x-kubernetes-patch-merge-key`).
     Empty with the strategy `merge` for a list of scalars, which is merged as a set."""
 
     keeps_unknown: bool = False
@@ -135,7 +146,7 @@ class Schema:
     is_nullable: bool = False
 
     def at(self, name: str) -> Schema | None:
-        """The schema of a field of a struct, or of any value of a map. None if there is no such field."""
+        """Return the schema of a field of a struct, or of any value of a map. None if there is no such field."""
         if self.form is Form.STRUCT:
             found = self.fields.get(name)
             return found.schema if found is not None else None

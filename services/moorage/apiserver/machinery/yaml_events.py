@@ -19,7 +19,7 @@ DEEPEST: Final = 1_000
 """Levels of nesting that a text may have. A reader calls itself for each."""
 
 EXCESSIVE: Final = "document contains excessive aliasing"
-"""What upstream's parser says."""
+"""The message of upstream's parser."""
 
 
 class TooLargeYamlError(yaml.YAMLError):

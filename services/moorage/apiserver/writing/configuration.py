@@ -12,7 +12,7 @@ import structlog
 
 from moorage.apiserver.admission.validation import feature_gates
 from moorage.apiserver.authorization.report_guard import GRANT
-from moorage.apiserver.kinds import moorage_configuration
+from moorage.apiserver.kinds.fleet_settings import CONFIGURATION
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery.api_errors import StatusError
@@ -32,7 +32,7 @@ KEY: Final = resource_key(CONFIGURATION_KIND, "", CONFIGURATION_NAME)
 
 _OBJECT: Final = ObjectId.of(KEY)
 _CALLER: Final = Caller("moorage/gateway")
-_KIND: Final = ServedKind(moorage_configuration.KIND, moorage_configuration.KIND.versions[0])
+_KIND: Final = ServedKind(CONFIGURATION, CONFIGURATION.versions[0])
 _AGAIN: Final = 1.0  # seconds until a first content that could not be written is tried again
 
 
@@ -136,7 +136,7 @@ class FirstContent:
 def first_configuration(settings: Settings) -> dict[str, object]:
     """Return the configuration that decides as these settings do."""
     return {
-        "apiVersion": moorage_configuration.KIND.api_versions[0],
+        "apiVersion": CONFIGURATION.api_versions[0],
         "kind": CONFIGURATION_KIND,
         "metadata": {"name": CONFIGURATION_NAME},
         "spec": spec_of(settings).model_dump(mode="json"),

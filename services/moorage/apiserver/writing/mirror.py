@@ -15,8 +15,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from moorage.apiserver.admission import made_pods, taint_edits, validation
-from moorage.apiserver.kinds.families.targets import Target
 from moorage.apiserver.kinds.kind import Kind, ServedKind, named
+from moorage.apiserver.kinds.node import Target
 from moorage.apiserver.kinds.status.index import MirroredIndex
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery.api_errors import StatusError, shorten

@@ -11,12 +11,12 @@ from typing import Any
 
 from typing_extensions import override
 
-from moorage.apiserver.kinds.printing.columns import taint_text
 from moorage.bridges.engine.cluster_events import NORMAL, WARNING, event
 from moorage.bridges.engine.seen_target import identity_of, taints_of
 from moorage.bridges.engine.taint_lists import TaintActs
 from moorage.bridges.karmada.plane import CLUSTER, CLUSTERS, SeenMember
 from moorage.bridges.kube.api_error import ApiError
+from moorage.decide.kubernetes.object_texts import taint_text
 
 JsonObject = dict[str, Any]
 

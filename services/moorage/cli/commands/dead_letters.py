@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from moorage.apiserver.kinds.dead_letter import REPLAY
 from moorage.apiserver.kinds.printing.columns import TableColumn, text
+from moorage.apiserver.kinds.views import REPLAY
 from moorage.cli.api import kinds
 from moorage.cli.api.client import CHUNK, Client, JsonObject, list_path, object_path
 from moorage.cli.api.endpoints import connect_home

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from moorage.apiserver.kinds.kind import ServedKind
-from moorage.apiserver.kinds.printing.columns import taint_text
 from moorage.cli import completion, errors
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
@@ -18,6 +17,7 @@ from moorage.cli.render import explain as explain_text
 from moorage.cli.render import output
 from moorage.cli.render.durations import to_the_second
 from moorage.cli.render.output import DocumentFormat
+from moorage.decide.kubernetes.object_texts import taint_text
 from moorage.insight.explain.question import EXPLAINED, WITHOUT_NAMESPACE, Question, QuestionError
 
 _BAD_REQUEST, _NOT_FOUND = 400, 404

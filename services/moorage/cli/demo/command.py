@@ -16,7 +16,6 @@ from typing import Annotated
 
 import typer
 
-from moorage.apiserver.kinds.node import zone_name
 from moorage.cli import completion
 from moorage.cli.api import endpoints, kinds, manifests, runfile, targets
 from moorage.cli.api.applying import apply_all
@@ -34,6 +33,7 @@ from moorage.cli.local.services import examples
 from moorage.cli.local.stack import SecureKafka, Stack
 from moorage.decide.conditions.heartbeats import BY_HAND
 from moorage.decide.disruption.object_names import pause_name
+from moorage.decide.kubernetes.object_texts import zone_name
 from moorage.decide.kubernetes.taint_keys import NOT_READY
 from moorage.decide.kubernetes.unstructured import at
 from moorage.decide.taints.eviction_verdict import EvictAt, verdict

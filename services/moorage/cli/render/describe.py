@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from moorage.apiserver.kinds.event import last_seen
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.kinds.printing.columns import NONE
 from moorage.apiserver.kinds.printing.sections import Fields, Heading, Pair, Rows, Section, Values, pairs, time_and_age
@@ -16,6 +15,7 @@ from moorage.cli.errors import ServerError
 from moorage.cli.render import output
 from moorage.cli.render.durations import to_the_second
 from moorage.decide.kubernetes.durations import age
+from moorage.decide.kubernetes.object_texts import last_seen
 from moorage.decide.kubernetes.unstructured import at
 
 

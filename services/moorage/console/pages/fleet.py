@@ -9,19 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from moorage.console import api
-from moorage.console.fleet_index import (
-    OPEN_STATES,
-    READY,
-    STATES,
-    EvictionRow,
-    TargetRow,
-    WaitingRow,
-    ZoneRows,
-)
+from moorage.console.fleet_index import OPEN_STATES, READY, STATES, EvictionRow, TargetRow, WaitingRow, ZoneRows
 from moorage.console.host import path_of
 from moorage.console.kinds import EVICTION, MANAGED_CLUSTER, NODE, PLACED, TARGETS, ZONE
-from moorage.console.texts import zone_state
 from moorage.console.views import ConsolePage, Content, PageView
+from moorage.decide.kubernetes.object_texts import zone_state
 from moorage.decide.kubernetes.unstructured import at
 from moorage_schemas.refs import HOME
 

@@ -58,7 +58,7 @@ async def listed(view: PageView) -> Content:
 
 
 async def _part(view: PageView) -> ApiAnswer:
-    """Return a part of the list by what the address says."""
+    """Return the part of the list that the address names."""
     query = {"limit": str(SHOWN)}
     if token := view.query.get("more", ""):
         query["continue"] = token
@@ -174,8 +174,5 @@ def _joined(failures: list[str]) -> str:
     return "; ".join(failures[:_FAILURES]) + more
 
 
-PAGES: Final = (
-    ConsolePage(_ROOT, listed, in_clusters=False),
-    ConsolePage(f"{_ROOT}/{{name}}", one, in_clusters=False),
-)
+PAGES: Final = (ConsolePage(_ROOT, listed, in_clusters=False), ConsolePage(f"{_ROOT}/{{name}}", one, in_clusters=False))
 ACTIONS: Final = (Action(_REPLAY, replay), Action("/console/actions/webhooks/replay", replay_webhook))

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import yaml
+from typing_extensions import override
 
 from moorage.console.api import TABLE
-from moorage.console.host import PageError
+from moorage.console.host import PageError, RelatedReader
 from moorage.console.kinds import EVENT, EVICTION, TARGETS, ApiKind, ObjectName
 from moorage.console.pages import fleet, shared
-from moorage.console.texts import Object
 from moorage.console.views import ConsolePage, Content, PageView
+from moorage.decide.kubernetes.object_texts import Object
 from moorage.decide.kubernetes.unstructured import at
 
 FOUND: Final = 20
@@ -157,14 +158,11 @@ class _List(NamedTuple):
     selector: str
 
 
-class _RelatedObjects:
+class _RelatedObjects(RelatedReader):
     """The objects that belong to one, as far as the user may see them.
 
     A description reads them one after the other, and cannot wait for the API. So it is made again with what it has
     missed, until it misses nothing.
-
-    Args:
-        view: reads them.
     """
 
     def __init__(self, view: PageView) -> None:
@@ -188,15 +186,15 @@ class _RelatedObjects:
                     self._objects[one] = await shared.document_of(self._view, *one)
             self._missed.clear()
 
+    @override
     def list(self, kind: str, namespace: str | None = None, selector: str = "") -> Sequence[Object]:
-        """See `RelatedReader`."""
         asked = _List(kind, namespace, selector)
         if asked not in self._lists:
             self._missed.add(asked)
         return self._lists.get(asked, ())
 
+    @override
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
-        """See `RelatedReader`."""
         asked = ObjectName(kind, namespace, name)
         if asked not in self._objects:
             self._missed.add(asked)
@@ -208,7 +206,7 @@ class _RelatedObjects:
         if names is None:
             self.denied.add(view.kinds.named(kind).plural)
             return ()
-        if kind == EVICTION:  # those that have ended are many, and no description tells of them
+        if kind == EVICTION:  # those that have ended are many, and no description shows them
             rows = await fleet.visible_evictions(view) or ()
             ids = sorted(row.object_id for row in rows if namespace in {"", row.object_id.namespace})[:MOST_RELATED]
             return await shared.documents(view, ids)

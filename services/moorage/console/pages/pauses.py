@@ -7,10 +7,10 @@ from typing import Any, Final
 from moorage.console.changes import send, write_of
 from moorage.console.host import PageError
 from moorage.console.pages import shared
-from moorage.console.texts import scope_text
 from moorage.console.views import Action, ConsolePage, Content, Done, Form, PageView, required
 from moorage.decide.disruption.object_names import normal_scope, pause_name
-from moorage.decide.kubernetes.unstructured import at
+from moorage.decide.kubernetes.object_texts import scope_text
+from moorage.decide.kubernetes.unstructured import at, name_of
 
 PAUSE: Final = "EvictionPause"
 FLEET: Final = "fleet"
@@ -45,7 +45,7 @@ async def listed(view: PageView) -> Content:
 
 
 async def _row(view: PageView, document: dict[str, Any]) -> dict[str, Any]:
-    name = str(at(document, "metadata", "name"))
+    name = name_of(document)
     return {
         "name": name,
         "scope": scope_words(document),

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from moorage.console.api import EXPLAIN
 from moorage.console.kinds import EVENT, MANAGED_CLUSTER, ObjectName
-from moorage.console.texts import Object, last_seen
 from moorage.console.views import PageView
+from moorage.decide.kubernetes.object_texts import Object, last_seen
 from moorage.decide.kubernetes.unstructured import at
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.names import DEFAULT_NAMESPACE
@@ -53,12 +54,7 @@ def _page_number(view: PageView, total: int, size: int) -> tuple[int, int]:
 
 
 class ObjectNames:
-    """Names of objects of one kind. A fleet has more objects than can be read for a page, but not more names.
-
-    Args:
-        kind: the kind.
-        by_namespace: the names.
-    """
+    """Names of objects of one kind. A fleet has more objects than can be read for a page, but not more names."""
 
     def __init__(self, kind: str, by_namespace: Mapping[str, Sequence[str]]) -> None:
         self.kind = kind
@@ -83,7 +79,7 @@ class ObjectNames:
         return await self.which(lambda place, name: text in f"{place}/{name}".lower()) if text else self
 
     def first(self, count: int, start: int = 0) -> list[ObjectName]:
-        """Some of them in order, beginning with the one of that number."""
+        """Return some of them in order, beginning with the one of that number."""
         found: list[ObjectName] = []
         for place in sorted(self._by_namespace):
             names = self._by_namespace[place]
@@ -180,3 +176,33 @@ def workload_of(reference: Object) -> tuple[str, str, str]:
     """Return kind, namespace and name of a workload that an object names."""
     found = WorkloadRef.model_validate(dict(reference))
     return found.kind, found.namespace, found.name
+
+
+async def explained(view: PageView, asked: Mapping[str, str]) -> tuple[dict[str, Any] | None, str]:
+    """Return the query worker's explanation of an object, or None and the reason why it is missing.
+
+    Raises:
+        PageError: 404 if the object does not exist, 403 if the user may not have it explained.
+    """
+    query = {**asked, "all": "true" if view.query.get("all") else ""}
+    answer = await view.api.call("GET", EXPLAIN, query={name: value for name, value in query.items() if value})
+    if answer.code in {403, 404}:
+        answer.check()
+    if answer.failed:
+        return None, answer.message
+    return local_names(answer.document.get("explanation"), view.cluster), ""
+
+
+def local_names(value: Any, cluster: str) -> Any:
+    """Return an answer without the prefix of a cluster in its keys. The home fleet's has none."""
+    return _local(value, f"{cluster}:") if cluster else value
+
+
+def _local(value: Any, prefix: str) -> Any:
+    if isinstance(value, str):
+        return value.removeprefix(prefix) if "/" in value else value
+    if isinstance(value, list):
+        return [_local(one, prefix) for one in value]
+    if isinstance(value, dict):
+        return {key: _local(one, prefix) for key, one in value.items()}
+    return value

@@ -10,10 +10,11 @@ from typing import Any, Final
 from moorage.console import api, changes
 from moorage.console.changes import ApiWrite
 from moorage.console.host import PageError, bad_request
-from moorage.console.kinds import BINDING, NODE, TARGETS, ApiKind, target_prefix
+from moorage.console.kinds import BINDING, NODE, TARGETS, ApiKind
 from moorage.console.rendering import target_url, workload_url
 from moorage.console.sessions import check_same_site
 from moorage.console.views import Action, ConsolePage, Content, Done, Form, PageView, required
+from moorage.decide.disruption.object_names import target_prefix
 from moorage.decide.kubernetes.durations import human
 from moorage.decide.kubernetes.unstructured import at
 from moorage.decide.taints.dialects.table import DIALECTS
@@ -116,7 +117,7 @@ def _write(kind: ApiKind, name: str, what: str, document: Mapping[str, Any], ask
 
 async def _drained(view: PageView, kind: str, name: str, document: Mapping[str, Any]) -> TargetPlan:
     """Cordon a node, and evict its pods, as `kubectl drain --ignore-daemonsets --force` does."""
-    ending, pods = f":{target_prefix(kind, name)}", view.kinds.named(POD)
+    ending, pods = f":{target_prefix(f'{kind}/{name}')}", view.kinds.named(POD)
     writes, skipped = [changes.cordoned(view.kinds.named(kind), document, cordon=True)], []
     names = (await view.reader.names(BINDING)).items()
     bound = sorted((place, one.removesuffix(ending)) for place, own in names for one in own if one.endswith(ending))

@@ -5,29 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from moorage.console import api, changes
+from moorage.console import changes
 from moorage.console.changes import target_of
 from moorage.console.fleet_index import STATES, TargetRow, readiness, zone_of
 from moorage.console.host import PageError, path_of
-from moorage.console.kinds import (
-    BINDING,
-    EVENT,
-    EVICTION,
-    NODE,
-    TAINT,
-    TARGETS,
-    ZONE,
-    about_target,
-    local_names,
-    target_prefix,
-)
+from moorage.console.kinds import BINDING, EVENT, EVICTION, NODE, TAINT, TARGETS, ZONE
 from moorage.console.pages import fleet, objects, shared
 from moorage.console.rendering import target_url
-from moorage.console.texts import node_status, taint_text, unreported, zone_state
 from moorage.console.views import Action, ConsolePage, Content, Done, Form, PageView, required
-from moorage.decide.disruption.object_names import zone_of_object
+from moorage.decide.disruption.object_names import about_target, target_prefix, zone_of_object
 from moorage.decide.kubernetes.durations import rate_text
-from moorage.decide.kubernetes.unstructured import at
+from moorage.decide.kubernetes.object_texts import node_status, taint_text, unreported, zone_state
+from moorage.decide.kubernetes.unstructured import at, name_of
 from moorage.decide.taints.dialects.table import DIALECTS
 from moorage_schemas.refs import TargetRef
 from moorage_schemas.taint import TaintOrigin
@@ -205,12 +194,7 @@ async def why(view: PageView) -> Content:
         PageError: 404 if the target does not exist, 403 if the user may not get it or have it explained.
     """
     kind, name, _ = await _named(view)
-    query = {"kind": kind, "name": name, **({"all": "true"} if view.query.get("all") else {})}
-    answer = await view.api.call("GET", api.EXPLAIN, query=query)
-    if answer.code in {403, 404}:
-        answer.check()
-    told = local_names(answer.document.get("explanation"), view.cluster) if not answer.failed else None
-    missing = answer.message if answer.failed else ""
+    told, missing = await shared.explained(view, {"kind": kind, "name": name})
     if told is not None and "target" not in told:
         told, missing = None, "the query worker is of an earlier version, which cannot explain targets"
     return Content(
@@ -234,7 +218,7 @@ async def _taints(view: PageView, kind: str, name: str, found: dict[str, Any]) -
     """Return the taints of a target, each with where it comes from."""
     rows = []
     for taint in at(found, "spec", "taints") or ():
-        part = about_target(kind, name, str(taint.get("effect", "")), str(taint.get("key", "")))
+        part = about_target(f"{kind}/{name}", str(taint.get("effect", "")), str(taint.get("key", "")))
         known = at(await shared.document_of(view, TAINT, "", part), "status") or {}
         rows.append(
             {
@@ -256,7 +240,7 @@ async def _bound(view: PageView, kind: str, name: str) -> shared.Paged | None:
 
     They are read from the names of the bindings, which is much faster than reading the bindings.
     """
-    ending = f":{target_prefix(kind, name)}"
+    ending = f":{target_prefix(f'{kind}/{name}')}"
     names = await shared.visible_names(view, BINDING)
     if names is None:
         return None
@@ -313,8 +297,8 @@ def _zone(found: dict[str, Any]) -> dict[str, Any]:
     status = found.get("status") or {}
     rate = status.get("rate")
     return {
-        "object": str(at(found, "metadata", "name")),
-        "name": zone_of_object(str(at(found, "metadata", "name"))),
+        "object": name_of(found),
+        "name": zone_of_object(name_of(found)),
         "state": zone_state(found),
         "stopped": bool(status.get("stopped")),
         "nodes": status.get("nodes") or 0,

@@ -5,24 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from moorage.console import api
 from moorage.console.fleet_index import OPEN_STATES
 from moorage.console.host import PageError
-from moorage.console.kinds import (
-    BINDING,
-    EVENT,
-    EVICTION,
-    PLACED,
-    ObjectName,
-    local_names,
-    workload_name,
-    workload_namespace,
-)
+from moorage.console.kinds import BINDING, EVENT, EVICTION, PLACED, ObjectName
 from moorage.console.pages import fleet, shared
-from moorage.console.texts import toleration_text
 from moorage.console.views import ConsolePage, Content, PageView
+from moorage.decide.disruption.object_names import workload_name
+from moorage.decide.kubernetes.object_texts import toleration_text
 from moorage.decide.kubernetes.unstructured import at
 from moorage_schemas.placement import PlacementState
+from moorage_schemas.resources.names import DEFAULT_NAMESPACE
 
 NO_NAMESPACE: Final = "-"
 MOST: Final = 500
@@ -124,9 +116,8 @@ async def _named(view: PageView) -> tuple[str, str, str]:
 async def one(view: PageView) -> Content:
     """`/console/workloads/{kind}/{namespace}/{name}`: the placement, bindings and evictions of a workload."""
     kind, namespace, name = await _named(view)
-    workload = ObjectName(kind, namespace, name)
-    place, own = workload_namespace(workload), workload_name(workload)
-    found = await view.reader.get(*workload)
+    place, own = namespace or DEFAULT_NAMESPACE, workload_name(kind, name)
+    found = await view.reader.get(kind, namespace, name)
     placed = await view.reader.get(PLACED, place, own)
     if found is None and placed is None:
         raise PageError(404, f'{view.kinds.named(kind).plural} "{name}" not found')
@@ -169,13 +160,7 @@ async def _about(view: PageView, kind: str, namespace: str, own: str) -> list[di
 async def why(view: PageView) -> Content:
     """`/console/workloads/{kind}/{namespace}/{name}/why`: the query worker's explanation: scores, filters, causes."""
     kind, namespace, name = await _named(view)
-    query = {"kind": kind, "name": name, **({"namespace": namespace} if namespace else {})}
-    if view.query.get("all"):
-        query["all"] = "true"
-    answer = await view.api.call("GET", api.EXPLAIN, query=query)
-    if answer.code in {403, 404}:
-        answer.check()
-    told = local_names(answer.document.get("explanation"), view.cluster) if not answer.failed else None
+    told, missing = await shared.explained(view, {"kind": kind, "namespace": namespace, "name": name})
     return Content(
         "workloads/why.html",
         context={
@@ -183,7 +168,7 @@ async def why(view: PageView) -> Content:
             "namespace": namespace,
             "name": name,
             "told": told,
-            "missing": answer.message if answer.failed else "",
+            "missing": missing,
             "weights": _weights(told),
             "short": str((told or {}).get("targetKind", "Node")).removeprefix("Managed"),
         },

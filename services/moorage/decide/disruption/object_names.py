@@ -1,7 +1,7 @@
-"""The names of pauses that commands and pages make, and of zones.
+"""Names of objects: of the pauses that commands and pages create, of zones, and of objects made of records.
 
-Each scope has its own pause, so that nobody pauses the same twice. A zone is written `region/zone`, and the name of its
-object may not contain a slash.
+Each scope has its own pause, so no scope is paused twice. A zone is written `region/zone`, and the name of its object
+may not contain a slash.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any, Final
+
+from moorage_schemas.resources.workload_kinds import POD
 
 ALL = "all"
 """The name of the pause of the whole fleet."""
@@ -64,3 +66,21 @@ def zone_of_object(name: str) -> str:
     if not dot or "." in own:
         return name
     return "/".join("" if part == _NONE else part for part in (region, own))
+
+
+def target_prefix(target: str) -> str:
+    """Return the first part of the name of an object about a target, from the target's key: `node.n1`."""
+    from moorage_schemas.keys import TargetKey  # noqa: PLC0415 - commands load this module, and models load slowly
+
+    kind, name, _ = TargetKey.parse(target)
+    return f"{kind.lower()}.{name}"
+
+
+def about_target(target: str, *parts: str) -> str:
+    """Return the name of an object about a target: `node.n1:Ready`, `node.n1:NoExecute:example.com~key`."""
+    return ":".join([target_prefix(target), *parts]).replace("/", "~")
+
+
+def workload_name(kind: str, name: str) -> str:
+    """Return the name of an object about a workload: that of a pod, and `deployment:web` for any other kind."""
+    return name if kind == POD else f"{kind.lower()}:{name}"

@@ -21,6 +21,16 @@ def at(value: Any, *path: str) -> Any:
     return value
 
 
+def name_of(document: Any) -> str:
+    """Return the name of an object."""
+    return str(at(document, "metadata", "name"))
+
+
+def namespace_of(document: Any) -> str:
+    """Return the namespace of an object."""
+    return str(at(document, "metadata", "namespace"))
+
+
 def as_label_selector(selector: Mapping[str, Any]) -> Mapping[str, Any]:
     """A selector as a label selector. Older kinds select by a plain map of labels instead."""
     is_plain = all(isinstance(value, str) for value in selector.values())

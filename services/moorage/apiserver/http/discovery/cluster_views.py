@@ -19,8 +19,7 @@ from moorage.apiserver.http.messages import answers
 from moorage.apiserver.http.paths import ResourcePath
 from moorage.apiserver.http.verbs.reading import ReadVerbs, VisibleObjects
 from moorage.apiserver.kinds.kind import ServedKind
-from moorage.apiserver.kinds.managed_cluster import ManagedClusterKind
-from moorage.apiserver.kinds.managed_cluster_set import ManagedClusterSetKind
+from moorage.apiserver.kinds.managed_clusters import ManagedClusterKind, ManagedClusterSetKind
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.rbac.cluster_sets import VIEW_GROUP
 
@@ -52,12 +51,7 @@ SERVED: Final = (ServedKind(_ClusterView(), VERSION), ServedKind(_SetView(), VER
 
 
 class ClusterViews:
-    """Answers requests about what the caller sees.
-
-    Args:
-        backend: the objects.
-        access: says who may do what.
-    """
+    """Answers requests about what the caller sees."""
 
     def __init__(self, backend: Backend, access: Access) -> None:
         self._backend = backend
@@ -67,10 +61,6 @@ class ClusterViews:
     async def answer(self, request: Request, parts: Sequence[str]) -> Response:
         """Answer a request.
 
-        Args:
-            request: the request.
-            parts: of its path, after the version.
-
         Raises:
             StatusError: 404 if nothing is served at the path, 403 if the caller does not see the object, 405 if the
                 request does not only read.
@@ -79,8 +69,7 @@ class ClusterViews:
         kind = next((one for one in SERVED if one.plural == plural), None)
         if kind is None or len(rest) > 1:
             raise api_errors.no_such_path()
-        if request.method not in {"GET", "HEAD"}:
-            raise paths.not_allowed()
+        paths.check_method(request, "GET", "HEAD")
         if not self._backend.store.ready:
             raise api_errors.unavailable("the gateway is not ready: it is still reading its tables")
         user = user_of(request)
@@ -94,6 +83,6 @@ class ClusterViews:
         path = ResourcePath(kind, "", rest[0])
         representation = self._backend.representation(request, kind)
         shown = self._backend.store.get(path.object_id)
-        if shown is None or not sees(shown.document):  # nobody learns whether others have one of that name
+        if shown is None or not sees(shown.document):  # which does not reveal whether others have one of that name
             raise api_errors.forbidden(kind.group, plural, path.name, f"the user cannot get the {kind.singular}")
         return answers.answer(200, representation.one(kind, shown), representation.media_type)

@@ -1,7 +1,7 @@
 """`customresourcedefinitions` (apiextensions.k8s.io/v1): kinds that are custom resources, for clients that look there.
 
-kubectl looks for the definition of a kind that it does not know, before it says so. They follow from the kinds that are
-served: nobody can change them, and nothing is kept of them.
+kubectl looks for the definition of an unknown kind before it fails. They follow from the kinds that are
+served: they cannot be changed, and are not stored.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def answer(request: Request, parts: Sequence[str], backend: Backend) -> Response
     Args:
         request: the request.
         parts: of its path, after the version.
-        backend: says how answers look.
+        backend: determines the form of answers.
 
     Raises:
         StatusError: 404 if there is no such definition, 405 if it does not only read.
@@ -78,8 +78,7 @@ def answer(request: Request, parts: Sequence[str], backend: Backend) -> Response
     plural, *rest = parts
     if plural != PLURAL or len(rest) > 1:
         return None
-    if request.method not in {"GET", "HEAD"}:
-        raise paths.not_allowed()
+    paths.check_method(request, "GET", "HEAD")
     representation = backend.representation(request, SERVED)
     found = _definitions(served())
     if rest:
@@ -97,7 +96,7 @@ def answer(request: Request, parts: Sequence[str], backend: Backend) -> Response
 
 @cache
 def _definitions(kinds: tuple[ServedKind, ...]) -> dict[str, Document]:
-    """The definitions by their names, in the order of these."""
+    """Return the definitions by their names, in the order of these."""
     custom = dict.fromkeys(one.definition for one in kinds if _is_custom(one))
     found = [_definition(kind) for kind in custom]
     return {one["metadata"]["name"]: one for one in sorted(found, key=lambda one: str(one["metadata"]["name"]))}

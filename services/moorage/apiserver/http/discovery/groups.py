@@ -27,10 +27,10 @@ from moorage.apiserver.http.filters.request_attributes import (
 from moorage.apiserver.http.messages import answers
 from moorage.apiserver.http.messages.negotiation import JSON, PROTOBUF, YAML, AnswerForm, accepted, clauses
 from moorage.apiserver.http.subresources.pods import BINDING, BINDINGS, EVICTION, ORDERS
-from moorage.apiserver.kinds.dead_letter import REPLAY
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.kinds.namespace import FINALIZE
-from moorage.apiserver.kinds.service_account import TOKEN
+from moorage.apiserver.kinds.stored import TOKEN
+from moorage.apiserver.kinds.views import REPLAY
 from moorage.apiserver.machinery.api_errors import no_such_path
 from moorage.apiserver.machinery.openapi.registry import Origin, origin_of
 from moorage.apiserver.machinery.served_kinds import served
@@ -157,11 +157,6 @@ def root_paths(*, issues_tokens: bool) -> Document:
 def answer_groups(request: Request, first: Document, *, is_core: bool) -> Response:
     """Answer `/api` or `/apis`, in the aggregated form if the request prefers it.
 
-    Args:
-        request: says what it accepts.
-        first: the answer in the first form.
-        is_core: whether it is `/api`.
-
     Raises:
         StatusError: 406 if none of the accepted forms can be sent.
     """
@@ -204,28 +199,19 @@ def _aggregated_content(version: str, is_core: bool, _: tuple[ServedKind, ...]) 
             continue
         metadata = {"name": group} if group else {}
         found = [
-            {
-                "version": one,
-                "resources": list(_discovered(_resources(group, one))),
-                "freshness": "Current",
-            }
+            {"version": one, "resources": list(_discovered(_resources(group, one))), "freshness": "Current"}
             for one in versions
         ]
         items.append({"metadata": metadata, "versions": found})
     content = orjson.dumps(
-        {
-            "kind": _AGGREGATED,
-            "apiVersion": f"{_AGGREGATED_GROUP}/{version}",
-            "metadata": {},
-            "items": items,
-        },
+        {"kind": _AGGREGATED, "apiVersion": f"{_AGGREGATED_GROUP}/{version}", "metadata": {}, "items": items},
         option=orjson.OPT_APPEND_NEWLINE,
     )
     return content, f'"{hashlib.sha256(content).hexdigest().upper()}"'
 
 
 def _all() -> tuple[ServedKind, ...]:
-    """Every kind, those among them that follow from others."""
+    """Return every kind, those among them that follow from others."""
     return (*served(), *cluster_views.SERVED, definitions.SERVED)
 
 
@@ -235,7 +221,7 @@ def has_group(name: str) -> bool:
 
 
 def _groups() -> dict[str, list[str]]:
-    """The groups with their versions, the preferred one first."""
+    """Return the groups with their versions, the preferred one first."""
     found: dict[str, list[str]] = {}
     for group, one in (*((kind.group, kind.version) for kind in _all()), *reviews.VERSIONS):
         versions = found.setdefault(group, [])
@@ -250,7 +236,7 @@ def _group(name: str) -> Document:
 
 
 def _resources(group: str, api_version: str) -> list[DiscoveredResource]:
-    """The resources of one version, each followed by its subresources."""
+    """Return the resources of one version, each followed by its subresources."""
     found: list[DiscoveredResource] = []
     for kind in served():
         if (kind.group, kind.version) == (group, api_version):
@@ -284,7 +270,7 @@ def _resource(kind: ServedKind) -> DiscoveredResource:
 
 
 def _storage_hash(kind: ServedKind) -> str:
-    """A short hash of the version in which objects are stored, as an API server tells it.
+    """Return a short hash of the version in which objects are stored, as an API server shows it.
 
     Clients that move objects to a newer version see by it that there is one. Versions of a custom resource have each
     their own.
@@ -303,7 +289,7 @@ def _subresources(kind: ServedKind) -> Iterable[DiscoveredResource]:
 
 
 def _listed(one: DiscoveredResource) -> Document:
-    """A resource in the first form."""
+    """Return a resource in the first form."""
     shown: Document = {"name": one.name, "singularName": one.singular, "namespaced": one.namespaced}
     if one.answers is not None:
         shown["group"], shown["version"] = one.answers
@@ -360,11 +346,7 @@ _CACHED: Final = {"cache-control": "public, max-age=3600"}
 
 
 class Issuer:
-    """Shows the public keys.
-
-    Args:
-        accounts: has them.
-    """
+    """Shows the public keys."""
 
     def __init__(self, accounts: AccountKeys) -> None:
         self._accounts = accounts

@@ -21,7 +21,7 @@ from moorage.apiserver.machinery.served_kinds import served
 
 _JSON: Final = "application/json"
 _PROTOBUF: Final = (gnostic.MEDIA_TYPE, gnostic.MEDIA_TYPE.replace(".v1.0", "@v1.0"))
-"""The names by which clients ask for protobuf: the present one, and client-go's."""
+"""The names by which clients request protobuf: the present one, and client-go's."""
 
 
 _YEAR: Final = 365 * 24 * 60 * 60  # seconds
@@ -77,7 +77,7 @@ def _answer(request: Request, found: Rendered, media_type: str) -> Response:
 
 
 def _preferred(request: Request, offered: tuple[str, ...]) -> str:
-    """The first media type that a request accepts of those that are offered.
+    """Return the first media type that a request accepts of those that are offered.
 
     Raises:
         StatusError: 406 if it accepts none.
@@ -94,7 +94,7 @@ def _preferred(request: Request, offered: tuple[str, ...]) -> str:
 
 @cache
 def _documents(_: tuple[ServedKind, ...]) -> Documents:
-    """The documents of what is served. They are made anew if that changes."""
+    """Return the documents of what is served. They are made anew if that changes."""
     versions_of = {"": ["v1"]}
     for group in groups.api_groups()["groups"]:
         if group["name"] == definitions.GROUP:

@@ -1,4 +1,4 @@
-"""Access reviews: what the caller or somebody else may do, and who the caller is.
+"""Access reviews: the permissions of the caller or another user, and the identity of the caller.
 
 What one may do follows from roles and bindings (`Authorizer`).
 """
@@ -47,7 +47,7 @@ class Review:
     plural: str
     kind: str
     status: Callable[[Document, User, Authorizer], Document]
-    """Returns the answer to a review, from its `spec`, from who asks, and from what knows who may do what."""
+    """Returns the answer to a review, from its `spec`, its sender, and the authorizer."""
 
     namespaced: bool = False
 
@@ -68,8 +68,7 @@ def answered(request: Request, group: str, parts: Sequence[str]) -> Review | Non
     found = next((one for one in REVIEWS if (one.group, one.plural) == (group, plural)), None)
     if found is None or len(before) != (2 if found.namespaced else 0) or (before and before[0] != "namespaces"):
         return None
-    if request.method != "POST":
-        raise paths.not_allowed()
+    paths.check_method(request, "POST")
     return found
 
 
@@ -77,7 +76,7 @@ async def answer(request: Request, review: Review, clock: Clock, access: Access)
     """Answer a review.
 
     Raises:
-        StatusError: 400 if it cannot be read, 422 if it asks for nothing.
+        StatusError: 400 if it cannot be read, 422 if it names nothing.
     """
     options = write_options(request.query_params, "CreateOptions")
     form = accepted(request, (JSON, YAML, PROTOBUF))
@@ -116,20 +115,20 @@ async def answer(request: Request, review: Review, clock: Clock, access: Access)
 
 
 def _of_caller(spec: Document, user: User, authorizer: Authorizer) -> Document:
-    """What the caller may do."""
+    """Return the permission of the caller."""
     found = authorizer.authorize(user, _attributes(spec))
     return {"allowed": found.allowed, **({"reason": found.reason} if found.reason else {})}
 
 
 def _of_anyone(spec: Document, _: User, authorizer: Authorizer) -> Document:
-    """What somebody may do."""
+    """Return the permission of the user that a review names."""
     groups = spec.get("groups")
     asked = User(str(spec.get("user") or ""), tuple(map(str, groups)) if isinstance(groups, list) else ())
     return _of_caller(spec, asked, authorizer)
 
 
 def _attributes(spec: Document) -> Attributes:
-    """What a review asks about."""
+    """Return the attributes that a review names."""
     paths = spec.get("nonResourceAttributes")
     if isinstance(paths, dict) and paths:
         return Attributes(str(paths.get("verb") or ""), path=str(paths.get("path") or ""))
@@ -142,7 +141,7 @@ def _attributes(spec: Document) -> Attributes:
 
 
 def _rules(spec: Document, user: User, authorizer: Authorizer) -> Document:
-    """All that the caller may do in a namespace."""
+    """Return all that the caller may do in a namespace."""
     found = authorizer.rules_for(user, str(spec["namespace"]))
     unknown = [role.unknown() for role in found.unknown]
     documents = [rule.document() for rule in found.rules]
@@ -195,12 +194,12 @@ def user_info(user: User) -> Document:
 
 
 def _namespace(request: Request) -> str:
-    """The namespace in the path of a review."""
+    """Return the namespace in the path of a review."""
     return str(request.path_params.get("path", "")).split("/")[-2]
 
 
 def _check_metadata(review: Review, metadata: Document, spec: Document, namespace: str) -> list[FieldError]:
-    """A question about permissions has no name, and asks about the namespace that it is asked in."""
+    """Check that a review of permissions has no name, and is about the namespace of its path."""
     if review.group != AUTHORIZATION or review.needs_namespace:
         return []
     found = []

@@ -35,7 +35,7 @@ from moorage.decide.kubernetes.names import ACCOUNT_PREFIX, account_groups
 from moorage.runtime.process.origins import foreign_origin
 
 OPEN: Final = ("/healthz", "/livez", "/readyz")
-"""How the paths begin that are answered to everybody, so that who watches the process needs no credentials."""
+"""The beginnings of paths that need no credentials, so that any program can check the process."""
 
 _BEARER: Final = "bearer "
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -45,9 +45,9 @@ class Access:
     """Lets a request through, or refuses it.
 
     Args:
-        authenticator: says who sends it.
-        authorizer: says who may do what.
-        refused: what is refused is told to it.
+        authenticator: identifies its sender.
+        authorizer: decides what users may do.
+        refused: records refused requests.
     """
 
     def __init__(self, authenticator: Authenticator, authorizer: Authorizer, refused: RefusedRequests) -> None:
@@ -56,10 +56,10 @@ class Access:
         self._refused = refused
 
     async def check(self, request: Request) -> None:
-        """Let a request through. Its state has the `user` then, and the `sender` if that is somebody else.
+        """Let a request through. Its state has the `user` then, and the `sender` if that is another user.
 
         Raises:
-            StatusError: 401 if its credentials do not count, 403 if its user may not do what it asks, 503 if that
+            StatusError: 401 if its credentials do not count, 403 if its user may not make it, 503 if that
                 cannot be said yet.
         """
         path = request.url.path
@@ -94,7 +94,7 @@ class Access:
             raise
 
     async def identify(self, request: Request) -> User:
-        """Return as whom a request is made. Its state has it as `user`, and the `sender` if that is somebody else.
+        """Return the user of a request. Its state has it as `user`, and the `sender` if that is another user.
 
         Raises:
             StatusError: 401 if its credentials do not count, 403 if its sender may not act for that user, 503 if that
@@ -123,7 +123,7 @@ class Access:
             raise StatusError(401, "Unauthorized", reason="Unauthorized") from None
 
     async def token_for_peer(self, request: Request) -> str:
-        """Return the token that tells another gateway who sends a request. Empty if this gateway can sign none.
+        """Return the token that identifies a sender to another gateway. Empty if this gateway can sign none.
 
         Raises:
             StatusError: as `sender`.
@@ -132,7 +132,7 @@ class Access:
         return peers.sign(sender) if peers is not None else ""
 
     def check_permitted(self, request: Request, user: User, asked: Attributes) -> None:
-        """Check that somebody may do something.
+        """Check that a user may do something.
 
         Raises:
             StatusError: 403 if not.
@@ -147,13 +147,13 @@ class Access:
 
 
 def user_of(request: Request) -> User:
-    """Return as whom a request is made that was let through."""
+    """Return the user of a request that was let through."""
     user: User = request.state.user
     return user
 
 
 def forbidden(user: User, asked: Attributes, reason: str = "") -> StatusError:
-    """403: somebody may not do something, in Kubernetes' words."""
+    """403: a user may not do something, in Kubernetes' words."""
     details: dict[str, Any] = {"name": asked.name, "group": asked.group, "kind": asked.resource}
     return StatusError(
         403,

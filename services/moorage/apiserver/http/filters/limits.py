@@ -47,13 +47,7 @@ def too_many(message: str = "Too many requests, please try again later.") -> Sta
 
 
 class InFlightMiddleware:
-    """Refuses requests while too many are in flight.
-
-    Args:
-        app: answers the others.
-        limits: the numbers.
-        metrics: requests are counted here.
-    """
+    """Refuses requests while too many are in flight."""
 
     def __init__(self, app: ASGIApp, limits: RequestLimits, metrics: Metrics) -> None:
         self._app = app
@@ -62,7 +56,7 @@ class InFlightMiddleware:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Answer a request, or refuse it while too many are in flight."""
         if scope["type"] != "http" or scope["path"].startswith(_EXEMPT) or _is_watch(scope):
             await self._app(scope, receive, send)
             return
@@ -83,7 +77,7 @@ class InFlightMiddleware:
 
 
 def _is_watch(scope: Scope) -> bool:
-    """Whether a request is a watch, which lasts."""
+    """Return whether a request is a watch, which lasts."""
     path: str = scope["path"]
     if path == DECISIONS_PATH:
         return True
@@ -93,7 +87,7 @@ def _is_watch(scope: Scope) -> bool:
 
 
 class OpenWatches:
-    """Counts the watches of each user. Those whom nobody knows are told apart by their addresses.
+    """Counts the watches of each user. Anonymous users are distinguished by their addresses.
 
     Args:
         most: how many each may have. 0 means any number.

@@ -52,13 +52,7 @@ class _Refusal:
 
 
 class RefusedRequests:
-    """Records refusals.
-
-    Args:
-        log: writes them.
-        clock: gives the present time.
-        metrics: counts them.
-    """
+    """Records refusals."""
 
     def __init__(self, log: Log, clock: Clock, metrics: Metrics) -> None:
         self._log = log
@@ -76,7 +70,7 @@ class RefusedRequests:
             user: as whom it was made. None if that is not known.
             code: of the answer.
             why: the reason, without credentials.
-            asked: what it asks to do. None if that was not looked at.
+            asked: its attributes. None if they were not read.
         """
         name = user.name if user is not None else ""
         verb = asked.verb if asked is not None else request.method.lower()
@@ -127,7 +121,7 @@ class RefusedRequests:
             try:
                 await self._log.report(writes)
             except StatusError as error:
-                # They are in the log of the process, and nobody waits for them: it is not worth a queue that grows.
+                # They are in the log of the process, and no caller waits for them: a growing queue is not worth it.
                 _log.warning("refusals.not_audited", count=len(writes), why=error.message)
             await asyncio.sleep(PAUSE_SECONDS)
 
@@ -139,7 +133,7 @@ def _write(audited: Audited, number: int) -> Write:
 
 
 def _resource(asked: Attributes) -> str:
-    """What was asked for, in the form of `kubectl`: `pods.apps/log shop/web`."""
+    """Return the requested resource, in the form of `kubectl`: `pods.apps/log shop/web`."""
     group = f".{asked.group}" if asked.group else ""
     below = f"/{asked.subresource}" if asked.subresource else ""
     place = "/".join(part for part in (asked.namespace, asked.name) if part)

@@ -1,6 +1,6 @@
-"""What a request asks to do, read from its method and its path alone, as a kube-apiserver reads them.
+"""The attributes of a request, read from its method and its path alone, as a kube-apiserver reads them.
 
-So somebody who may do nothing does not learn which paths there are.
+So users without permissions do not learn which paths exist.
 """
 
 from __future__ import annotations
@@ -34,14 +34,7 @@ _PLAIN: Final = {CONDITIONS_PATH: REPORTS, SIMULATE_PATH: SIMULATIONS}
 """Paths at which something is asked of all objects of a resource, with the verb of the method."""
 
 _PREFIXES: Final = frozenset({"api", "apis"})
-_VERBS: Final = {
-    "POST": "create",
-    "GET": "get",
-    "HEAD": "get",
-    "PUT": "update",
-    "PATCH": "patch",
-    "DELETE": "delete",
-}
+_VERBS: Final = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _TARGETS: Final = frozenset(kind.value for kind in TargetKind)
 _SPECIAL: Final = frozenset({"proxy", "watch"})
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})
@@ -49,14 +42,14 @@ _LEAST: Final = 3  # prefix, version and resource
 
 
 def attributes_of(method: str, path: str, query: Mapping[str, str]) -> Attributes:
-    """Return what a request asks to do."""
+    """Return the attributes of a request."""
     if (own := _own(method, path, query)) is not None:
         return own
     return _of_objects(method, path, query) or Attributes(method.lower(), path=path)
 
 
 def seen_by(path: str, query: Mapping[str, str]) -> Attributes | None:
-    """What whoever sends a request must be allowed to see, beside what it asks. None for nearly all requests.
+    """Return what the sender must also be allowed to see. None for nearly all requests.
 
     An explanation of a target shows everything that the target itself shows.
     """
@@ -67,7 +60,7 @@ def seen_by(path: str, query: Mapping[str, str]) -> Attributes | None:
 
 
 def _of_objects(method: str, path: str, query: Mapping[str, str]) -> Attributes | None:
-    """What a request asks about objects. None if its path is of none."""
+    """Return the attributes of a request about objects. None for other paths."""
     prefix, *parts = path.strip("/").split("/")
     if prefix not in _PREFIXES or len(parts) < (_LEAST if prefix == "apis" else _LEAST - 1):
         return None
@@ -87,7 +80,7 @@ def _of_objects(method: str, path: str, query: Mapping[str, str]) -> Attributes 
 
 
 def _of_collection(verb: str, query: Mapping[str, str]) -> tuple[str, str]:
-    """The verb of a request that names no object in its path, and the one object that it selects, if it does."""
+    """Return the verb of a request that names no object in its path, and the one object that it selects, if it does."""
     if verb == "get":
         verb = "watch" if is_true(query, "watch") else "list"
     elif verb == "delete":
@@ -97,7 +90,7 @@ def _of_collection(verb: str, query: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _own(method: str, path: str, query: Mapping[str, str]) -> Attributes | None:
-    """What a request asks at a path of Moorage's own. None at every other one."""
+    """Return the attributes of a request at one of Moorage's own paths. None for other paths."""
     verb = _VERBS.get(method, "")
     if (resource := _PLAIN.get(path)) is not None:
         return Attributes(verb, OWN_GROUP, "v1alpha1", resource)
@@ -105,7 +98,7 @@ def _own(method: str, path: str, query: Mapping[str, str]) -> Attributes | None:
         kind = called(query.get("kind", ""))
         namespace = query.get("namespace", "default") if kind is not None and kind.namespaced else ""
         return Attributes(verb, OWN_GROUP, "v1alpha1", EXPLANATIONS, "", namespace, query.get("name", ""))
-    if path == MIRROR_PATH:  # which cluster that is, the body says
+    if path == MIRROR_PATH:  # the body names the cluster
         return Attributes("update" if verb == "create" else verb, OWN_GROUP, "v1alpha1", MIRRORS)
     if path == CLUSTERS_PATH:
         return Attributes("list" if verb == "get" else verb, OWN_GROUP, "v1alpha1", CLUSTERS)

@@ -30,7 +30,7 @@ from moorage.apiserver.http.messages.options import list_options
 from moorage.apiserver.http.messages.representations import ListHead
 from moorage.apiserver.http.messages.selectors import Selector, selector
 from moorage.apiserver.http.paths import ResourcePath
-from moorage.apiserver.kinds.dead_letter import KIND, REPLAY
+from moorage.apiserver.kinds.views import DEAD_LETTER, REPLAY
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.machinery.api_errors import bad_request, unavailable
 from moorage.apiserver.storage.dead_letters import DeadLetters, LetterName, LetterReader, LetterRecord, read_page
@@ -57,7 +57,7 @@ class DeadLettersApi:
     """Answers requests about dead letters.
 
     Args:
-        backend: says how answers look.
+        backend: determines the form of answers.
         letters: where they are. None if this gateway cannot read them.
         replay: sends what was refused again.
     """
@@ -75,8 +75,7 @@ class DeadLettersApi:
         """
         method = request.method
         if path.subresource == REPLAY:
-            if method != "POST":
-                raise paths.not_allowed()
+            paths.check_method(request, "POST")
             return await self._sent_again(request, path)
         if method not in {"GET", "HEAD"} or path.is_watched:
             raise paths.not_allowed()
@@ -98,7 +97,7 @@ class DeadLettersApi:
         return response
 
     async def _found(self, path: ResourcePath) -> tuple[LetterRecord, DeadLettered]:
-        """The letter that a path names.
+        """Return the letter that a path names.
 
         Raises:
             StatusError: 404 if there is none.
@@ -127,7 +126,7 @@ class DeadLettersApi:
         if options.is_watch:
             raise paths.not_allowed()
         representation = self._backend.representation(request, path.kind)
-        selects = selector(options.labels, options.fields, KIND)
+        selects = selector(options.labels, options.fields, DEAD_LETTER)
         since = _since_of(request)
         limit = min(options.limit or MOST, MOST)
         async with self._source.reading() as reader:
@@ -142,11 +141,7 @@ class DeadLettersApi:
 
 
 class _Checked:
-    """A reader that passes over what is no letter. Only services write the topic, so there should be nothing.
-
-    Args:
-        reader: reads the topic.
-    """
+    """A reader that passes over what is no letter. Only services write the topic, so there should be nothing."""
 
     def __init__(self, reader: LetterReader) -> None:
         self._reader = reader
@@ -154,7 +149,7 @@ class _Checked:
         self.first_since = reader.first_since
 
     async def read(self, spans: Mapping[int, range]) -> Mapping[int, tuple[int, list[LetterRecord]]]:
-        """See `LetterReader`."""
+        """Return the letters of some parts of the topic."""
         found = await self._reader.read(spans)
         return {
             partition: (begin, [record for record in records if _content(record) is not None])
@@ -171,14 +166,14 @@ def _content(record: LetterRecord) -> DeadLettered | None:
 
 
 def _selects(selects: Selector, record: LetterRecord) -> bool:
-    """Whether the selectors of a request select a letter. None of them is about its original."""
+    """Return whether the selectors of a request select a letter. None of them is about its original."""
     if selects.is_empty:
         return True
     return selects(_document(record, record.content.model_copy(update={"original": ""})))
 
 
 def _document(record: LetterRecord, letter: DeadLettered) -> Document:
-    """A letter as the API shows it."""
+    """Return a letter as the API shows it."""
     status = letter.model_dump(mode="json", by_alias=True)
     for field in ("message", "value", "key"):
         status[field] = redacted(status[field])
@@ -186,15 +181,15 @@ def _document(record: LetterRecord, letter: DeadLettered) -> Document:
     status["original"] = _shown(letter)
     created = format_time(letter.refused_time.replace(microsecond=0))
     return {
-        "apiVersion": KIND.api_versions[0],
-        "kind": KIND.kind,
+        "apiVersion": DEAD_LETTER.api_versions[0],
+        "kind": DEAD_LETTER.kind,
         "metadata": {"name": str(record.name), "creationTimestamp": created},
         "status": status,
     }
 
 
 def _shown(letter: DeadLettered) -> str:
-    """The original without secrets."""
+    """Return the original without secrets."""
     if letter.original_encoding != _BINARY:
         return redacted(letter.original)
     try:
@@ -206,7 +201,7 @@ def _shown(letter: DeadLettered) -> str:
 
 
 def _since_of(request: Request) -> int | None:
-    """The time from which on letters are wanted, in milliseconds since 1970."""
+    """Return the time from which on letters are wanted, in milliseconds since 1970."""
     text = request.query_params.get(SINCE, "")
     if not text:
         return None
@@ -218,7 +213,7 @@ def _since_of(request: Request) -> int | None:
 
 
 def _token(rest: Mapping[int, int]) -> str:
-    """Where the next part of a list begins, as clients get it."""
+    """Return where the next part of a list begins, as clients get it."""
     offsets = [offset for _, offset in sorted(rest.items())]
     return base64.urlsafe_b64encode(orjson.dumps({"v": _FORM, "before": offsets})).decode().rstrip("=")
 

@@ -5,7 +5,7 @@ id of an event is the version of the object log, which is the same at every gate
 `Last-Event-ID` gets what has changed since, without a new beginning, unless that is not known any more.
 
 Before the present is sent, the object log is read to the end that it has now. So a deployer that has started something
-and was restarted finds it here, whichever gateway it asks.
+and was restarted finds it here, at any gateway.
 
 Those of a cluster are at `/clusters/NAME/v1/decisions`, with the names that everything has there.
 
@@ -83,7 +83,7 @@ class DecisionFilter:
         return cls(targets, frozenset(query.getlist("kind")), query.get("namespace", ""))
 
     def selects(self, decision: SentDecision) -> bool:
-        """Whether the client wants a decision."""
+        """Return whether the client wants a decision."""
         workload = decision.workload
         if self.kinds and workload.kind not in self.kinds:
             return False
@@ -103,7 +103,7 @@ class SentDecision:
 
     @classmethod
     def of(cls, kind: str, document: dict[str, Any]) -> SentDecision:
-        """The decision that an object shows."""
+        """Return the decision that an object shows."""
         value = document["status"]
         workload = WorkloadRef.model_validate(value["workload"])
         return cls(_KINDS[kind], workload, TargetRef.model_validate(value["target"]), value)
@@ -149,8 +149,7 @@ class Decisions:
                 methods, 429 if its user has too many watches, 503 if nothing can be shown yet, 504 if this gateway has
                 not reached the version of `Last-Event-ID`.
         """
-        if request.method != "GET":
-            raise paths.not_allowed()
+        paths.check_method(request, "GET")
         wanted = DecisionFilter.of(request)
         version = _version(request.headers.get("last-event-id", ""))
         fleet = fleet_of(self._store, cluster_of(request))
@@ -164,7 +163,7 @@ class Decisions:
         return StreamingResponse(self._stream(fleet, wanted, number, reason, who), media_type=MEDIA, headers=headers)
 
     async def _resume(self, fleet: FleetObjects, version: int) -> tuple[int | None, str]:
-        """The number of the first change after a version. None if that is not known any more, with the reason."""
+        """Return the number of the first change after a version, or None and the reason why it is unknown."""
         try:
             await fresh(fleet, version)
             return fleet.history.position(version), ""
@@ -232,7 +231,7 @@ def _beginning(fleet: FleetObjects, wanted: DecisionFilter, version: int, reason
 
 
 def _changed(wanted: DecisionFilter, changes: Iterable[ObjectChange]) -> Iterator[bytes]:
-    """The events of changes. What an event says never changes from wanted to unwanted: all of it is in the key."""
+    """Yield the events of changes. The key decides whether an event is wanted, so that never changes."""
     for change in changes:
         decision = SentDecision.of(change.object_id.kind, change.last.document)
         if wanted.selects(decision):
@@ -241,13 +240,13 @@ def _changed(wanted: DecisionFilter, changes: Iterable[ObjectChange]) -> Iterato
 
 
 def _event(name: str, data: dict[str, Any], version: int | None = -1) -> bytes:
-    """One server-sent event. A version of None takes the id back that the client has, -1 gives no id."""
+    """Return one server-sent event. A version of None takes the id back that the client has, -1 gives no id."""
     line = b"" if version == -1 else b"id\n" if version is None else b"id: %d\n" % version
     return b"event: %b\n%bdata: %b\n\n" % (name.encode(), line, orjson.dumps(data))
 
 
 def _version(text: str) -> int | None:
-    """The version in `Last-Event-ID`. None if there is none.
+    """Return the version in `Last-Event-ID`. None if there is none.
 
     Raises:
         StatusError: 400 if it is no version.

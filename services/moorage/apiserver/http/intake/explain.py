@@ -47,7 +47,7 @@ class Explanations:
     Args:
         server: its address. Empty if there is no query worker.
         transport: sends the requests, in tests.
-        peers: shows the query worker that a gateway asks. None if it does not want to know.
+        peers: identifies the gateway to the query worker. None if that is not required.
         simulation_timeout: how long a simulation may take, in seconds.
     """
 
@@ -73,8 +73,7 @@ class Explanations:
             StatusError: 400 for a cluster in the parameters; 405 for other methods; 503 if there is no query worker, or
                 it does not answer.
         """
-        if request.method not in {"GET", "HEAD"}:
-            raise paths.not_allowed()
+        paths.check_method(request, "GET", "HEAD")
         query = request.query_params.multi_items()
         if any(name == _WITHIN for name, _ in query):
             raise bad_request(f"{_WITHIN}: must be in the path: /clusters/NAME{EXPLAIN_PATH}")
@@ -88,8 +87,7 @@ class Explanations:
         Raises:
             StatusError: as `handle`.
         """
-        if request.method != "POST":
-            raise paths.not_allowed()
+        paths.check_method(request, "POST")
         body = await bodies.read_body(request)
         return await self._asked(request, "POST", SIMULATE_PATH, body=body, seconds=self._simulation_seconds)
 
@@ -103,7 +101,7 @@ class Explanations:
         body: bytes = b"",
         seconds: float = _ANSWER_SECONDS,
     ) -> Response:
-        """The query worker's answer to one request."""
+        """Return the query worker's answer to one request."""
         if not self._server:
             raise unavailable("the gateway has no query worker: MOORAGE_QUERY_SERVER is not set")
         http = self._http = self._http or httpx.AsyncClient(

@@ -62,14 +62,7 @@ class ReplayedReport:
 
 
 class LetterReplay:
-    """Sends letters again.
-
-    Args:
-        backend: the objects, and the audit.
-        intake: takes the reports.
-        guard: says whose reports count.
-        limits: returns the limits for a report.
-    """
+    """Sends letters again."""
 
     def __init__(self, backend: Backend, intake: Intake, guard: ReportGuard, limits: Callable[[], Limits]) -> None:
         self._backend = backend
@@ -99,7 +92,7 @@ class LetterReplay:
         )
 
     def _warnings(self, report: ConditionReported) -> list[str]:
-        """What the user is told who sends a report again: that it may be about an earlier target of that name."""
+        """Return warnings that a report may be about an earlier target of its name."""
         target = report.target
         declared = self._backend.store.get(ObjectId(target.kind.value, "", target.name, target.cluster))
         created = declared.document["metadata"].get("creationTimestamp") if declared is not None else None
@@ -111,7 +104,7 @@ class LetterReplay:
     def _checked(
         self, request: Request, record: Input, report: ConditionReported, name: LetterName, at: datetime
     ) -> Write:
-        """The report as it is written again, if it may count now."""
+        """Return the report as it is written again, if it may count now."""
         limits, target = self._limits(), report.target
         if refusal := check_time(report, self._backend.clock.now(), limits.clock_skew) or check_workload(report):
             raise refused(refusal)

@@ -56,8 +56,8 @@ class MirrorApi:
 
     Args:
         writer_of: returns what writes objects of a cluster, or of the home fleet if its name is empty.
-        access: says who may mirror which cluster.
-        names: say which clusters are mirrored.
+        access: checks permissions to mirror clusters.
+        names: list the mirrored clusters.
         clusters: are told which bridges speak.
     """
 
@@ -70,15 +70,14 @@ class MirrorApi:
         self._clusters = clusters
 
     async def handle(self, request: Request) -> Response:
-        """Write a batch. The answer says what became of each object.
+        """Write a batch. The answer has the outcome of each object.
 
         Raises:
             StatusError: 400 if the batch cannot be read, 403 if its cluster may not be mirrored by its sender, 409 if
                 its bridge has mirrored another one, or the cluster has another name, 413 if it is too large, 503 if
                 nothing was written, 504 if the outcome is unknown.
         """
-        if request.method != "POST":
-            raise paths.not_allowed()
+        paths.check_method(request, "POST")
         body_media(request, (JSON,))
         asked = _read(bodies.parse_json(await bodies.read_body(request, bodies.MIRROR_LIMIT)))
         self._access.check_permitted(request, user_of(request), mirrors(asked.cluster or HOME))
@@ -91,7 +90,7 @@ class MirrorApi:
             if error.reason == "AlreadyExists":  # it ends now, and may have said before that it is there
                 self._clusters.left(asked.cluster, asked.batch.source)
             raise
-        # What is no bridge that runs, such as `moorage bridge leave`, does not say which cluster it is.
+        # Senders that are no running bridge, such as `moorage bridge leave`, send no uid of the cluster.
         (self._clusters.heard if asked.batch.cluster_uid else self._clusters.left)(asked.cluster, asked.batch.source)
         shown = [
             {"key": one.key, "outcome": one.outcome.value, **({"message": one.message} if one.message else {})}
@@ -101,7 +100,7 @@ class MirrorApi:
 
 
 def mirrors(name: str = "") -> Attributes:
-    """Return what somebody asks who mirrors a cluster."""
+    """Return the attributes of a request to mirror a cluster."""
     return Attributes("update", OWN_GROUP, "v1alpha1", MIRRORS, "", "", name)
 
 
@@ -153,11 +152,6 @@ class MirroredClusters:
     """Says which clusters are mirrored, and when their bridges were last heard.
 
     When a bridge was heard is only kept in memory: bridges speak every half minute.
-
-    Args:
-        store: has the objects.
-        names: say which clusters are mirrored.
-        clock: the present time.
     """
 
     def __init__(self, store: Store, names: ClusterNames, clock: Clock) -> None:
@@ -181,8 +175,7 @@ class MirroredClusters:
         Raises:
             StatusError: 405 for other methods, 503 if nothing can be shown yet.
         """
-        if request.method != "GET":
-            raise paths.not_allowed()
+        paths.check_method(request, "GET")
         if not self._store.ready:
             raise unavailable("the gateway is not ready: it is still reading its tables")
         return Response(orjson.dumps({"items": list(self._items())}), media_type=JSON)

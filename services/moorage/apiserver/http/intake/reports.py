@@ -5,8 +5,8 @@ with the same rules. The answer 202 is sent when the report is durable in the to
 condition-ingest has yet to decide whether it counts.
 
 A report that cannot count by what this gateway shows is not written. Its outcome is `Ignored`, with the reason. This is
-never wrong, for the time of the last report only increases. But a gateway does not know everything: it may have read
-less, not each heartbeat is recorded, and only the leading gateway knows the conditions of workloads.
+never wrong, for the time of the last report only increases. But a gateway may lack records: it may have read
+less, not each heartbeat is recorded, and only the leading gateway has the conditions of workloads.
 
 With `waitSeconds` the answer is sent when the report is decided on, or after that time. The outcome is `Counted`,
 `Unchanged` if the report repeats what is known, `Ignored`, or `Refused`; and still `Accepted` when it is not known.
@@ -43,7 +43,6 @@ from moorage.apiserver.http.messages import bodies
 from moorage.apiserver.http.messages.negotiation import JSON, body_media
 from moorage.apiserver.http.paths import cluster_of
 from moorage.apiserver.kinds.status.clusters import local_key
-from moorage.apiserver.kinds.status.names import about_target
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery.api_errors import Cause, StatusError, bad_request, field_errors, unavailable
 from moorage.apiserver.storage.cluster_store import ClusterStore
@@ -63,6 +62,7 @@ from moorage.decide.conditions.reports import (
     unknown_target,
     words_of,
 )
+from moorage.decide.disruption.object_names import about_target
 from moorage.decide.kubernetes.attributes import User
 from moorage.runtime.process.clock import Clock
 from moorage_schemas.condition import ConditionChanged, ConditionReported
@@ -100,7 +100,7 @@ class _Outcome:
     error: StatusError | None = None
 
     def shown(self) -> dict[str, Any]:
-        """The outcome as a caller gets it."""
+        """Return the outcome as a caller gets it."""
         found: dict[str, Any] = {"outcome": self.name}
         if self.why:
             found["message"] = self.why
@@ -128,8 +128,8 @@ class Intake:
         log: writes the reports.
         clock: gives the present time. Reports must not be from the future.
         limits: returns the limits for a report.
-        guard: says who may report what, and seals reports.
-        outcomes: finds out what becomes of reports. Without it, nobody can wait for that.
+        guard: checks permissions to report, and seals reports.
+        outcomes: finds out what becomes of reports. Without it, callers cannot wait for that.
     """
 
     def __init__(
@@ -158,8 +158,7 @@ class Intake:
             StatusError: the request as a whole is invalid, its single event is refused, or nothing can be written
                 now.
         """
-        if request.method != "POST":
-            raise paths.not_allowed()
+        paths.check_method(request, "POST")
         media = body_media(request, (JSON, STRUCTURED, BATCH))
         wait = wait_of(request)
         if not self._store.ready:
@@ -229,7 +228,7 @@ class Intake:
         return outcomes
 
     async def _decided(self, write: Write, decided: Decided | None) -> _Outcome:
-        """The outcome of a report that was written."""
+        """Return the outcome of a report that was written."""
         if decided is None:
             return _ACCEPTED
         if isinstance(decided, ReportCounted):
@@ -250,12 +249,7 @@ class Intake:
         return outcome
 
     def _unrecorded(self, write: Write, known: KeptCondition | None) -> _Outcome:
-        """The outcome of a report about which nothing was written.
-
-        Args:
-            write: the report.
-            known: the condition.
-        """
+        """Return the outcome of a report about which nothing was written."""
         if (stale := self._ignored(write, known)) is not None:
             return stale
         report, source = _said(write)
@@ -265,14 +259,14 @@ class Intake:
         return _Outcome("Ignored", _IGNORED_LATER)
 
     def _ignored(self, write: Write, known: KeptCondition | None) -> _Outcome | None:
-        """Why a report cannot count. None if it may, as far as this gateway knows."""
+        """Return why a report cannot count. None if it may, as far as this gateway has read."""
         report, source = _said(write)
         uid = known.target_uid if known is not None else ""
         wrong = check_order(report, report_id=write.meta.id, source=source, target_uid=uid, known=known)
         return None if wrong is None else _Outcome("Ignored", wrong.why)
 
     def _known(self, write: Write) -> KeptCondition | None:
-        """The condition that a report is about, of the present target. None if this gateway does not know it."""
+        """Return the condition that a report is about, of the present target. None if this gateway does not have it."""
         report, _ = _said(write)
         target = report.target
         found: Any = None
@@ -373,14 +367,14 @@ def wait_of(request: Request) -> float:
 
 
 def _said(write: Write) -> tuple[ConditionReported, str]:
-    """A report, and its source as condition-ingest takes it."""
+    """Return a report, and its source as condition-ingest takes it."""
     if not isinstance(write.event, ConditionReported):
         raise TypeError("only reports are written here")
     return write.event, source_of(write.event, write.meta.source)
 
 
 def _within(report: ConditionReported, cluster: str) -> ConditionReported:
-    """A report that was sent to the API of a cluster, where references need not name it.
+    """Return a report that was sent to the API of a cluster, where references need not name it.
 
     Raises:
         StatusError: 422 if it names another one.

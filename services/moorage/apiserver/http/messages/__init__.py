@@ -1,1 +1,1 @@
-"""What requests say and answers look like: media types, bodies, options, selectors, objects, tables and lists."""
+"""The contents of requests and answers: media types, bodies, options, selectors, objects, tables and lists."""

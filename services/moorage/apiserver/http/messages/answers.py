@@ -118,6 +118,6 @@ def told(request: Request, warnings: Sequence[str]) -> None:
 
 
 def warnings_of(request: Request) -> Sequence[str]:
-    """What was noted by `told`."""
+    """Return the warnings that `told` has noted."""
     found: Sequence[str] = getattr(request.state, "warnings", ())
     return found

@@ -1,4 +1,4 @@
-"""The bytes of a request's body, and whether an object belongs where its path says."""
+"""The bytes of a request's body, and whether an object fits its path."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def check_depth(document: Any) -> None:
 
 
 def check_identity(document: Document, kind: ServedKind, namespace: str, name: str) -> Document:
-    """The object with `apiVersion`, `kind` and `metadata` filled in from the path.
+    """Return the object with `apiVersion`, `kind` and `metadata` filled in from the path.
 
     Args:
         document: the object in the request.
@@ -162,7 +162,7 @@ def check_identity(document: Document, kind: ServedKind, namespace: str, name: s
 
 
 def check_type(document: Document, kind: ServedKind) -> None:
-    """Check that an object is of the kind in the path, as far as it says its type.
+    """Check that an object is of the kind in the path, as far as it names its type.
 
     Raises:
         StatusError: 400 if it is of another one. Of a custom resource, its type is validated as its other fields are.
@@ -186,21 +186,14 @@ def without_name(name: str) -> StatusError:
 
 
 def of_another_type(group: str, kind: str, api_version: str, name: str) -> StatusError:
-    """400: the object is not of the kind that is expected.
-
-    Args:
-        group: of the kind.
-        kind: that is expected.
-        api_version: of the object.
-        name: of the object's kind.
-    """
+    """400: the object is not of the kind that is expected."""
     version = quote(str(shorten(api_version.rpartition("/")[2])))
     why = type_flaw(group, kind, api_version, name)
     return bad_request(f"{shorten(name)} in version {version} cannot be handled as a {kind}: {why}")
 
 
 def type_flaw(group: str, kind: str, api_version: str, name: str) -> str:
-    """Why an object cannot be one of another kind. The arguments are those of `of_another_type`."""
+    """Return why an object cannot be one of another kind. The arguments are those of `of_another_type`."""
     said, _, version = api_version.rpartition("/")
     if name == kind or not registry.is_known(said, version, name):
         return f"no kind {quote(str(shorten(name)))} is registered for version {quote(str(shorten(api_version)))}"

@@ -1,6 +1,6 @@
 """Objects from the bodies of requests: JSON, YAML or protobuf, decoded by the structure of their kind.
 
-Unknown and repeated fields are refused, warned of or ignored, as `fieldValidation` says.
+Unknown and repeated fields are refused, warned of or ignored, by `fieldValidation`.
 """
 
 from __future__ import annotations
@@ -49,8 +49,20 @@ class Expected:
 
     @classmethod
     def of(cls, served: ServedKind) -> Expected:
-        """An object of a kind."""
+        """Return an object of a kind."""
         return cls(served.group, served.version, served.kind)
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`. The core group has no prefix."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def other_type(self, document: Any) -> tuple[str, str] | None:
+        """Return the type that an object names if it is not this one. Upstream decodes the object by that type."""
+        if not isinstance(document, Mapping):
+            return None
+        said = str(document.get("apiVersion") or self.api_version), str(document.get("kind") or self.kind)
+        return None if said == (self.api_version, self.kind) else said
 
     @property
     def media(self) -> tuple[str, ...]:
@@ -89,10 +101,10 @@ async def read_object(
             expected.group, expected.version, expected.kind, body, is_yaml=media == YAML, subresource=subresource
         )
     except DecodeError as error:
-        if (said := _other_type(_parsed_or_nothing(body, is_yaml=media == YAML), expected)) is not None:
+        if (said := expected.other_type(_parsed_or_nothing(body, is_yaml=media == YAML))) is not None:
             raise of_another_type(expected.group, expected.kind, *said) from None
         raise bad_request(str(error)) from None
-    if _other_type(found.document, expected) is not None:  # whoever reads on refuses it for that
+    if expected.other_type(found.document) is not None:  # the caller refuses it for that
         return Sent(found.document)
     already = problems_of(expected, known)
     if found.violations and validation != IGNORE:
@@ -107,17 +119,8 @@ def _parsed_or_nothing(body: bytes, *, is_yaml: bool) -> Any:
         return None
 
 
-def _other_type(document: Any, expected: Expected) -> tuple[str, str] | None:
-    """The type that an object says to be, if it is another one than is expected. Upstream decodes it by that."""
-    if not isinstance(document, dict):
-        return None
-    wanted = f"{expected.group}/{expected.version}" if expected.group else expected.version
-    said = str(document.get("apiVersion") or wanted), str(document.get("kind") or expected.kind)
-    return None if said == (wanted, expected.kind) else said
-
-
 def check_type(document: Mapping[str, Any], expected: Expected, *, older: str = "") -> None:
-    """Check that an object is of the type that is expected, as far as it says its type.
+    """Check that an object is of the type that is expected, as far as it names its type.
 
     Args:
         document: the object.
@@ -127,9 +130,10 @@ def check_type(document: Mapping[str, Any], expected: Expected, *, older: str = 
     Raises:
         StatusError: 400 if it is of another one.
     """
-    wanted = f"{expected.group}/{expected.version}" if expected.group else expected.version
-    said, kind = str(document.get("apiVersion") or wanted), str(document.get("kind") or expected.kind)
-    if kind == expected.kind and said in {wanted, f"{expected.group}/{older}" if older else wanted}:
+    if (other := expected.other_type(document)) is None:
+        return
+    said, kind = other
+    if kind == expected.kind and older and said == f"{expected.group}/{older}":
         return
     short = quote(str(api_errors.shorten(kind)))
     why = f"no kind {short} is registered for version {quote(str(api_errors.shorten(said)))}"
@@ -189,11 +193,6 @@ def parsed(body: bytes, *, is_yaml: bool = False) -> Any:
 
 def options_in(request: Request, body: bytes, kind: str) -> Document:
     """Return the options in a request's body, such as `DeleteOptions`.
-
-    Args:
-        request: says in which form they are.
-        body: not empty.
-        kind: of the options.
 
     Raises:
         StatusError: 400 if they cannot be decoded, 415 if they have another form.

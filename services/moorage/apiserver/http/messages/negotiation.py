@@ -117,7 +117,7 @@ def form_of_errors(request: Request) -> AnswerForm:
 
 
 def media_type(request: Request) -> str:
-    """The content type without parameters, in lower case. JSON if there is none."""
+    """Return the content type without parameters, in lower case. JSON if there is none."""
     header = request.headers.get("content-type", "").strip()
     return header.partition(";")[0].strip().lower() if header else JSON
 
@@ -131,8 +131,7 @@ def body_media(request: Request, offered: Iterable[str]) -> str:
     known, found = tuple(offered), media_type(request)
     if found not in known:
         raise StatusError(
-            415,
-            "the body of the request was in an unknown format - accepted media types include: " + ", ".join(known),
+            415, "the body of the request was in an unknown format - accepted media types include: " + ", ".join(known)
         )
     return found
 

@@ -11,6 +11,7 @@ from starlette.datastructures import QueryParams
 from moorage.apiserver.admission.deletion import DeleteOptions
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.machinery.api_errors import StatusError, bad_request
+from moorage.apiserver.machinery.openapi.built_in import json_type
 from moorage.apiserver.writing.writer import Preconditions
 from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, forbidden, invalid, not_supported, required
 
@@ -38,7 +39,7 @@ class WriteOptions:
     """What becomes of unknown and duplicate fields: `Ignore`, `Warn` or `Strict`."""
 
     field_manager: str = ""
-    """The name of who owns the written fields. Empty if the request does not say it."""
+    """The manager of the written fields. Empty if the request does not name it."""
 
     force: bool = False
     """Whether an apply takes fields over that belong to others."""
@@ -54,7 +55,7 @@ class DeletionRequest:
     """Whether nothing is written."""
 
     cascades: bool = False
-    """Whether `orphanDependents` is false. Then the answer tells whether the object is gone."""
+    """Whether `orphanDependents` is false. Then the answer shows whether the object was removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class ListOptions:
 
 
 def is_true(query: Mapping[str, str], name: str) -> bool:
-    """Whether a flag of a query is set. Everything but `false` and `0` sets it, as in Kubernetes."""
+    """Return whether a flag of a query is set. Everything but `false` and `0` sets it, as in Kubernetes."""
     value = query.get(name)
     return value is not None and value.lower() not in _FALSE
 
@@ -154,7 +155,7 @@ def list_options(query: QueryParams, *, is_watch: bool = False) -> ListOptions:
 
     Args:
         query: of the request.
-        is_watch: whether the path says that it is a watch.
+        is_watch: whether the path is that of a watch.
 
     Raises:
         StatusError: 400 if an option cannot be read, 422 if it is not allowed together with others.
@@ -236,7 +237,7 @@ def _dry_run(values: Sequence[Any]) -> list[FieldError]:
 
 
 def _from_query(query: QueryParams) -> dict[str, Any]:
-    """The options of a deletion without a body."""
+    """Return the options of a deletion without a body."""
     found: dict[str, Any] = {}
     if query.getlist("dryRun"):
         found["dryRun"] = query.getlist("dryRun")
@@ -250,26 +251,21 @@ def _from_query(query: QueryParams) -> dict[str, Any]:
 
 
 def _typed(options: Mapping[str, Any], name: str, wanted: type, path: str = "") -> Any:
-    """The value of an option. None if it is not set."""
+    """Return the value of an option. None if it is not set."""
     value = options.get(name)
     if value is None or (isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))):
         return value
     words: Mapping[type, str] = {int: "int64", bool: "bool", str: "string", list: "[]string", dict: "Preconditions"}
     where = f"Go struct field DeleteOptions.{path}{name} of type {words[wanted]}"
-    raise _unreadable(f"json: cannot unmarshal {_json_word(value)} into {where}")
+    raise _unreadable(f"json: cannot unmarshal {json_type(value)} into {where}")
 
 
 def _unreadable(why: str) -> StatusError:
     return bad_request(f'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: {why}')
 
 
-def _json_word(value: Any) -> str:
-    words: Mapping[type, str] = {bool: "bool", int: "number", float: "number", str: "string", list: "array"}
-    return words.get(type(value), "object")
-
-
 def _integer(text: str) -> int:
-    """A number in a query. 0 if it is empty.
+    """Return a number in a query. 0 if it is empty.
 
     Raises:
         StatusError: 400 if it is none, or does not fit into 64 bits.
@@ -285,7 +281,7 @@ def _integer(text: str) -> int:
 
 
 def resource_version(text: str, prefix: str = "") -> int:
-    """A resource version in a request. 0 if it is empty.
+    """Return a resource version in a request. 0 if it is empty.
 
     Raises:
         StatusError: 400 if it is none that a gateway has ever given.

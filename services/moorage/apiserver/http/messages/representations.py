@@ -1,6 +1,6 @@
 """Objects, lists and events of a watch in the form that a request accepts: JSON, YAML or protobuf, whole or in part.
 
-What is kept of an object is its JSON. It is sent as it is whenever that is what the client asks for. Lists are made in
+What is kept of an object is its JSON. It is sent as it is whenever the client requests that. Lists are made in
 pieces, so that the largest one takes no more memory than a piece.
 """
 
@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 import orjson
 import yaml
+from typing_extensions import override
 
 from moorage.apiserver.http.messages import tables
 from moorage.apiserver.http.messages.negotiation import PLAIN, PROTOBUF, YAML, AnswerForm, ObjectView
@@ -60,7 +61,7 @@ class EventEncoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListHead:
-    """What a list says of itself."""
+    """The metadata of a list."""
 
     version: int
     """Its resource version."""
@@ -118,7 +119,7 @@ class Representation:
         return self.viewed(kind, orjson.loads(json))
 
     def viewed(self, kind: ServedKind, document: Document) -> bytes:
-        """Return one object of any kind, also of one whose objects nobody keeps, such as a `Scale`.
+        """Return one object of any kind, also of one that is not stored, such as a `Scale`.
 
         Raises:
             StatusError: 406 if the form is one of lists.
@@ -128,19 +129,14 @@ class Representation:
             raise StatusError(
                 406, f"you requested {form.view.value}, but the requested object is not a list ({kind.kind})"
             )
-        if form.view is ObjectView.METADATA:
-            return encoded(tables.metadata(document, form.version), form)
-        if form.view is ObjectView.TABLE:
-            head = {"resourceVersion": document["metadata"].get("resourceVersion", "")}
-            return encoded(self._table(kind, head, [self._row(kind, document)]), form)
-        return encoded(document, form)
+        return encoded(self._part(kind, document), form)
 
     def listed(self, kind: ServedKind, head: ListHead, objects: Iterable[bytes | None]) -> Iterator[bytes]:
         """Yield the pieces of a list. A piece may be empty.
 
         Args:
             kind: of the objects.
-            head: what the list says of itself.
+            head: the metadata of the list.
             objects: their JSON, as it is kept. None stands for one that is not in the list, and cost time.
 
         Raises:
@@ -156,6 +152,15 @@ class Representation:
             return _joined(_head(self._list(kind, head, [])), kinds)
         items = (None if json is None else self._item(kind, orjson.loads(json)) for json in kinds)
         return self._pieces(self._list(kind, head, []), items)
+
+    def _part(self, kind: ServedKind, document: Document) -> Document:
+        """Return the part of an object that is shown, as an object of its own."""
+        if self._form.view is ObjectView.WHOLE:
+            return document
+        if self._form.view is not ObjectView.TABLE:
+            return tables.metadata(document, self._form.version)
+        head = {"resourceVersion": document["metadata"].get("resourceVersion", "")}
+        return self._table(kind, head, [self._row(kind, document)])
 
     def _item(self, kind: ServedKind, document: dict[str, Any]) -> Document:
         if self._form.view is ObjectView.TABLE:
@@ -180,9 +185,12 @@ class Representation:
             "kind": ObjectView.TABLE.value,
             "apiVersion": f"{_META}/{self._form.version}",
             "metadata": dict(metadata),
-            "columnDefinitions": tables.definitions(kind.definition),
+            "columnDefinitions": self._columns(kind),
             "rows": rows,
         }
+
+    def _columns(self, kind: ServedKind) -> list[dict[str, Any]] | None:
+        return tables.definitions(kind.definition)
 
     def _row(self, kind: ServedKind, document: Document) -> Document:
         return tables.row(kind.definition, document, self._include, self._form.version, self._now())
@@ -198,7 +206,7 @@ class Representation:
         return _joined(_head(empty), (None if item is None else orjson.dumps(item) for item in items))
 
 
-class JsonEvents:
+class JsonEvents(Representation, EventEncoder):
     """The events of a watch as JSON lines.
 
     Args:
@@ -213,85 +221,62 @@ class JsonEvents:
         include: str = "Metadata",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._form = form
-        self._include = include
-        self._now = now
+        super().__init__(form, include, now)
         self._has_columns = False
 
     @property
+    @override
     def form(self) -> Hashable:
-        """See `EventEncoder`."""
         return None if self._form.view is ObjectView.TABLE else self._form
 
+    @override
     def event(self, word: str, kind: ServedKind, found: ShownObject) -> bytes:
-        """See `EventEncoder`."""
         json = in_version(kind, found.json)
         if self._form.view is not ObjectView.WHOLE:
             json = orjson.dumps(self._part(kind, orjson.loads(json)))
         return b'{"type":"%s","object":%s}\n' % (word.encode(), json)
 
+    @override
     def bookmark(self, kind: ServedKind, metadata: Document) -> bytes:
-        """See `EventEncoder`."""
         shown: Document = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
         if self._form.view is ObjectView.TABLE:
-            shown = {
-                **self._table(kind, metadata),
-                "rows": [{"cells": [], "object": tables.metadata(shown, self._form.version)}],
-            }
+            shown = self._table(kind, metadata, [{"cells": [], "object": tables.metadata(shown, self._form.version)}])
         elif self._form.view is not ObjectView.WHOLE:
             shown = tables.metadata(shown, self._form.version)
         return _line("BOOKMARK", shown)
 
+    @override
     def error(self, status: Document) -> bytes:
-        """See `EventEncoder`."""
         return _line("ERROR", status)
 
-    def _part(self, kind: ServedKind, document: dict[str, Any]) -> Document:
-        form = self._form
-        if form.view is not ObjectView.TABLE:
-            return tables.metadata(document, form.version)
-        row = tables.row(kind.definition, document, self._include, form.version, self._now())
-        return {
-            **self._table(kind, {"resourceVersion": document["metadata"].get("resourceVersion", "")}),
-            "rows": [row],
-        }
-
-    def _table(self, kind: ServedKind, metadata: Document) -> dict[str, Any]:
-        """A table with the definitions of its columns, which only the first one of a watch has."""
+    @override
+    def _columns(self, kind: ServedKind) -> list[dict[str, Any]] | None:
+        # Only the first table of a watch has them.
         known, self._has_columns = self._has_columns, True
-        return {
-            "kind": ObjectView.TABLE.value,
-            "apiVersion": f"{_META}/{self._form.version}",
-            "metadata": metadata,
-            "columnDefinitions": None if known else tables.definitions(kind.definition),
-        }
+        return None if known else super()._columns(kind)
 
 
-class ProtobufEvents:
-    """The events of a watch as frames of protobuf.
-
-    Args:
-        form: what the watch accepts.
-    """
+class ProtobufEvents(EventEncoder):
+    """The events of a watch as frames of protobuf."""
 
     def __init__(self, form: AnswerForm) -> None:
         self._form = form
 
     @property
+    @override
     def form(self) -> Hashable:
-        """See `EventEncoder`."""
         return self._form
 
+    @override
     def event(self, word: str, kind: ServedKind, found: ShownObject) -> bytes:
-        """See `EventEncoder`."""
         return self._frame(word, orjson.loads(in_version(kind, found.json)))
 
+    @override
     def bookmark(self, kind: ServedKind, metadata: Document) -> bytes:
-        """See `EventEncoder`."""
         return self._frame("BOOKMARK", {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata})
 
+    @override
     def error(self, status: Document) -> bytes:
-        """See `EventEncoder`."""
         return messages.encode_event("ERROR", _protobuf(status))
 
     def _frame(self, word: str, document: Document) -> bytes:
@@ -301,12 +286,12 @@ class ProtobufEvents:
 
 
 def in_version(kind: ServedKind, json: bytes) -> bytes:
-    """The JSON of a stored object in a version of its kind."""
+    """Return the JSON of a stored object in a version of its kind."""
     return json if kind.is_stored else orjson.dumps(kind.converted(orjson.loads(json)))
 
 
 def encoded(document: Document, form: AnswerForm) -> bytes:
-    """A document in the media type of an answer."""
+    """Return a document in the media type of an answer."""
     if form.media == YAML:
         return _yaml(document)
     if form.media == PROTOBUF:
@@ -326,17 +311,17 @@ class _Dumper(yaml.CSafeDumper):
     """Writes every value out. Equal ones are not written as references to each other."""
 
     def ignore_aliases(self, _: Any) -> bool:
-        """Whether a value is written out each time."""
+        """Return whether a value is written out each time."""
         return True
 
 
 def _head(empty: Mapping[str, Any]) -> bytes:
-    """The JSON of a list up to its items, which come last."""
+    """Return the JSON of a list up to its items, which come last."""
     return orjson.dumps(empty)[: -len(b"]}")]
 
 
 def _joined(head: bytes, items: Iterator[bytes | None]) -> Iterator[bytes]:
-    """The pieces of a list in JSON."""
+    """Yield the pieces of a list in JSON."""
     piece, comma = [head], b""
     for number, item in enumerate(items, start=1):
         if item is not None:
@@ -349,7 +334,7 @@ def _joined(head: bytes, items: Iterator[bytes | None]) -> Iterator[bytes]:
 
 
 def _protobuf_list(empty: Mapping[str, Any], items: Iterator[Document | None]) -> Iterator[bytes]:
-    """The pieces of a list in protobuf. All but the last are empty."""
+    """Yield the pieces of a list in protobuf. All but the last are empty."""
     try:
         yield from messages.encode_list(empty, items, PIECE)
     except NotEncodableError as error:
@@ -357,7 +342,7 @@ def _protobuf_list(empty: Mapping[str, Any], items: Iterator[Document | None]) -
 
 
 def _pretty_list(empty: Mapping[str, Any], last: str, items: Iterator[Document | None]) -> Iterator[bytes]:
-    """The pieces of a list in indented JSON, with the indentation that the whole would have."""
+    """Yield the pieces of a list in indented JSON, with the indentation that the whole would have."""
     head, mark = orjson.dumps({**empty, last: []}, option=orjson.OPT_INDENT_2), b"[]\n}"
     comma = b"[\n    "
     yield head[: -len(mark)]
@@ -372,7 +357,7 @@ def _pretty_list(empty: Mapping[str, Any], last: str, items: Iterator[Document |
 
 
 def _yaml_list(rest: Mapping[str, Any], last: str, items: Iterator[Document | None]) -> Iterator[bytes]:
-    """The pieces of a list in YAML. Its fields are in alphabetical order, as in Kubernetes."""
+    """Yield the pieces of a list in YAML. Its fields are in alphabetical order, as in Kubernetes."""
     yield _yaml({key: value for key, value in rest.items() if key < last})
     title = f"{last}:\n".encode()
     for number, item in enumerate(items, start=1):

@@ -52,7 +52,7 @@ class Selector:
         return not self._tests
 
     def also(self, test: Predicate) -> Selector:
-        """What selects the same objects as far as another test is true of them."""
+        """Return a selector of the same objects, as far as they also pass another test."""
         return Selector((*self._tests, test), self._texts)
 
     def __call__(self, document: Document) -> bool:
@@ -60,7 +60,7 @@ class Selector:
         return all(test(document) for test in self._tests)
 
     def selects(self, json: bytes) -> bool:
-        """Whether it selects an object, by its JSON or by the part that selectors read (`selectable`)."""
+        """Return whether it selects an object, by its JSON or by the part that selectors read (`selectable`)."""
         for text in self._texts:
             if text not in json:
                 return False
@@ -68,12 +68,12 @@ class Selector:
 
 
 def selector(labels: str, fields: str, kind: Kind[Any] | None = None) -> Selector:
-    """Returns what selects by both selectors. Empty selectors select everything.
+    """Return what selects by both selectors. Empty selectors select everything.
 
     Args:
         labels: the label selector.
         fields: the field selector.
-        kind: of the objects, which says what fields may be named beside the name and the namespace.
+        kind: of the objects, which defines the fields that may be named beside the name and the namespace.
 
     Raises:
         StatusError: a selector is invalid, or names a field that is not supported.
@@ -96,7 +96,7 @@ def selector(labels: str, fields: str, kind: Kind[Any] | None = None) -> Selecto
 
 
 def _with_path(part: str, aliases: Mapping[str, str]) -> str:
-    """A requirement that names its field by the path."""
+    """Return a requirement that names its field by the path."""
     found = _PAIR.fullmatch(part)
     if found is None or found["key"] not in aliases:
         return part
@@ -104,13 +104,13 @@ def _with_path(part: str, aliases: Mapping[str, str]) -> str:
 
 
 def _may_be_missing(part: str, known: Mapping[str, str]) -> bool:
-    """Whether a requirement may be true of an object without the field, or with a value that is no string."""
+    """Return whether a requirement may be true of an object without the field, or with a value that is no string."""
     found = _PAIR.fullmatch(part)
     return found is not None and (found["value"] == known.get(found["key"], "") or found["value"] in {"true", "false"})
 
 
 def _text_of(part: str) -> bytes:
-    """The text that the JSON of an object contains if a requirement is true of it. Empty if that cannot be said."""
+    """Return a text that the JSON of every object contains that meets a requirement. Empty if there is none."""
     found = _PAIR.fullmatch(part)
     if found is None or found["operator"] == "!=" or _PLAIN.fullmatch(found["value"]) is None:
         return b""
@@ -129,7 +129,7 @@ def named_by_field_selector(text: str) -> str:
 
 
 def split(text: str) -> list[str]:
-    """The requirements of a field selector: split at commas that are not in parentheses and have no backslash before.
+    """Split a field selector at commas outside parentheses that have no backslash before them.
 
     An empty requirement is kept, because it is a mistake. If it were ignored, `,` would select everything, also in a
     request to delete.
@@ -163,7 +163,7 @@ def _field_test(part: str, known: Mapping[str, str], *, is_custom: bool) -> Pred
 
 
 def _text_at(document: Document, names: Sequence[str], missing: str) -> str:
-    """The value of a field as text."""
+    """Return the value of a field as text."""
     value = at(document, *names)
     if value is None or value == "":
         return missing
@@ -194,7 +194,7 @@ class Requirement:
     values: frozenset[str] = frozenset()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels fulfil it."""
+        """Return whether labels fulfil it."""
         value = labels.get(self.key)
         if self.operator in {"exists", "!"}:
             return (value is not None) is (self.operator == "exists")

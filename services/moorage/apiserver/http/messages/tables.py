@@ -84,12 +84,7 @@ def row(kind: Kind[Any], document: Mapping[str, Any], include: str, version: str
 
 
 def metadata(document: Mapping[str, Any], version: str) -> Document:
-    """Return the metadata of an object as an object of its own (`PartialObjectMetadata`).
-
-    Args:
-        document: the object.
-        version: of meta.k8s.io.
-    """
+    """Return the metadata of an object as an object of its own (`PartialObjectMetadata`)."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"{_META}/{version}",
@@ -100,7 +95,7 @@ def metadata(document: Mapping[str, Any], version: str) -> Document:
 def _value(
     column: TableColumn, document: Mapping[str, Any], now: datetime, *, is_custom: bool
 ) -> str | int | bool | None:
-    """A cell. What a custom resource does not have is null there."""
+    """Return a cell. What a custom resource does not have is null there."""
     text, holds = column.cell(document, now), column.holds or column.type
     if holds == "integer" and text.lstrip("-").isdecimal():
         return int(text)

@@ -37,11 +37,7 @@ _DONE: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": 
 
 
 class PodOrders:
-    """Answers requests that order something about a pod.
-
-    Args:
-        backend: the objects.
-    """
+    """Answers requests that order something about a pod."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -53,8 +49,7 @@ class PodOrders:
         Raises:
             StatusError: the order is of another pod, is invalid, or is refused.
         """
-        if request.method != "POST":
-            raise paths.not_allowed()
+        paths.check_method(request, "POST")
         representation = self._backend.representation(request, path.kind)
         asked = write_options(request.query_params, "CreateOptions")
         read = await decoding.read_object(request, _EXPECTED[path.subresource], asked.field_validation)
@@ -95,14 +90,14 @@ class PodOrders:
 
 
 def is_binding(group: str, version: str, parts: Sequence[str]) -> bool:
-    """Whether a path is that of `BINDINGS` in a namespace."""
+    """Return whether a path is that of `BINDINGS` in a namespace."""
     if (group, version) != ("", "v1") or len(parts) != len(("namespaces", "name", BINDINGS)):
         return False
     return (parts[0], parts[2]) == ("namespaces", BINDINGS) and bool(parts[1])
 
 
 def bindings_path(namespace: str) -> ResourcePath:
-    """The path of the binding of a pod whose name is in the request."""
+    """Return the path of the binding of a pod whose name is in the request."""
     return ResourcePath(ServedKind(POD_KIND, "v1"), namespace, "", BINDING)
 
 

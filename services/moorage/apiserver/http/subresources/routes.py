@@ -28,7 +28,7 @@ from moorage.apiserver.http.verbs.patches import SentPatch
 from moorage.apiserver.http.verbs.writing import caller, manager
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.kinds.namespace import FINALIZE, FINALIZERS, NamespaceKind
-from moorage.apiserver.kinds.service_account import TOKEN
+from moorage.apiserver.kinds.stored import TOKEN
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.machinery.api_errors import StatusError, bad_request
 from moorage.apiserver.machinery.patching.errors import PatchError
@@ -47,11 +47,7 @@ Part = Callable[[Mapping[str, Any]], Document]
 
 
 class Subresources:
-    """Answers requests about parts of objects that are read and changed separately.
-
-    Args:
-        backend: the objects.
-    """
+    """Answers requests about parts of objects that are read and changed separately."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -157,12 +153,12 @@ class Subresources:
 
 
 def _owners(document: Document) -> Document:
-    """The owners of a document's fields, as a part of its metadata."""
+    """Return the owners of a document's fields, as a part of its metadata."""
     return {name: value for name, value in document["metadata"].items() if name == "managedFields"}
 
 
 def _scale_applied(path: ResourcePath, patch: SentPatch, shown: Document, how: patches.Apply) -> Document:
-    """An object after its scale was applied. Who applies it owns the object's `spec.replicas`."""
+    """Return an object after its scale was applied. Who applies it owns the object's `spec.replicas`."""
     said = patch.content.get("apiVersion"), patch.content.get("kind")
     if said != (scale.API_VERSION, scale.KIND):
         raise bad_request(f"invalid object type: {said[0] or ''}, Kind={said[1] or ''}")
@@ -193,7 +189,7 @@ class _Finalized(NamespaceKind):
     """A namespace whose `spec.finalizers` are written."""
 
     def changed(self, wanted: Document, shown: Mapping[str, Any]) -> Document:  # noqa: ARG002 - an override
-        """See `Kind`. No finalizers are an empty list: a namespace that says nothing of them has the standard ones."""
+        """Return the namespace with an empty list if it has no finalizers, because the default is the standard ones."""
         return {**wanted, "spec": {"finalizers": [], **(wanted.get("spec") or {})}}
 
 
@@ -207,8 +203,7 @@ async def finalize(backend: Backend, request: Request, path: ResourcePath) -> Re
         StatusError: 404 if there is no such namespace, 409 if it is another one or has changed, 422 if a finalizer has
             no valid name.
     """
-    if request.method != "PUT":
-        raise paths.not_allowed()
+    paths.check_method(request, "PUT")
     options = write_options(request.query_params, "UpdateOptions")
     representation = backend.representation(request, path.kind)
     sent = await decoding.read_object(request, Expected.of(path.kind), options.field_validation)
@@ -248,13 +243,6 @@ async def report_status(
 ) -> ShownObject:
     """Report the conditions in a status that was written. Returns the object as it is shown after that.
 
-    Args:
-        backend: the objects.
-        path: names the object.
-        shown: the object before.
-        wanted: the object with the written status.
-        caller: the source of the reports.
-
     Raises:
         StatusError: a condition is invalid, or nothing can be written now.
     """
@@ -280,12 +268,7 @@ async def report_status(
 
 
 async def write_pod(
-    backend: Backend,
-    path: ResourcePath,
-    change: Callable[[Document], Document],
-    caller: Caller,
-    *,
-    dry_run: bool,
+    backend: Backend, path: ResourcePath, change: Callable[[Document], Document], caller: Caller, *, dry_run: bool
 ) -> ShownObject:
     """Write the status of a pod, also of one that a controller makes. Nothing but its conditions counts.
 

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from moorage.apiserver.http.messages import bodies
 from moorage.apiserver.kinds.kind import ServedKind, Untyped
-from moorage.apiserver.kinds.printing.columns import AGE, Cell, TableColumn, of
+from moorage.apiserver.kinds.printing.columns import AGE, NONE, Cell, TableColumn, of
+from moorage.apiserver.kinds.printing.kubernetes import selector_text
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.machinery.api_errors import shorten
 from moorage.apiserver.rules.machine_sets import wanted_replicas
 from moorage.decide.kubernetes.field_errors import FieldError, invalid
-from moorage.decide.kubernetes.unstructured import as_label_selector
 
 _GROUP: Final = "autoscaling"
 API_VERSION: Final = f"{_GROUP}/v1"
@@ -20,7 +20,7 @@ KIND: Final = "Scale"
 
 
 def _replicas(part: str) -> Cell:
-    """A cell of the replicas in a part of a scale."""
+    """Return a cell of the replicas in a part of a scale."""
     return of(lambda found: str((found.get(part) or {}).get("replicas", 0)))
 
 
@@ -49,7 +49,7 @@ Document = dict[str, Any]
 
 
 def scale_of(shown: Mapping[str, Any]) -> Document:
-    """The scale of an object as it is shown."""
+    """Return the scale of an object as it is shown."""
     metadata, status = shown["metadata"], shown.get("status") or {}
     scale: Document = {
         "kind": KIND,
@@ -58,13 +58,13 @@ def scale_of(shown: Mapping[str, Any]) -> Document:
         "spec": {"replicas": replicas} if (replicas := wanted_replicas(shown)) else {},
         "status": {"replicas": int(status.get("replicas") or 0)},
     }
-    if selector := _selector((shown.get("spec") or {}).get("selector") or {}):
+    if (selector := selector_text((shown.get("spec") or {}).get("selector"))) != NONE:
         scale["status"]["selector"] = selector
     return scale
 
 
 def scaled(shown: Mapping[str, Any], scale: Mapping[str, Any], name: str) -> Document:
-    """The object with the replicas from a scale, and the preconditions that the scale states.
+    """Return the object with the replicas from a scale, and the preconditions that the scale states.
 
     Raises:
         StatusError: 400 if the scale is not of this object, 422 if the number is invalid.
@@ -96,14 +96,3 @@ def _part(metadata: Any, name: str) -> Any:
     if not isinstance(metadata, Mapping):
         raise api_errors.bad_request(f"metadata: invalid value {shorten(metadata)!r}: must be an object")
     return metadata.get(name)
-
-
-def _selector(selector: Mapping[str, Any]) -> str:
-    """A label selector as text, in the form that `kubectl -l` accepts."""
-    selector = as_label_selector(selector)
-    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    for requirement in selector.get("matchExpressions") or ():
-        key, values = requirement.get("key", ""), ",".join(sorted(requirement.get("values") or ()))
-        words = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}
-        parts.append(words.get(str(requirement.get("operator")), f"!{key}"))
-    return ",".join(parts)

@@ -46,8 +46,7 @@ async def request_token(backend: Backend, request: Request, path: ResourcePath) 
         StatusError: 404 if there is no such account, or not what the token is to depend on; 409 if that is another one;
             422 if the request is invalid; 501 if no tokens are given out here.
     """
-    if request.method != "POST":
-        raise paths.not_allowed()
+    paths.check_method(request, "POST")
     options = write_options(request.query_params, "CreateOptions")
     form = accepted(request, (JSON, YAML, PROTOBUF))
     sent = await decoding.read_object(request, KIND, options.field_validation)
@@ -115,7 +114,7 @@ def _check_seconds(seconds: int) -> list[FieldError]:
 def _bound(
     backend: Backend, path: ResourcePath, account: Mapping[str, Any], reference: Mapping[str, Any] | None
 ) -> tuple[ObjectOfToken, ...]:
-    """What the token depends on."""
+    """Return the object that the token depends on, if there is one."""
     if not reference:
         return ()
     api_version, kind = str(reference.get("apiVersion") or ""), str(reference.get("kind") or "")

@@ -23,12 +23,7 @@ from moorage_schemas.resources.workload_kinds import POD
 
 
 class DeleteVerbs:
-    """Answers requests that delete objects.
-
-    Args:
-        backend: the objects.
-        reading: finds the objects of a collection.
-    """
+    """Answers requests that delete objects."""
 
     def __init__(self, backend: Backend, reading: ReadVerbs) -> None:
         self._backend = backend
@@ -69,7 +64,7 @@ class DeleteVerbs:
             try:
                 await self._deleted(request, path, object_id, options)
             except StatusError as error:
-                if error.code == 404:  # noqa: PLR2004 - somebody else was faster
+                if error.code == 404:  # noqa: PLR2004 - another request was faster
                     continue
                 raise
             gone.append(json)

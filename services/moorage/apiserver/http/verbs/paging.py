@@ -94,11 +94,7 @@ class ListSnapshot:
 
 
 class Snapshots:
-    """Lists as they were when their first part was read.
-
-    Args:
-        store: the present objects.
-    """
+    """Lists as they were when their first part was read."""
 
     def __init__(self, store: FleetObjects) -> None:
         self._store = store

@@ -72,10 +72,6 @@ class SentPatch:
     def made_of(self, shown: Document, warnings: list[str]) -> Document:
         """Return the object that the patch makes of one.
 
-        Args:
-            shown: the object as it is shown.
-            warnings: takes what the sender is told.
-
         Raises:
             StatusError: the patch does not fit the object, or its result is none of its kind.
         """
@@ -88,7 +84,7 @@ class SentPatch:
         return self.decoded(result, shown, warnings)
 
     def decoded(self, result: Any, shown: Mapping[str, Any], warnings: list[str]) -> Document:
-        """Return the result of a patch as an object of its kind. The arguments are those of `made_of`.
+        """Return the result of a patch as an object of its kind. `warnings` takes those for its sender.
 
         Raises:
             StatusError: 422 if it is none.
@@ -116,20 +112,19 @@ class SentPatch:
         return sent.document
 
     def _other_type(self, result: Mapping[str, Any]) -> str:
-        """Why the result of a merge or a JSON patch is of another type than the object. Empty if it is not."""
+        """Return why the result of a merge or a JSON patch is of another type than the object. Empty if it is not."""
         expected = self.expected
         if self.media not in {MERGE, JSON_PATCH} or STRATEGIC not in media_of(expected):
             return ""
-        wanted = f"{expected.group}/{expected.version}" if expected.group else expected.version
-        said = str(result.get("apiVersion") or wanted), str(result.get("kind") or expected.kind)
-        return "" if said == (wanted, expected.kind) else bodies.type_flaw(expected.group, expected.kind, *said)
+        said = expected.other_type(result)
+        return "" if said is None else bodies.type_flaw(expected.group, expected.kind, *said)
 
     def _patched(self, shown: Document) -> Any:
         if self.media == JSON_PATCH:
             return json_patch.applied(shown, self.content)
         if self.media == STRATEGIC:
             result = strategic_merge.applied(shown, self.content, self._schema())
-            # A built-in object has the type of its resource, whatever the patch says.
+            # A built-in object has the type of its resource, whatever the patch contains.
             typed = {name: shown[name] for name in ("apiVersion", "kind") if name in shown}
             return {**result, **typed}
         return merge_patch.applied(shown, self.content)
@@ -139,11 +134,7 @@ class SentPatch:
 
 
 class PatchVerb:
-    """Answers requests that patch an object.
-
-    Args:
-        backend: the objects.
-    """
+    """Answers requests that patch an object."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -187,7 +178,7 @@ class PatchVerb:
 
     @staticmethod
     def _applied_anew(path: ResourcePath, sent: SentPatch, how: Apply) -> Document:
-        """An object that an apply creates. Its version, if it names one, means nothing.
+        """Return an object that an apply creates. Its version, if it names one, means nothing.
 
         Raises:
             StatusError: 400 if the object has no name, 409 if it is to be a certain one, by its uid.
@@ -240,7 +231,7 @@ def applied(path: ResourcePath, sent: SentPatch, present: Document | None, how: 
 
 
 def _without_null_times(value: Any) -> Any:
-    """What is applied, without the null times of creation that older clients print of objects that they make."""
+    """Return an applied value without null creation times, which older clients print."""
     if isinstance(value, dict):
         return {
             key: _without_null_times(one) for key, one in value.items() if key != "creationTimestamp" or one is not None
@@ -304,8 +295,7 @@ def patch_media(request: Request, expected: Expected, *, takes_apply: bool = Fal
     if STRATEGIC in known:
         raise StatusError(415, "415: Unsupported Media Type", details={})
     raise StatusError(
-        415,
-        f"the body of the request was in an unknown format - accepted media types include: {', '.join(known)}",
+        415, f"the body of the request was in an unknown format - accepted media types include: {', '.join(known)}"
     )
 
 

@@ -29,10 +29,10 @@ _GONE: Final = 410
 
 @dataclass(frozen=True, slots=True)
 class VisibleObjects:
-    """What somebody sees of the objects of a kind."""
+    """The part of a kind's objects that a user may see."""
 
     sees: Predicate
-    """Whether somebody sees an object. It gets the whole object, or the part that selectors read (`selectable`)."""
+    """Returns whether the user sees an object. It gets the object, or the part that selectors read (`selectable`)."""
 
     changed: Callable[[], Awaitable[None]]
     """Returns when others may be seen than before. A watch ends then as if its version were too old, so that its client
@@ -40,11 +40,7 @@ class VisibleObjects:
 
 
 class ReadVerbs:
-    """Answers requests that only read.
-
-    Args:
-        backend: the objects.
-    """
+    """Answers requests that only read."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -66,12 +62,12 @@ class ReadVerbs:
         """Return a list, or the changes of one if the request is a watch.
 
         Args:
-            request: says what to select.
+            request: selects the objects.
             path: of the kind.
             filtered: what the caller sees. None if that is everything.
 
         Raises:
-            StatusError: the options are not allowed, or what they ask for cannot be had.
+            StatusError: the options are not allowed, or cannot be met.
         """
         options = list_options(request.query_params, is_watch=path.is_watched)
         fields = ",".join(filter(None, (options.fields, f"metadata.name={path.name}" if path.name else "")))
@@ -86,7 +82,7 @@ class ReadVerbs:
         return await answers.in_pieces(request, pieces, representation.media_type)
 
     async def chosen(self, path: ResourcePath, options: ListOptions) -> tuple[list[bytes], ListHead]:
-        """The JSON of the objects that a request selects, and what their list says of itself.
+        """Return the JSON of the objects that a request selects, and the head of their list.
 
         A limit counts as in a list.
 
@@ -116,7 +112,7 @@ class ReadVerbs:
     async def _page(
         self, path: ResourcePath, options: ListOptions, snapshot: ListSnapshot, selects: Selector
     ) -> tuple[Iterator[bytes | None], ListHead]:
-        """The objects of one part of a list, and what the part says of itself."""
+        """Return the objects of one part of a list, and its head."""
         objects, start, limit = snapshot.objects, snapshot.start, options.limit
         if not limit:
             return _selected(objects, range(start, len(objects)), selects), ListHead(snapshot.version)
@@ -182,7 +178,7 @@ class ReadVerbs:
     async def _until_changed(
         self, events: AsyncIterator[bytes], asked: watch.Watch, filtered: VisibleObjects
     ) -> AsyncIterator[bytes]:
-        """The events of a watch, until others may be seen than before."""
+        """Yield the events of a watch, until others may be seen than before."""
         changed = asyncio.ensure_future(filtered.changed())
         following: asyncio.Future[bytes] | None = None
         try:

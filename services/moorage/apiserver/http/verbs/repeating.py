@@ -1,4 +1,4 @@
-"""Writes of objects that only the system writes: nothing is stored, and what says what is decided is accepted.
+"""Writes of objects that only the system writes: nothing is stored, and objects that equal the decision are accepted.
 
 If such an object equals the system's decision it is accepted, so that files from an API or a manual can be
 applied. Otherwise it is refused, and the error names the difference.
@@ -30,11 +30,7 @@ from moorage_schemas.resources.names import PLACEMENT_LABEL
 
 
 class RepeatVerbs:
-    """Answers requests that write such objects.
-
-    Args:
-        backend: the objects.
-    """
+    """Answers requests that write such objects."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -60,7 +56,7 @@ class RepeatVerbs:
         return response
 
     async def _patched(self, request: Request, path: ResourcePath) -> dict[str, Any]:
-        """What a patch makes of an object, or a server-side apply wants of it."""
+        """Return the object that a patch or a server-side apply asks for."""
         is_apply = media_type(request) == patches.APPLY
         options = write_options(request.query_params, "PatchOptions", is_apply=is_apply)
         sent = await patches.read_patch(request, Expected.of(path.kind), options.field_validation, takes_apply=True)
@@ -77,7 +73,7 @@ _SHOWN: Final = 10  # the maximum number of names in a message
 
 
 def already_decided(document: Mapping[str, Any], kind: ServedKind, present: Sequence[ShownObject]) -> ShownObject:
-    """The system's decision that equals the applied one.
+    """Return the system's decision that equals the applied one.
 
     If a decision of the same name exists, only that one is compared. Otherwise all decisions of the placement that the
     label names are compared, because other systems generate the names of such objects. The uid of the owner is ignored,

@@ -69,7 +69,7 @@ class SharedEvents:
         self._events: OrderedDict[Hashable, bytes] = OrderedDict()
 
     def event(self, watch: Watch, word: str, change: ObjectChange) -> bytes:
-        """The event of a change."""
+        """Return the event of a change."""
         encoder, kind = watch.encoder, watch.kind
         if encoder.form is None:
             return encoder.event(word, kind, change.last)
@@ -111,7 +111,7 @@ async def fresh(store: FleetObjects, version: int) -> None:
 
 
 def start(store: FleetObjects, watch: Watch) -> int:
-    """Returns the number of the first change that a watch shows.
+    """Return the number of the first change that a watch shows.
 
     Raises:
         StatusError: 410 if its version is too old, 504 if it is in the future.
@@ -129,7 +129,7 @@ def start(store: FleetObjects, watch: Watch) -> int:
 async def events(
     store: FleetObjects, watch: Watch, number: int, shared: SharedEvents | None = None
 ) -> AsyncIterator[bytes]:
-    """The lines of a watch, starting with the change of this number. They end at the timeout."""
+    """Yield the lines of a watch, starting with the change of this number. They end at the timeout."""
     shared = shared or SharedEvents()
     if watch.version is None:
         number, reached = store.history.count, store.version
@@ -186,7 +186,7 @@ def chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _present(watch: Watch, objects: Iterable[ShownObject], version: int) -> Iterator[bytes]:
-    """The present objects, as if they had just been added."""
+    """Yield the present objects, as if they had just been added."""
     for shown in objects:
         if watch.selected.selects(shown.json):
             yield watch.encoder.event("ADDED", watch.kind, shown)
@@ -195,7 +195,7 @@ def _present(watch: Watch, objects: Iterable[ShownObject], version: int) -> Iter
 
 
 def _line(watch: Watch, change: ObjectChange, shared: SharedEvents) -> bytes:
-    """The event of a change. Empty if the watch does not show it."""
+    """Return the event of a change. Empty if the watch does not show it."""
     if watch.namespace not in {"", change.object_id.namespace}:
         return b""
     before, after = _selects(watch, change.before), _selects(watch, change.after)

@@ -36,11 +36,7 @@ _OF_THE_SERVER: Final = ("deletionTimestamp", "deletionGracePeriodSeconds", "sel
 
 
 class WriteVerbs:
-    """Answers requests that create or replace an object.
-
-    Args:
-        backend: the objects.
-    """
+    """Answers requests that create or replace an object."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -106,7 +102,7 @@ class WriteVerbs:
 
 
 def without_system_fields(document: dict[str, Any], *more: str) -> dict[str, Any]:
-    """A new object without the fields of its metadata that only the server sets, and without others of them."""
+    """Return a new object without the fields of its metadata that only the server sets, and without others of them."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
         return document
@@ -143,12 +139,12 @@ def written(
 
 
 def manager(request: Request) -> str:
-    """Who owns the fields that a request sets."""
+    """Return the manager of the fields that a request sets."""
     return manager_of(request.query_params.get("fieldManager", ""), request.headers.get("user-agent", ""))
 
 
 def caller(request: Request) -> Caller:
-    """Who writes: the user, and the program by its `fieldManager`, otherwise by the first word of its user agent."""
+    """Return the writer: the user, and the program by `fieldManager`, else by the first word of its user agent."""
     agent = request.headers.get("user-agent", "").partition(" ")[0].partition("/")[0]
     actor = request.query_params.get("fieldManager", "") or agent or "anonymous"
     trace = request.headers.get("traceparent", "")

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from moorage.decide.kubernetes.durations import age, human
+from moorage.decide.kubernetes.durations import age
+from moorage.decide.kubernetes.object_texts import taint_text
 from moorage.decide.kubernetes.unstructured import at
-from moorage_schemas.times import parse_time
 
 Object = Mapping[str, Any]
 
@@ -37,7 +37,7 @@ class TableColumn(NamedTuple):
     """The type of its cells in the API: `string`, `integer`, `boolean` or `date`."""
 
     description: str = ""
-    """What it means, for the API. Empty if the title says it."""
+    """Its meaning, for the API. Empty if the title is enough."""
 
     spelled: str = ""
     """The title in the API, if that is not `title` in lower case: `SelectedClusters`."""
@@ -56,12 +56,12 @@ class TableColumn(NamedTuple):
 
 
 def of(make: Callable[[Object], str]) -> Cell:
-    """A cell whose text depends on the object alone."""
+    """Return a cell whose text depends on the object alone."""
     return lambda found, _: make(found)
 
 
 def text(*path: str, default: str = NONE) -> Cell:
-    """A cell that shows the value at a path, or the default if there is none."""
+    """Return a cell that shows the value at a path, or the default if there is none."""
 
     def cell(found: Object, _: datetime) -> str:
         value = at(found, *path)
@@ -71,67 +71,45 @@ def text(*path: str, default: str = NONE) -> Cell:
 
 
 def since(*path: str) -> Cell:
-    """A cell that shows how long ago the time at a path was."""
+    """Return a cell that shows how long ago the time at a path was."""
     return lambda found, now: age(at(found, *path), now)
 
 
 def count(*path: str) -> Cell:
-    """A cell that shows the length of the list or mapping at a path."""
+    """Return a cell that shows the length of the list or mapping at a path."""
     return lambda found, _: str(len(at(found, *path) or ()))
 
 
 def label(name: str) -> Cell:
-    """A cell that shows the value of a label."""
+    """Return a cell that shows the value of a label."""
     return lambda found, _: str(at(found, "metadata", "labels", name) or NONE)
 
 
 def condition(kind: str, field: str = "status") -> Cell:
-    """A cell that shows a field of the condition of a type."""
+    """Return a cell that shows a field of the condition of a type."""
     return lambda found, _: condition_field(found, kind, field)
 
 
 def taints(limit: int | None) -> Cell:
-    """A cell that shows the taints in `spec`, the first `limit` of them."""
+    """Return a cell that shows the taints in `spec`, the first `limit` of them."""
     return lambda found, _: taints_text(found, limit)
 
 
 def target(*path: str) -> Cell:
-    """A cell that shows the target or workload at a path: `node/n1`."""
+    """Return a cell that shows the target or workload at a path: `node/n1`."""
     return lambda found, _: reference_text(at(found, *path))
 
 
-def until(deadline: str | None, now: datetime) -> str:
-    """How long until a deadline. `due` when it has passed, `<none>` without one."""
-    if not deadline:
-        return NONE
-    left = (parse_time(deadline) - now).total_seconds()
-    return f"in {human(left)}" if left > 0 else "due"
-
-
 def condition_field(found: Object, kind: str, field: str = "status") -> str:
-    """A field of the condition of a type. `<none>` if the object has no such condition."""
+    """Return a field of the condition of a type. `<none>` if the object has no such condition."""
     for one in at(found, "status", "conditions") or []:
         if one.get("type") == kind:
             return str(one.get(field) or NONE)
     return NONE
 
 
-def condition_status(found: Object, kind: str) -> str:
-    """The status of the condition of a type. Empty if the object has no such condition."""
-    for one in at(found, "status", "conditions") or []:
-        if one.get("type") == kind:
-            return str(one.get("status", ""))
-    return ""
-
-
-def taint_text(taint: Object) -> str:
-    """A taint as it is written on the command line: `key=value:Effect`."""
-    value = f"={taint['value']}" if taint.get("value") else ""
-    return f"{taint.get('key', '')}{value}:{taint.get('effect', '')}"
-
-
 def taints_text(found: Object, limit: int | None = None) -> str:
-    """The taints in `spec` of an object, the first `limit` of them."""
+    """Return the taints in `spec` of an object, the first `limit` of them."""
     every = [taint_text(taint) for taint in at(found, "spec", "taints") or []]
     if not every:
         return NONE
@@ -140,12 +118,12 @@ def taints_text(found: Object, limit: int | None = None) -> str:
 
 
 def reference_text(reference: Any) -> str:
-    """A target or workload: `node/n1`. `<none>` if there is none."""
+    """Return a target or workload: `node/n1`. `<none>` if there is none."""
     return f"{reference['kind'].lower()}/{reference['name']}" if isinstance(reference, Mapping) else NONE
 
 
 def labels_text(found: Object) -> str:
-    """The labels of an object in one line."""
+    """Return the labels of an object in one line."""
     labels = at(found, "metadata", "labels") or {}
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
 

@@ -6,18 +6,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from moorage.apiserver.kinds.printing.columns import (
-    AGE,
-    NONE,
-    Cell,
-    Object,
-    TableColumn,
-    condition_field,
-    condition_status,
-    of,
-    text,
-)
+from moorage.apiserver.kinds.printing.columns import AGE, NONE, Cell, Object, TableColumn, condition_field, of, text
 from moorage.decide.kubernetes.durations import age, human
+from moorage.decide.kubernetes.object_texts import condition_status
 from moorage.decide.kubernetes.unstructured import as_label_selector, at
 from moorage_schemas.times import parse_time
 
@@ -28,17 +19,17 @@ _OPERATORS: Final = {"In": "in", "NotIn": "notin"}
 
 
 def number(title: str, *path: str) -> TableColumn:
-    """A column of the whole number at a path. A missing one is 0."""
+    """Return a column of the whole number at a path. A missing one is 0."""
     return TableColumn(title, text(*path, default="0"), type="integer")
 
 
 def of_condition(title: str, kind: str, field: str = "status") -> TableColumn:
-    """A column of a field of the condition of a type. Empty if the object has no such condition."""
+    """Return a column of a field of the condition of a type. Empty if the object has no such condition."""
     return TableColumn(title, of(lambda found: condition_field(found, kind, field).replace(NONE, "")))
 
 
 def ready_of(ready: str, wanted: str) -> Cell:
-    """A cell `1/3`: of a field of `status`, and of one of `spec`, which is 1 if it is missing."""
+    """Return a cell `1/3`: of a field of `status`, and of one of `spec`, which is 1 if it is missing."""
 
     def cell(found: Object, _: datetime) -> str:
         total = at(found, "spec", wanted)
@@ -48,7 +39,7 @@ def ready_of(ready: str, wanted: str) -> Cell:
 
 
 def selector_text(selector: Any) -> str:
-    """A label selector in one line: `app=web,tier in (a,b)`. `<none>` if there is none."""
+    """Return a label selector in one line: `app=web,tier in (a,b)`. `<none>` if there is none."""
     if not isinstance(selector, Mapping):
         return NONE
     selector = as_label_selector(selector)
@@ -70,13 +61,7 @@ def labels_text(labels: Any) -> str:
 
 
 def of_containers(title: str, field: str, *template: str) -> TableColumn:
-    """A column of a field of the containers of a template.
-
-    Args:
-        title: of the column.
-        field: of each container.
-        template: the path of the template.
-    """
+    """Return a column of a field of the containers of a template."""
 
     def cell(found: Object) -> str:
         containers = at(found, *template, "spec", "containers")
@@ -114,7 +99,7 @@ CREATED: Final = TableColumn("Created At", text("metadata", "creationTimestamp",
 
 
 def pod_phase(found: Object) -> str:
-    """The status of a pod as kubectl shows it: `Terminating`, `SchedulingGated`, its status's reason, or its phase."""
+    """Return the status of a pod as kubectl shows it: `Terminating`, `SchedulingGated`, its reason, or its phase."""
     if at(found, "metadata", "deletionTimestamp"):
         return "Terminating"
     if condition_field(found, "PodScheduled", "reason") == _GATED:
@@ -123,13 +108,13 @@ def pod_phase(found: Object) -> str:
 
 
 def restarts(found: Object) -> str:
-    """How often the containers of a pod were restarted."""
+    """Return how often the containers of a pod were restarted."""
     statuses = at(found, "status", "containerStatuses")
     return str(sum(int(one.get("restartCount") or 0) for one in statuses) if isinstance(statuses, list) else 0)
 
 
 def readiness_gates(found: Object) -> str:
-    """How many of a pod's readiness gates are open: `1/2`. `<none>` if it has none."""
+    """Return how many of a pod's readiness gates are open: `1/2`. `<none>` if it has none."""
     gates = at(found, "spec", "readinessGates")
     if not isinstance(gates, list) or not gates:
         return NONE
@@ -141,14 +126,14 @@ def readiness_gates(found: Object) -> str:
 
 
 def node_readiness(found: Object) -> str:
-    """The status of a node as kubectl shows it: `Ready`, `NotReady` or `Unknown`, and whether it is cordoned."""
+    """Return the status of a node as kubectl shows it: `Ready`, `NotReady` or `Unknown`, and whether it is cordoned."""
     words = {"True": "Ready", "False": "NotReady", "Unknown": "NotReady"}
     ready = words.get(condition_status(found, "Ready"), "Unknown")
     return f"{ready},SchedulingDisabled" if at(found, "spec", "unschedulable") else ready
 
 
 def address(kind: str) -> Cell:
-    """A cell of a node's address of a type."""
+    """Return a cell of a node's address of a type."""
 
     def cell(found: Object, _: datetime) -> str:
         known = at(found, "status", "addresses")
@@ -162,7 +147,7 @@ def address(kind: str) -> Cell:
 
 
 def job_state(found: Object) -> str:
-    """The status of a job as kubectl shows it."""
+    """Return the status of a job as kubectl shows it."""
     for state in ("Complete", "Failed"):
         if condition_status(found, state) == "True":
             return state
@@ -175,7 +160,7 @@ def job_state(found: Object) -> str:
 
 
 def job_completions(found: Object) -> str:
-    """How many pods of a job have completed, of those that are wanted: `1/3`."""
+    """Return how many pods of a job have completed, of those that are wanted: `1/3`."""
     done, wanted = at(found, "status", "succeeded") or 0, at(found, "spec", "completions")
     if wanted is not None:
         return f"{done}/{wanted}"
@@ -184,7 +169,7 @@ def job_completions(found: Object) -> str:
 
 
 def job_duration(found: Object, now: datetime) -> str:
-    """How long a job has run. Empty if it has not started."""
+    """Return how long a job has run. Empty if it has not started."""
     start, end = at(found, "status", "startTime"), at(found, "status", "completionTime")
     if not isinstance(start, str) or not start:
         return ""
@@ -194,7 +179,7 @@ def job_duration(found: Object, now: datetime) -> str:
 
 
 def service_ports(found: Object) -> str:
-    """The ports of a service: `80:30080/TCP,443/TCP`."""
+    """Return the ports of a service: `80:30080/TCP,443/TCP`."""
     ports = at(found, "spec", "ports")
     return ",".join(_ports(ports)) if isinstance(ports, list) and ports else NONE
 
@@ -206,7 +191,7 @@ def _ports(ports: list[Any]) -> Iterator[str]:
 
 
 def external_ip(found: Object) -> str:
-    """The external addresses of a service."""
+    """Return the external addresses of a service."""
     spec = at(found, "spec") or {}
     named = [str(one) for one in spec.get("externalIPs") or []]
     if spec.get("type") == "ExternalName":
@@ -230,12 +215,12 @@ _MOST: Final = 3  # addresses or ports that are shown
 
 
 def access_modes(modes: Any) -> str:
-    """The access modes of a volume in short: `RWO,ROX`."""
+    """Return the access modes of a volume in short: `RWO,ROX`."""
     found = modes if isinstance(modes, list) else []
     return ",".join(short for mode, short in _ACCESS_MODES.items() if mode in found)
 
 
 def first_of(found: list[str], most: int = _MOST) -> str:
-    """The first few of some texts, and how many more there are: `a,b,c + 1 more...`."""
+    """Return the first few of some texts, and how many more there are: `a,b,c + 1 more...`."""
     more = f" + {len(found) - most} more..." if len(found) > most else ""
     return ",".join(found[:most]) + more

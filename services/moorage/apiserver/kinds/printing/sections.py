@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from moorage.apiserver.kinds.printing.columns import Object, taint_text, until
+from moorage.apiserver.kinds.printing.columns import Object
 from moorage.decide.kubernetes.durations import age
+from moorage.decide.kubernetes.object_texts import taint_text, toleration_text, until, why_evicted
 from moorage.decide.kubernetes.unstructured import at
 
 OPEN = frozenset({"Scheduled", "Held", "Requested"})
@@ -67,7 +68,7 @@ class Related(Protocol):
 
 
 def time_and_age(when: Any, now: datetime) -> str:
-    """A time and how long ago it was. Empty without a time."""
+    """Return a time and how long ago it was. Empty without a time."""
     return f"{when} ({age(when, now)} ago)" if when else ""
 
 
@@ -89,7 +90,7 @@ def as_declared(found: Object) -> Iterator[Section]:
 
 
 def conditions(found: Object) -> Section:
-    """The conditions of a target, with the times of their heartbeats."""
+    """Return the conditions of a target, with the times of their heartbeats."""
     fields = ("type", "status", "lastHeartbeatTime", "lastTransitionTime", "reason", "message")
     rows = [[str(one.get(field) or "") for field in fields] for one in at(found, "status", "conditions") or []]
     return Rows("Conditions", ["TYPE", "STATUS", "HEARTBEAT", "TRANSITION", "REASON", "MESSAGE"], rows)
@@ -122,23 +123,8 @@ def evictions(found: Sequence[Object], now: datetime) -> Section:
     return Rows("Evictions", ["WORKLOAD", "TARGET", "STATE", "DEADLINE", "HELD BY", "REASON"], rows)
 
 
-def why_evicted(status: Mapping[str, Any]) -> str:
-    """Why an eviction is as it is, and what its deployer has said of it or has still to say.
-
-    Args:
-        status: the status of the eviction.
-    """
-    why = str(status.get("message") or status.get("reason") or "")
-    if status.get("state") != "Requested" or status.get("acknowledged") or not status.get("deployer"):
-        return why
-    if escalated := status.get("escalated"):
-        said = f"{escalated['source']}: {escalated['reason']}"
-        return f"{why}; {said}: {escalated['message']}" if escalated.get("message") else f"{why}; {said}"
-    return f"{why}; waits for {status['deployer']}"
-
-
 def held_by(guard: str, related: Related, now: datetime, namespace: str | None = None) -> Section:
-    """The evictions that a budget or a pause holds.
+    """Return the evictions that a budget or a pause holds.
 
     Args:
         guard: what holds them, such as `EvictionPause/all`, as in `heldBy` of evictions.
@@ -155,7 +141,7 @@ def held_by(guard: str, related: Related, now: datetime, namespace: str | None =
 
 
 def grounds(decision: Mapping[str, Any]) -> Iterator[Section]:
-    """The grounds of a decision: the number of targets, what ruled them out, and the best scores."""
+    """Yield the grounds of a decision: the number of targets, what ruled them out, and the best scores."""
     yield Pair("  Considered", f"{decision.get('targetsConsidered', 0)} targets")
     filters = [
         [str(one["filter"]), str(one["count"]), str(one["reason"]), ",".join(one.get("targets") or [])]
@@ -167,19 +153,6 @@ def grounds(decision: Mapping[str, Any]) -> Iterator[Section]:
         for one in decision.get("scores") or []
     ]
     yield Rows("  Scores", ["TARGET", "TOTAL", "BY PRIORITIZER"], scores, indent="    ")
-
-
-def toleration_text(toleration: Mapping[str, Any]) -> str:
-    """A toleration in one line, as kubectl shows it: `key=value:Effect op=Exists for 300s`."""
-    key, value = str(toleration.get("key") or ""), str(toleration.get("value") or "")
-    text = key + (f"={value}" if value else "")
-    if effect := toleration.get("effect"):
-        text += f":{effect}"
-    operator = toleration.get("operator")
-    if operator and (operator != "Equal" or not value):
-        text += f" op={operator}"
-    seconds = toleration.get("tolerationSeconds")
-    return (text + (f" for {seconds}s" if seconds is not None else "")).strip()
 
 
 def tolerations(declared: Any) -> Section:

@@ -1,4 +1,4 @@
-"""Objects that exist although nobody has declared them."""
+"""Objects that exist without being declared."""
 
 from __future__ import annotations
 

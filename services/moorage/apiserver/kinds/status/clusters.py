@@ -20,12 +20,7 @@ _SEPARATOR = "|"
 
 
 def cluster_of(topic: str, key: str) -> str:
-    """The cluster that a record belongs to. Empty for the home fleet.
-
-    Args:
-        topic: the short name of the topic.
-        key: of the record.
-    """
+    """Return the cluster that a record belongs to. Empty for the home fleet."""
     if ":" not in key:
         return ""
     if topic == TIMERS.short:  # what it is for comes first
@@ -34,13 +29,13 @@ def cluster_of(topic: str, key: str) -> str:
 
 
 def local_key(key: str, cluster: str) -> str:
-    """The key of a record of a cluster, without the cluster."""
+    """Return the key of a record of a cluster, without the cluster."""
     return _SEPARATOR.join(part.removeprefix(f"{cluster}:") for part in key.split(_SEPARATOR))
 
 
 def local_event(event: ModelT, cluster: str) -> ModelT:
-    """A record of a cluster, without the cluster in its references and in the keys that it contains."""
-    if isinstance(event, ResourceDeclared):  # the object itself knows of no cluster
+    """Return a record of a cluster, without the cluster in its references and in the keys that it contains."""
+    if isinstance(event, ResourceDeclared):  # the object itself names no cluster
         changes: dict[str, Any] = {"cluster": ""}
         for field in ("pods", "pod_metadata"):
             if found := getattr(event, field):
@@ -49,13 +44,8 @@ def local_event(event: ModelT, cluster: str) -> ModelT:
     return cast("ModelT", _local(event, f"{cluster}:"))
 
 
-def local_names(value: Any, cluster: str) -> Any:
-    """An answer about a cluster, without the cluster in the keys that it contains. For the home fleet, the answer."""
-    return _local(value, f"{cluster}:") if cluster else value
-
-
 def _local(value: Any, prefix: str) -> Any:
-    """A value of a record without the cluster. It is the same value if it names none."""
+    """Return a value of a record without the cluster. It is the same value if it names none."""
     if isinstance(value, str):
         return value[len(prefix) :] if value.startswith(prefix) and "/" in value else value
     if isinstance(value, TargetRef | WorkloadRef):

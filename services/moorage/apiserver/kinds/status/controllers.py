@@ -128,7 +128,7 @@ class OwnerIndex(Index):
 
 
 def _with_other_metadata(before: ResourceDeclared, after: ResourceDeclared) -> set[str]:
-    """The keys of the pods whose changed metadata is not the same in two records of their controller."""
+    """Return the keys of the pods whose changed metadata is not the same in two records of their controller."""
     earlier, later = ({one.uid: one for one in record.pod_metadata} for record in (before, after))
     return {
         one.pod
@@ -144,7 +144,7 @@ def counts(resource: ResourceDeclared, records: Records) -> Counts:
 
 
 def _counts(placed: WorkloadPlaced, owner: ResourceDeclared, records: Records) -> Counts:
-    """What a workload counts for."""
+    """Return the numbers that a workload adds."""
     ended = any(order.uid == placed.uid and not order.node for order in owner.pods)
     if placed.owner_uid != owner.uid or placed.state is PlacementState.EVICTED or ended:
         return _NOTHING

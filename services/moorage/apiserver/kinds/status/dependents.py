@@ -16,7 +16,7 @@ _WAITING: Final = frozenset({"foregroundDeletion", "orphan"})
 
 
 def owner_uids(document: Mapping[str, Any]) -> set[str]:
-    """The uids of an object's owners."""
+    """Return the uids of an object's owners."""
     references = document["metadata"].get("ownerReferences") or ()
     return {str(reference.get("uid") or "") for reference in references} - {""}
 

@@ -117,7 +117,7 @@ class DisruptionIndex(Index):
 
 
 def _status(records: Records, pod: str, target: str, bound: Any) -> ConditionStatus | None:
-    """What was last reported of a bound pod. For a mirrored one bridges alone count."""
+    """Return the last reported health of a bound pod. Of a mirrored pod, only reports of bridges count."""
     report = reported.health_report(records, pod, target)
     if report is None or (bound.deployer and not report.source.startswith(BY_BRIDGE)):
         return None
@@ -125,13 +125,13 @@ def _status(records: Records, pod: str, target: str, bound: Any) -> ConditionSta
 
 
 def _is_requested(key: str, bound: Any, records: Records) -> bool:
-    """Whether the eviction of a binding is requested."""
+    """Return whether the eviction of a binding is requested."""
     task = records.evictions.get(f"{key}|{bound.generation}")
     return task is not None and task.state is EvictionState.REQUESTED
 
 
 def _is_gone(pod: str, bound: Any, records: Records) -> bool:
-    """Whether a bound pod that is its own owner was deleted, or is being deleted."""
+    """Return whether a bound pod that is its own owner was deleted, or is being deleted."""
     if bound.owner != bound.workload:
         return False
     declared = records.resources.get(pod)
@@ -139,13 +139,7 @@ def _is_gone(pod: str, bound: Any, records: Records) -> bool:
 
 
 def selecting(namespace: str, labels: dict[str, str], records: Records) -> list[Disruption]:
-    """The disruption budgets of a namespace that select a pod, by name.
-
-    Args:
-        namespace: of the pod.
-        labels: of the pod.
-        records: the latest records.
-    """
+    """Return the disruption budgets of a namespace that select a pod, by name."""
     found = []
     for key in sorted(records.index(DisruptionIndex).budgets.get(namespace, ())):
         declared = records.resources.get(key)
@@ -155,12 +149,7 @@ def selecting(namespace: str, labels: dict[str, str], records: Records) -> list[
 
 
 def allowed_now(guard: Disruption, records: Records) -> Disruptions:
-    """What a disruption budget allows now, with all evictions and deletions that are under way.
-
-    Args:
-        guard: the budget.
-        records: the latest records.
-    """
+    """Return the disruptions that a budget allows now, given all evictions and deletions in progress."""
     index, namespace = records.index(DisruptionIndex), guard.namespace
     groups = index.groups.get(namespace) or Counter[PodGroup]()
     chosen = {group: count for group, count in groups.items() if guard.selects(dict(group.labels))}
@@ -174,18 +163,12 @@ def allowed_now(guard: Disruption, records: Records) -> Disruptions:
 
 
 def is_unhealthy(binding: str, namespace: str, records: Records) -> bool:
-    """Whether the pod of a binding is unhealthy.
-
-    Args:
-        binding: the record key.
-        namespace: of the pod.
-        records: the latest records.
-    """
+    """Return whether the pod of a binding is unhealthy."""
     return binding in records.index(DisruptionIndex).unhealthy.get(namespace, {})
 
 
 def _ordered_away(owner: str, records: Records) -> Iterator[str]:
-    """The bindings of an owner's pods that are to be ended, and are not yet."""
+    """Yield the bindings of an owner's pods that are to be ended, and are not yet."""
     declared = records.resources.get(owner)
     for order in declared.pods if declared is not None else ():
         placed = records.placements.get(order.pod)

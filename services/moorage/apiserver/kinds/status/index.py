@@ -107,15 +107,11 @@ class MadeOfRecords(Protocol):
     """The short name of the topic."""
 
     def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
-        """The objects that a record shows."""
+        """Return the objects that a record shows."""
 
 
 class ViewIndex(Index):
-    """The record behind each object of the kinds that are made of the records of a topic.
-
-    Args:
-        kinds: those kinds.
-    """
+    """The record behind each object of the kinds that are made of the records of a topic."""
 
     def __init__(self, kinds: Iterable[MadeOfRecords]) -> None:
         self.origins = ObjectMap[str]()

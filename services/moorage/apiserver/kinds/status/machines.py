@@ -19,7 +19,7 @@ _READY = "|Ready"
 
 
 def node_ready(name: str, records: Records) -> str:
-    """The status of the condition `Ready` of a declared node. Empty if nobody has reported it."""
+    """Return the status of the condition `Ready` of a declared node. Empty if it is unreported."""
     condition, node = records.conditions.one(f"Node/{name}", "Ready"), records.resources.get(f"Node//{name}")
     own = condition is not None and node is not None and condition.target_uid in {"", node.uid}
     return condition.status.value if condition is not None and own else ""
@@ -89,6 +89,6 @@ class MachineIndex(Index):
         return now != before
 
     def _shown(self, uid: str) -> Iterable[ObjectId]:
-        """The machine set of a uid, if it is there."""
+        """Return the machine set of a uid, if it is there."""
         key = self.machine_sets.get(uid)
         return (ObjectId.of(key),) if key is not None else ()

@@ -19,29 +19,29 @@ from moorage_schemas.resources.configuration import CONFIGURATION_KIND, CONFIGUR
 NAMESPACE: Final = "Namespace"
 _CLUSTER: Final = TargetKind.MANAGED_CLUSTER.value
 _FIRST: Final = resource_key(CONFIGURATION_KIND, "", CONFIGURATION_NAME)
-"""The key of what the first gateway of a fleet declares, and nobody can delete."""
+"""The key of the object that the first gateway of a fleet declares. It cannot be deleted."""
 
 
 def begun(records: Records) -> str:
-    """When a fleet began, which is the age of what is built in. Empty as long as nobody has begun it."""
+    """Return when the fleet began, the age of built-in objects. Empty before that."""
     first = records.resources.get(_FIRST)
     return str(first.object["metadata"].get("creationTimestamp") or "") if first is not None else ""
 
 
 def exists(name: str, records: Records) -> bool:
-    """Whether there is a namespace."""
+    """Return whether there is a namespace."""
     index = records.index(NamespaceIndex)
     return name in index.declared or name in built_in.NAMESPACES or index.implies(name)
 
 
 def names(records: Records) -> set[str]:
-    """The names of all namespaces."""
+    """Return the names of all namespaces."""
     index = records.index(NamespaceIndex)
     return {*index.declared, *built_in.NAMESPACES, *index.implied()}
 
 
 def identity(name: str, records: Records) -> dict[str, str]:
-    """The uid of a namespace, and when it was created. If nobody has declared it, both follow from what is known."""
+    """Return the uid and the creation time of a namespace. Both are derived if it is not declared."""
     if name in records.index(NamespaceIndex).declared:
         metadata = records.resources[resource_key(NAMESPACE, "", name)].object["metadata"]
         uid, since = str(metadata.get("uid", "")), str(metadata.get("creationTimestamp") or "")
@@ -53,7 +53,7 @@ def identity(name: str, records: Records) -> dict[str, str]:
 class NamespaceIndex(Index):
     """How many declared objects each namespace has. Mirrored ones are apart: they do not go with it.
 
-    A namespace that nobody has declared is implied by its objects, and by the managed cluster of its name. Objects were
+    An undeclared namespace is implied by its objects, and by the managed cluster of its name. Objects were
     accepted in any namespace once, and those go on as before. OCM makes a namespace for each managed cluster.
     """
 
@@ -64,7 +64,7 @@ class NamespaceIndex(Index):
         """The number of declared objects of each namespace that has any."""
 
         self.declared: set[str] = set()
-        """The namespaces that somebody has declared."""
+        """The declared namespaces."""
 
         self.ending: dict[str, str] = {}
         """The uid of each namespace that is being deleted, by name."""
@@ -121,11 +121,11 @@ class NamespaceIndex(Index):
             self.ending.pop(name, None)
 
     def implies(self, name: str) -> bool:
-        """Whether a namespace exists although nobody has declared it."""
+        """Return whether a namespace exists without being declared."""
         return name in self.sizes or name in self.mirrored or name in self._clusters
 
     def implied(self) -> Iterator[str]:
-        """The namespaces that exist although they need not be declared."""
+        """Yield the namespaces that exist although they need not be declared."""
         yield from self.sizes
         yield from self.mirrored.keys() - self.sizes.keys()
         yield from self._clusters - self.sizes.keys() - self.mirrored.keys()
@@ -136,7 +136,7 @@ def _is_mirrored(record: ResourceDeclared | None) -> bool:
 
 
 def _of(namespace: str) -> list[ObjectId]:
-    """A namespace and what every namespace has."""
+    """Return a namespace and what every namespace has."""
     return [
         ObjectId(NAMESPACE, "", namespace),
         *(ObjectId(kind, namespace, name) for kind, name in built_in.IN_EACH_NAMESPACE),

@@ -1,7 +1,7 @@
 """What the API shows of Open Cluster Management's kinds beside what people declare.
 
 Placements with their decisions, the pages of decisions, managed clusters with the labels that the system keeps, sets
-and bindings with their conditions, add-ons with what their leases say. Conditions that are derived here, and not
+and bindings with their conditions, add-ons by their leases. Conditions that are derived here, and not
 recorded by a service, carry no `lastTransitionTime`: no two gateways could agree on one.
 """
 
@@ -46,7 +46,7 @@ _ADD_ON_STATES: Final[Mapping[str, tuple[str, str, str]]] = {
 
 
 def built_in_set(name: str) -> Document:
-    """One of the built-in sets. Nothing is stored of them, so that no gateway has to write them first."""
+    """Return one of the built-in sets. Nothing is stored of them, so that no gateway has to write them first."""
     spec = {"clusterSelector": dict(_BUILT_IN_SELECTORS[name])}
     return {"apiVersion": SET_API, "kind": SET, "metadata": {"name": name}, "spec": spec}
 
@@ -80,7 +80,7 @@ def add_on_status(name: str, tainted: TargetTainted | None) -> Document | None:
 
 
 def placement_status(uid: str, placed: WorkloadPlaced | None) -> Document | None:
-    """`status` of the placement with this uid, as its last decision says. None while there is none."""
+    """`status` of the placement with this uid, from its last decision. None before that."""
     if placed is None or placed.uid != uid:
         return None
     return {
@@ -108,7 +108,7 @@ def placement_status(uid: str, placed: WorkloadPlaced | None) -> Document | None
 
 
 def placement_decision(placed: WorkloadPlaced, placement: ResourceDeclared | None) -> Document:
-    """One page of the clusters that a placement has selected. Nobody declares it, and it is as old as the placement.
+    """Return one page of the clusters that a placement has selected. It is as old as the placement.
 
     Args:
         placed: the decision.
@@ -140,7 +140,7 @@ def placement_decision(placed: WorkloadPlaced, placement: ResourceDeclared | Non
 
 
 def with_labels(document: Document, resource: ResourceDeclared, tainted: TargetTainted | None) -> Document:
-    """A managed cluster with the labels that the system keeps on it."""
+    """Return a managed cluster with the labels that the system keeps on it."""
     labels = merged_labels(resource, tainted)
     return {**document, "metadata": {**document["metadata"], "labels": labels}} if labels else document
 
@@ -174,7 +174,7 @@ class ManagedIndex(Index):
         self._add_ons = Groups()
 
     def size(self, name: str) -> int:
-        """The number of clusters in a set."""
+        """Return the number of clusters in a set."""
         return len(self._members.get(name, ()))
 
     @override
@@ -238,7 +238,7 @@ class ManagedIndex(Index):
 
 
 def merged_labels(declared: ResourceDeclared, tainted: TargetTainted | None) -> Mapping[str, str]:
-    """The labels of a cluster: those that people declare, and those that the system maintains."""
+    """Return the labels of a cluster: those that people declare, and those that the system maintains."""
     own: Mapping[str, Any] = declared.object["metadata"].get("labels") or {}
     if tainted is None or not tainted.labels or tainted.target_uid not in {"", declared.uid}:
         return own

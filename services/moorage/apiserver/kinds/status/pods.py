@@ -31,15 +31,11 @@ READY: Final = "Ready"
 NOT_REPORTED: Final = "NotReported"
 """The reason of a condition of a bound pod of which no deployer has reported anything."""
 
-_PHASES: Final = {
-    ConditionStatus.TRUE: "Running",
-    ConditionStatus.FALSE: "Running",
-    ConditionStatus.UNKNOWN: "Unknown",
-}
+_PHASES: Final = {ConditionStatus.TRUE: "Running", ConditionStatus.FALSE: "Running", ConditionStatus.UNKNOWN: "Unknown"}
 
 
 def shown(object_id: ObjectId, records: Records) -> Document | None:
-    """A pod as it is now. None if it does not exist, or was evicted."""
+    """Return a pod as it is now. None if it does not exist, or was evicted."""
     resource = records.resources.get(object_id.key)
     if resource is not None and resource.mirrored is not None:
         return _mirrored(resource, records)
@@ -54,7 +50,7 @@ def shown(object_id: ObjectId, records: Records) -> Document | None:
 
 
 def _mirrored(resource: ResourceDeclared, records: Records) -> Document:
-    """A pod of a real cluster: as it is there, and where that says nothing, as Moorage has decided.
+    """Return a pod of a real cluster: as it is there, completed by Moorage's decisions.
 
     An eviction does not mark it as one that is being deleted. Its cluster does, when its bridge acts.
     """
@@ -70,7 +66,7 @@ def _mirrored(resource: ResourceDeclared, records: Records) -> Document:
 
 
 def is_stopping(object_id: ObjectId, records: Records) -> bool:
-    """Whether the deployer of a pod has been asked to stop it, and the pod stays bound until it has."""
+    """Return whether the deployer of a pod has been asked to stop it, and the pod stays bound until it has."""
     placed = records.placements.get(object_id.key)
     if placed is None or placed.target is None:
         return False
@@ -78,7 +74,7 @@ def is_stopping(object_id: ObjectId, records: Records) -> bool:
 
 
 def _terminating(pod: Document, eviction: EvictionDecided | None) -> Document:
-    """The pod, marked as one that is being deleted if its deployer is stopping it, as in Kubernetes."""
+    """Return the pod, marked as one that is being deleted if its deployer is stopping it, as in Kubernetes."""
     if eviction is None or pod["metadata"].get("deletionTimestamp"):
         return pod
     requested = eviction.requested_time or eviction.decided_time  # earlier versions have written only this
@@ -87,12 +83,12 @@ def _terminating(pod: Document, eviction: EvictionDecided | None) -> Document:
 
 
 def evicted_uid(object_id: ObjectId, records: Records) -> str:
-    """The uid of the bare pod of that name if its placement says that it was evicted. Empty otherwise."""
+    """Return the uid of the bare pod of that name if its placement says that it was evicted. Empty otherwise."""
     if object_id.kind != POD:
         return ""
     resource, placed = records.resources.get(object_id.key), records.placements.get(object_id.key)
     if resource is None or placed is None or resource.mirrored is not None:
-        return ""  # what its cluster says of a mirrored pod counts
+        return ""  # the state in its cluster counts for a mirrored pod
     gone = placed.state is PlacementState.EVICTED and placed.uid == resource.uid
     return resource.uid if gone and not _is_marked(resource) else ""
 
@@ -111,7 +107,7 @@ def _bare_or_made(object_id: ObjectId, records: Records) -> Document | None:
 
 
 def _declared(resource: ResourceDeclared, placed: WorkloadPlaced | None) -> Document | None:
-    """A bare pod with its placement. None if it was evicted, because it is gone then, unless finalizers hold it."""
+    """Return a bare pod with its placement. None if it was evicted, unless finalizers hold it."""
     pod = {**resource.object, "status": {"phase": "Pending", "qosClass": _qos(resource.object)}}
     if placed is None or placed.uid != resource.uid:
         return pod
@@ -128,7 +124,7 @@ def _qos(pod: Mapping[str, Any]) -> str:
 
 
 def _made(placed: WorkloadPlaced, owner: ResourceDeclared | None, records: Records) -> Document | None:
-    """A pod that a controller makes. None if it was evicted, or its controller is a newer one of the same name."""
+    """Return a pod of a controller. None if it was evicted, or its controller is a newer one of the same name."""
     if owner is None or placed.state is PlacementState.EVICTED or placed.owner_uid != owner.uid:
         return None
     rules = list(records.index(DedicatedIndex).rules.values())
@@ -143,7 +139,7 @@ def _made(placed: WorkloadPlaced, owner: ResourceDeclared | None, records: Recor
 
 
 def with_placement(pod: Mapping[str, Any], placed: WorkloadPlaced) -> Document:
-    """The pod with the node and the status that its placement says.
+    """Return the pod with the node and the status of its placement.
 
     A bound pod is Pending as in Kubernetes, where a pod stays so until the kubelet reports that it runs.
     """
@@ -168,7 +164,7 @@ def with_placement(pod: Mapping[str, Any], placed: WorkloadPlaced) -> Document:
 def _from_template(
     placed: WorkloadPlaced, owner: ResourceDeclared, rules: Sequence[DedicatedNodes], records: Records
 ) -> Document | None:
-    """The pod of a placement, from the template that it was made from, or else the present one.
+    """Return the pod of a placement, from the template that it was made from, or else the present one.
 
     None if the template is wrong.
     """
@@ -199,7 +195,7 @@ def _from_template(
 
 
 def _with_changes(metadata: Document, changed: PodMetadata) -> Document:
-    """The metadata of a pod as somebody has changed it."""
+    """Return the metadata of a pod with its changes by users."""
     fields = {
         "labels": changed.labels,
         "annotations": changed.annotations,
@@ -212,7 +208,7 @@ def _with_changes(metadata: Document, changed: PodMetadata) -> Document:
 
 
 def _with_identity(pod: Document, owner: ResourceDeclared) -> Document:
-    """A pod of a StatefulSet with the host name under which others of the set find it."""
+    """Return a pod of a StatefulSet with the host name under which others of the set find it."""
     if owner.kind != "StatefulSet":
         return pod
     spec = {**pod["spec"], "hostname": pod["metadata"]["name"]}
@@ -222,7 +218,7 @@ def _with_identity(pod: Document, owner: ResourceDeclared) -> Document:
 
 
 def with_reports(pod: Document, reports: Sequence[WorkloadConditionChanged]) -> Document:
-    """A bound pod with what deployers report of it where it is bound.
+    """Return a bound pod with what deployers report of it where it is bound.
 
     `Healthy` decides the phase and the condition `Ready`, unless a deployer reports `Ready` itself. A pod that nobody
     has reported is not ready.
@@ -253,7 +249,7 @@ def with_reports(pod: Document, reports: Sequence[WorkloadConditionChanged]) -> 
 
 
 def _container(container: Mapping[str, Any], health: WorkloadConditionChanged, *, is_ready: bool) -> Document:
-    """The status of a container. Deployers report whole pods, so all containers of a pod are alike."""
+    """Return the status of a container. Deployers report whole pods, so all containers of a pod are alike."""
     running = health.status is not ConditionStatus.UNKNOWN
     since = format_time(health.last_transition_time.replace(microsecond=0))
     return {
@@ -287,14 +283,7 @@ class DedicatedIndex(Index):
         """By record key."""
 
     @override
-    def changed(
-        self,
-        topic: str,
-        key: str,
-        before: ResourceDeclared | None,
-        after: ResourceDeclared | None,
-        records: Records,
-    ) -> Iterable[ObjectId]:
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
         if key.startswith("DedicatedNodes/"):
             self.rules.pop(key, None)
             with contextlib.suppress(ValidationError):  # it was checked when it was declared
@@ -315,14 +304,7 @@ class PriorityIndex(Index):
         """By name, with those of the system."""
 
     @override
-    def changed(
-        self,
-        topic: str,
-        key: str,
-        before: ResourceDeclared | None,
-        after: ResourceDeclared | None,
-        records: Records,
-    ) -> Iterable[ObjectId]:
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
         if key.startswith(f"{PRIORITY_CLASS}/") and (name := ObjectId.of(key).name) not in SYSTEM_PRIORITIES:
             self.classes.pop(name, None)
             if after is not None:

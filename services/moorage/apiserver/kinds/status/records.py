@@ -57,7 +57,7 @@ class ObjectId(NamedTuple):
 
     @property
     def place(self) -> str:
-        """See `place_of`."""
+        """The place of its kind (`place_of`)."""
         return place_of(self.kind, self.cluster)
 
     @property
@@ -67,12 +67,12 @@ class ObjectId(NamedTuple):
 
     @classmethod
     def of(cls, key: str) -> ObjectId:
-        """The object that a record key of `resources` or `placements` names."""
+        """Return the object that a record key of `resources` or `placements` names."""
         return cls(*ResourceKey.parse(key))
 
 
 def place_of(kind: str, cluster: str = "") -> str:
-    """Where the objects of a kind are kept: under its name, and in a cluster under that of the cluster before it."""
+    """Return where the objects of a kind are kept: under its name, after the name of the cluster if there is one."""
     return f"{cluster}:{kind}" if cluster else kind
 
 
@@ -94,7 +94,7 @@ class ObjectMap(Generic[ValueT]):
         """By the place of their kind (`place_of`), the namespace and the name."""
 
     def get(self, object_id: ObjectId) -> ValueT | None:
-        """The value of an object. None if there is none."""
+        """Return the value of an object. None if there is none."""
         return self._kinds.get(object_id.place, {}).get(object_id.namespace, {}).get(object_id.name)
 
     def put(self, object_id: ObjectId, value: ValueT) -> None:
@@ -113,7 +113,7 @@ class ObjectMap(Generic[ValueT]):
                 del self._kinds[place]
 
     def sorted(self, place: str, namespace: str = "") -> Iterator[ValueT]:
-        """The values of a kind (`place_of`) in one namespace or in all, by namespace and name."""
+        """Yield the values of a kind (`place_of`) in one namespace or in all, by namespace and name."""
         namespaces = self._kinds.get(place, {})
         for one in (namespace,) if namespace else sorted(namespaces):
             names = namespaces.get(one, {})
@@ -129,7 +129,7 @@ class ObjectMap(Generic[ValueT]):
                     yield ObjectId(kind, namespace, name, cluster)
 
     def names(self, place: str, namespace: str = "") -> dict[str, list[str]]:
-        """The names of the objects of a kind (`place_of`) by namespace, of one or of all, at the present moment."""
+        """Return the present names of the objects of a kind (`place_of`) by namespace, of one or of all."""
         namespaces = self._kinds.get(place, {})
         wanted = (namespace,) if namespace else tuple(namespaces)
         return {one: list(namespaces[one]) for one in wanted if one in namespaces}
@@ -165,17 +165,17 @@ class _Packed(Generic[EventT]):
         """The latest decoded records, by what is kept of them."""
 
     def takes(self, event: Model | None) -> TypeGuard[EventT]:
-        """Whether it is a record of the model."""
+        """Return whether it is a record of the model."""
         return isinstance(event, self._event)
 
     def pack(self, event: EventT) -> bytes:
-        """What is kept of a record."""
+        """Return the bytes that are kept of a record."""
         packed = self._packer.pack(event.__pydantic_serializer__.to_json(event))
         self._remember(packed, event)
         return packed
 
     def event(self, packed: bytes) -> EventT:
-        """The record."""
+        """Return the record."""
         found = self._recent.get(packed)
         if found is None:
             value = self._packer.unpack(packed)
@@ -185,7 +185,7 @@ class _Packed(Generic[EventT]):
         return found
 
     def document(self, packed: bytes) -> Document:
-        """The record as JSON."""
+        """Return the record as JSON."""
         found: Document = orjson.loads(self._packer.unpack(packed))
         return found
 
@@ -196,12 +196,7 @@ class _Packed(Generic[EventT]):
 
 
 class Table(Mapping[str, EventT]):
-    """The latest record of each key of one topic, packed. A record is decoded each time it is asked for.
-
-    Args:
-        event: the model of its records.
-        read: see `Records`.
-    """
+    """The latest record of each key of one topic, packed. A record is decoded each time it is asked for."""
 
     __slots__ = ("_kept", "_packed")
 
@@ -222,7 +217,7 @@ class Table(Mapping[str, EventT]):
         return len(self._kept)
 
     def records(self) -> Iterator[EventT]:
-        """The records of the present moment, however long it takes to go through them."""
+        """Yield the records of the present moment, however long it takes to go through them."""
         for kept in list(self._kept.values()):
             yield self._packed.event(kept)
 
@@ -240,24 +235,24 @@ class Table(Mapping[str, EventT]):
         return before, event
 
     def latest(self, key: str) -> EventT | None:
-        """The record of a key. None if there is none."""
+        """Return the record of a key. None if there is none."""
         return self.get(key)
 
     def kept(self, key: str) -> bytes | None:
-        """What is kept of the record of a key. It is another object when the record is another one."""
+        """Return the bytes that are kept of the record of a key. Another record has another object."""
         return self._kept.get(key)
 
     def document(self, key: str) -> Document | None:
-        """The record of a key as JSON. None if there is none."""
+        """Return the record of a key as JSON. None if there is none."""
         kept = self._kept.get(key)
         return self._packed.document(kept) if kept is not None else None
 
     def size(self) -> int:
-        """The number of records."""
+        """Return the number of records."""
         return len(self._kept)
 
     def with_record(self, key: str, event: EventT) -> Table[EventT]:
-        """A copy of the table in which one record is another one. What is kept of the others is shared."""
+        """Return a copy of the table in which one record is another one. What is kept of the others is shared."""
         changed = copy(self)
         changed._kept = dict(self._kept)  # noqa: SLF001 - of the copy
         changed.put(key, event)
@@ -288,17 +283,17 @@ class GroupedTable(Generic[EventT]):
         return len(self._groups)
 
     def group(self, group: str) -> dict[str, EventT]:
-        """The records of a group, by name."""
+        """Return the records of a group, by name."""
         found = self._groups.get(group, ())
         return {name: self._packed.event(kept) for name, kept in zip(found[::2], found[1::2], strict=True)}
 
     def one(self, group: str, name: str) -> EventT | None:
-        """One record of a group. None if there is none."""
+        """Return one record of a group. None if there is none."""
         kept = self._find(group, name)
         return self._packed.event(kept) if kept is not None else None
 
     def records(self) -> Iterator[EventT]:
-        """See `Table`."""
+        """Yield the records of the present moment, however long it takes to go through them."""
         for found in list(self._groups.values()):
             for kept in found[1::2]:
                 yield self._packed.event(kept)
@@ -320,16 +315,16 @@ class GroupedTable(Generic[EventT]):
         return before, None
 
     def latest(self, key: str) -> EventT | None:
-        """See `Table`."""
+        """Return the record of a key. None if there is none."""
         return self.one(*self._place(key))
 
     def document(self, key: str) -> Document | None:
-        """See `Table`."""
+        """Return the record of a key as JSON. None if there is none."""
         kept = self._find(*self._place(key))
         return self._packed.document(kept) if kept is not None else None
 
     def size(self) -> int:
-        """See `Table`."""
+        """Return the number of records."""
         return sum(len(found) for found in self._groups.values()) // 2
 
     def _find(self, group: str, name: str) -> bytes | None:
@@ -394,36 +389,26 @@ class Records:
         self._indexes = {type(index): index for index in indexes}
 
     def latest(self, topic: str, key: str) -> Model | None:
-        """The latest record of a key. None if there is none.
-
-        Args:
-            topic: the short name of the topic.
-            key: of the record.
-        """
+        """Return the latest record of a key. None if there is none."""
         return self.tables[topic].latest(key)
 
     def document(self, topic: str, key: str) -> Document | None:
-        """The latest record of a key as JSON. None if there is none.
-
-        Args:
-            topic: the short name of the topic.
-            key: of the record.
-        """
+        """Return the latest record of a key as JSON. None if there is none."""
         return self.tables[topic].document(key)
 
     def with_resource(self, key: str, resource: ResourceDeclared) -> Records:
-        """The same records with another declaration of one object. Indexes do not count it."""
+        """Return the same records with another declaration of one object. Indexes do not count it."""
         changed = copy(self)
         changed.resources = self.resources.with_record(key, resource)
         changed.tables = {**self.tables, RESOURCES.short: changed.resources}
         return changed
 
     def indexes(self) -> Iterable[object]:
-        """All indexes."""
+        """Return all indexes."""
         return self._indexes.values()
 
     def index(self, of: type[IndexT]) -> IndexT:
-        """The index of a class.
+        """Return the index of a class.
 
         Raises:
             KeyError: no kind names it.

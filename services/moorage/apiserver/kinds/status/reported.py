@@ -40,13 +40,7 @@ class ReportIndex(Index):
 
 
 def reports(records: Records, workload: str, target: str) -> list[WorkloadConditionChanged]:
-    """The conditions of a workload on a target since it was bound there, by type. None while it is not bound.
-
-    Args:
-        records: the latest records.
-        workload: the key of the workload.
-        target: the key of the target.
-    """
+    """Return the conditions of a workload on a target since it was bound there, by type. None while it is not bound."""
     return [
         condition
         for _, condition in sorted(records.workload_conditions.group(workload).items())
@@ -55,19 +49,19 @@ def reports(records: Records, workload: str, target: str) -> list[WorkloadCondit
 
 
 def health(records: Records, workload: str, target: str) -> ConditionStatus | None:
-    """The status of `health_report`."""
+    """Return the status of `health_report`."""
     condition = health_report(records, workload, target)
     return condition.status if condition is not None else None
 
 
 def health_report(records: Records, workload: str, target: str) -> WorkloadConditionChanged | None:
-    """The condition `Healthy` of a workload on a target since it was bound there. None if nobody has reported it."""
+    """Return the condition `Healthy` of a workload since it was bound to a target. None if it is unreported."""
     condition = records.workload_conditions.one(workload, workload_condition_key(workload, target, HEALTHY))
     return condition if condition is not None and _counts(records, workload, target, condition) else None
 
 
 def stopped_by(records: Records, workload: str, target: str) -> EvictionDecided | None:
-    """The eviction because of which a workload is being stopped, while its binding waits for its deployer."""
+    """Return the eviction because of which a workload is being stopped, while its binding waits for its deployer."""
     bound = records.bindings.get(binding_key(workload, target))
     if bound is None:
         return None

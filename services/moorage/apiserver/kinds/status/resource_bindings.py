@@ -32,7 +32,7 @@ _SCHEDULED: Final = "Scheduled"
 
 
 class PolicyIndex(Index):
-    """The placements that each propagation policy has made. A `ResourceBinding` shows what its policy asks for."""
+    """The placements that each propagation policy has made. A `ResourceBinding` shows fields of its policy."""
 
     topics = ("resources", "placements")
 
@@ -52,7 +52,7 @@ class PolicyIndex(Index):
 
 
 def resource_binding(placed: WorkloadPlaced, records: Records) -> Document | None:
-    """The object of a placement on clusters; None if the resource is gone or was made again."""
+    """Return the object of a placement on clusters; None if the resource is gone or was made again."""
     owner = records.resources.get(placed.owner.key)
     if owner is None or owner.uid != placed.owner_uid or placed.state is PlacementState.EVICTED:
         return None
@@ -80,7 +80,7 @@ def resource_binding(placed: WorkloadPlaced, records: Records) -> Document | Non
 
 
 def created_time(resource: ResourceDeclared) -> str:
-    """When a resource was declared, as it is shown. Empty if it does not say."""
+    """Return when a resource was declared, as it is shown. Empty if that is unknown."""
     return str(part(resource.object, "metadata").get("creationTimestamp") or "")
 
 

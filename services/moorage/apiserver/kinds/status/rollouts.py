@@ -38,7 +38,7 @@ _SURGE: Final = 1  # pods that a rollout has beside those that are wanted
 
 
 def controller_key(document: Mapping[str, Any]) -> tuple[str, str]:
-    """The key and the uid of the controller of an object, if that is of a kind in `ROLLED`. Empty otherwise."""
+    """Return the key and the uid of the controller of an object, if that is of a kind in `ROLLED`. Empty otherwise."""
     metadata = document["metadata"]
     for reference in metadata.get("ownerReferences") or ():
         if reference.get("controller") and reference.get("kind") in ROLLED:
@@ -48,18 +48,18 @@ def controller_key(document: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def made_by_deployment(document: Mapping[str, Any]) -> bool:
-    """Whether a replica set belongs to a deployment."""
+    """Return whether a replica set belongs to a deployment."""
     return controller_key(document)[0].startswith(f"{DEPLOYMENT}/")
 
 
 def of_template(owner: ObjectId, hashed: str) -> ObjectId:
-    """The object that keeps a template of a controller."""
+    """Return the object that keeps a template of a controller."""
     kind = REPLICA_SET if owner.kind == DEPLOYMENT else REVISION_KIND
     return ObjectId(kind, owner.namespace, f"{owner.name}-{hashed}")
 
 
 def wanted_replicas(document: Mapping[str, Any]) -> int:
-    """The number of pods that a controller wants."""
+    """Return the number of pods that a controller wants."""
     replicas = at(document, "spec", "replicas")
     return 1 if replicas is None else int(replicas)
 
@@ -121,7 +121,7 @@ class RolloutIndex(Index):
 
 
 def keeper_of(placed: WorkloadPlaced, records: Records) -> ResourceDeclared | None:
-    """The replica set of a deployment's pod. None if there is none (yet)."""
+    """Return the replica set of a deployment's pod. None if there is none (yet)."""
     if placed.owner.kind != DEPLOYMENT:
         return None
     owner = ObjectId.of(placed.owner.key)
@@ -131,7 +131,7 @@ def keeper_of(placed: WorkloadPlaced, records: Records) -> ResourceDeclared | No
 
 
 def plain_template(kept: Mapping[str, Any]) -> Document:
-    """The template of a replica set without the label that the set has added."""
+    """Return the template of a replica set without the label that the set has added."""
     template = kept["spec"]["template"]
     metadata = template.get("metadata") or {}
     labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != TEMPLATE_HASH_LABEL}
@@ -139,7 +139,7 @@ def plain_template(kept: Mapping[str, Any]) -> Document:
 
 
 def shown_replica_set(found: Document, records: Records) -> Document:
-    """A replica set of a deployment as it is shown: with the numbers of the pods that have its template."""
+    """Return a replica set of a deployment as it is shown: with the numbers of the pods that have its template."""
     owner_key, uid = controller_key(found)
     owner = records.resources.get(owner_key)
     if owner is None or owner.uid != uid:
@@ -148,11 +148,7 @@ def shown_replica_set(found: Document, records: Records) -> Document:
     counts = records.index(OwnerIndex).counts(owner, records, hashed)
     wanted = wanted_replicas(owner.object)
     present = hashed == template_hash(at(owner.object, "spec", "template") or {})
-    annotations = {
-        **(found["metadata"].get("annotations") or {}),
-        DESIRED: str(wanted),
-        MOST: str(wanted + _SURGE),
-    }
+    annotations = {**(found["metadata"].get("annotations") or {}), DESIRED: str(wanted), MOST: str(wanted + _SURGE)}
     status = {
         "observedGeneration": found["metadata"].get("generation", 1),
         "replicas": counts.replicas,
@@ -170,7 +166,7 @@ def shown_replica_set(found: Document, records: Records) -> Document:
 
 
 def with_revision(found: Document, records: Records) -> Document:
-    """A deployment with the annotation of its present revision, if that is known."""
+    """Return a deployment with the annotation of its present revision, if that is known."""
     metadata = found["metadata"]
     owner = ObjectId(DEPLOYMENT, str(metadata.get("namespace") or ""), str(metadata["name"]))
     kept = records.resources.get(of_template(owner, template_hash(at(found, "spec", "template") or {})).key)
@@ -184,7 +180,7 @@ def with_revision(found: Document, records: Records) -> Document:
 
 
 def without_revision(document: Document, stored: Mapping[str, Any]) -> Document:
-    """A changed deployment without the annotation that it is shown with, unless it is declared."""
+    """Return a changed deployment without the annotation that it is shown with, unless it is declared."""
     annotations = at(document, "metadata", "annotations") or {}
     if REVISION not in annotations or REVISION in (at(stored, "metadata", "annotations") or {}):
         return document
@@ -196,7 +192,7 @@ def without_revision(document: Document, stored: Mapping[str, Any]) -> Document:
 
 
 def updated(resource: ResourceDeclared, records: Records) -> Counts:
-    """The counts of the pods that have a controller's present template. On clusters every replica has it."""
+    """Return the counts of the pods that have a controller's present template. On clusters every replica has it."""
     index = records.index(OwnerIndex)
     if any(not key.startswith(f"{POD}/") for key in index.made_by.get(resource.key, ())):
         return index.counts(resource, records)
@@ -204,7 +200,7 @@ def updated(resource: ResourceDeclared, records: Records) -> Counts:
 
 
 def revisions(resource: ResourceDeclared, records: Records) -> tuple[str, str]:
-    """The names of the revision that a stateful set's pods had before a rollout, and of the one that they get."""
+    """Return the names of the revisions that a stateful set's pods had before a rollout and get by it."""
     hashed = template_hash(at(resource.object, "spec", "template") or {})
     made = records.index(OwnerIndex).made_by.get(resource.key, {})
     older = sorted({one.template for one in made.values() if one is not None} - {"", hashed})
@@ -212,7 +208,7 @@ def revisions(resource: ResourceDeclared, records: Records) -> tuple[str, str]:
 
 
 def deployment_conditions(resource: ResourceDeclared, counts: Counts, new: Counts) -> list[Document]:
-    """The conditions `Available` and `Progressing` of a deployment. Their times are those of its pods.
+    """Return the conditions `Available` and `Progressing` of a deployment. Their times are those of its pods.
 
     Args:
         resource: the deployment.
@@ -260,7 +256,7 @@ def _condition(
 
 
 def _most_unavailable(document: Mapping[str, Any], wanted: int) -> int:
-    """The number of pods that a deployment may lack (`maxUnavailable`, a quarter by default, rounded down)."""
+    """Return the number of pods that a deployment may lack (`maxUnavailable`, a quarter by default, rounded down)."""
     limit = at(document, "spec", "strategy", "rollingUpdate", "maxUnavailable")
     if isinstance(limit, int) and not isinstance(limit, bool):
         return min(limit, wanted)
@@ -269,7 +265,7 @@ def _most_unavailable(document: Mapping[str, Any], wanted: int) -> int:
 
 
 def same_template(wanted: Document, stored: Mapping[str, Any], records: Records) -> Document:
-    """A changed controller with the template as it was kept, if the wanted one means the same.
+    """Return a changed controller with the template as it was kept, if the wanted one means the same.
 
     Programs that read a template and write it back add empty fields. As another text it would have another hash, and
     every pod would be replaced. `kubectl rollout undo` sends the template of an older replica set in this way.
@@ -292,7 +288,7 @@ def same_template(wanted: Document, stored: Mapping[str, Any], records: Records)
 
 
 def _meaning(controller: Document, template: Any) -> Any:
-    """A template of a controller with default values, without nulls and without fields that are empty."""
+    """Return a template of a controller with default values, without nulls and without fields that are empty."""
     whole = with_field_defaults({"kind": controller["kind"], "spec": {"template": template}})
     return _without_empty(whole["spec"]["template"])
 

@@ -35,7 +35,7 @@ class TargetIndex(Index):
 
 
 def taints(resource: ResourceDeclared, records: Records) -> TargetTainted | None:
-    """The taints of a target, with the edits that the taint-manager has not answered yet.
+    """Return the taints of a target, with the edits that the taint-manager has not answered yet.
 
     A managed cluster that it has said nothing about yet gets the taints of an unreachable one, by which placements go
     in the meantime.
@@ -56,7 +56,7 @@ def taints(resource: ResourceDeclared, records: Records) -> TargetTainted | None
 
 
 def shown(resource: ResourceDeclared, records: Records) -> Document:
-    """A target with what the services have decided."""
+    """Return a target with what the services have decided."""
     spec = {key: value for key, value in (resource.object.get("spec") or {}).items() if key != "taints"}
     tainted = taints(resource, records)
     if tainted is not None and tainted.taints:
@@ -82,7 +82,7 @@ def shown(resource: ResourceDeclared, records: Records) -> Document:
 
 
 def _created(resource: ResourceDeclared) -> datetime:
-    """When a target was declared."""
+    """Return when a target was declared."""
     said = part(resource.object, "metadata").get("creationTimestamp")
     try:
         time: datetime = parse_time(str(said))

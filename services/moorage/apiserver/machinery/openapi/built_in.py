@@ -38,7 +38,7 @@ class DecodeError(ValueError):
 
 
 def json_type(value: Any) -> str:
-    """What upstream's decoder calls a value."""
+    """Return the name of a value's type in upstream's decoder."""
     match value:
         case bool():
             return "bool"
@@ -51,15 +51,11 @@ def json_type(value: Any) -> str:
     return "array"
 
 
-_TYPES: Final[Mapping[Form, str]] = {
-    Form.INT_OR_STRING: "int32",
-    Form.NUMBER: "float64",
-    Form.BOOLEAN: "bool",
-}
+_TYPES: Final[Mapping[Form, str]] = {Form.INT_OR_STRING: "int32", Form.NUMBER: "float64", Form.BOOLEAN: "bool"}
 
 
 def type_name(schema: Schema) -> str:
-    """What upstream's decoder calls the type of a field."""
+    """Return the name of a field's type in upstream's decoder."""
     if schema.type_name:
         return schema.type_name
     if schema.items is not None:
@@ -70,7 +66,7 @@ def type_name(schema: Schema) -> str:
 
 
 def kind_of(schema: Schema) -> str:
-    """What upstream's language calls what a simple type consists of: `int32`, `string`."""
+    """Return the name of a simple type in upstream's language: `int32`, `string`."""
     return schema.format if schema.form is Form.INTEGER else _TYPES.get(schema.form, "string")
 
 
@@ -95,7 +91,7 @@ _MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
 
 
 def time_flaw(text: str, layout: str = _LAYOUT) -> str:
-    """Why a text is no instant, in upstream's words. Empty if it is one."""
+    """Return why a text is no instant, in upstream's words. Empty if it is one."""
     rest = text
     for name, pattern in _TIME:
         found = re.match(pattern, rest, re.ASCII)
@@ -111,16 +107,11 @@ def time_flaw(text: str, layout: str = _LAYOUT) -> str:
 _DECODE_THEMSELVES: Final = frozenset({Form.TIME, Form.INT_OR_STRING})
 """Types whose errors end decoding. After those of others it goes on, and the first one counts."""
 
-_ZEROS: Final[Mapping[Form, Any]] = {
-    Form.STRING: "",
-    Form.INTEGER: 0,
-    Form.NUMBER: 0,
-    Form.BOOLEAN: False,
-}
+_ZEROS: Final[Mapping[Form, Any]] = {Form.STRING: "", Form.INTEGER: 0, Form.NUMBER: 0, Form.BOOLEAN: False}
 
 
 def pairs(found: Mapping[str, Any]) -> Iterator[tuple[str, Any, bool]]:
-    """The fields of an object, and whether each repeats one before it."""
+    """Yield the fields of an object, and whether each repeats one before it."""
     if not isinstance(found, Repeating):
         for name, value in found.items():
             yield name, value, False
@@ -160,7 +151,7 @@ class Decoder:
             raise DecodeError(self._mistyped, mistyped=self._which)
 
     def struct(self, schema: Schema, found: Mapping[str, Any], path: str, where: tuple[str, ...]) -> Document:
-        """An object without the fields that its schema does not have."""
+        """Return an object without the fields that its schema does not have."""
         made: Document = {}
         struct = schema.name.rpartition(".")[2]
         names = where[1:]
@@ -180,7 +171,7 @@ class Decoder:
         return made
 
     def value(self, schema: Schema, value: Any, path: str, where: tuple[str, ...]) -> Any:
-        """A value as its schema has it. A mistyped one is remembered."""
+        """Return a value as its schema has it. A mistyped one is remembered."""
         match schema.form:
             case Form.STRUCT if isinstance(value, dict):
                 return self.struct(schema, value, path, where)
@@ -195,7 +186,7 @@ class Decoder:
         return self._scalar(schema, value, where)
 
     def _item(self, schema: Schema | None, value: Any, path: str, where: tuple[str, ...]) -> Any:
-        """An element of a list, or a value of a map. null is the zero value."""
+        """Return an element of a list, or a value of a map. null is the zero value."""
         if schema is None:
             return value
         if value is None:
@@ -211,7 +202,7 @@ class Decoder:
         return made
 
     def _any(self, schema: Schema, value: Any, path: str) -> Any:
-        # A type that decodes itself keeps its text, so nobody looks for repeated fields in it.
+        # A type that decodes itself keeps its text, so repeated fields in it are not reported.
         if not schema.name:
             for one in repeated(value, path):
                 self._found(one)
@@ -234,7 +225,7 @@ class Decoder:
         return value
 
     def _bytes(self, schema: Schema, value: list[Any], where: tuple[str, ...]) -> Any:
-        """Bytes that are written as numbers, which upstream takes as well as base64."""
+        """Return bytes that are written as numbers, which upstream takes as well as base64."""
         if all(isinstance(one, int) and not isinstance(one, bool) and one in range(256) for one in value):
             return base64.b64encode(bytes(value)).decode()
         return self._mistaken(schema, value, where)
@@ -255,7 +246,7 @@ class Decoder:
 
 
 def _is_of(schema: Schema, value: Any) -> bool:
-    """Whether a scalar has the form of its schema."""
+    """Return whether a scalar has the form of its schema."""
     if isinstance(value, bool):
         return schema.form is Form.BOOLEAN
     if isinstance(value, str):
@@ -267,7 +258,7 @@ def _is_of(schema: Schema, value: Any) -> bool:
 
 
 def repeated(value: Any, path: str) -> Iterator[str]:
-    """The repeated fields of a value of any structure."""
+    """Yield the repeated fields of a value of any structure."""
     if isinstance(value, Mapping):
         for name, one, repeats in pairs(value):
             inner = f"{path}.{name}" if path else name
@@ -292,7 +283,7 @@ def _check_quantity(value: Any) -> None:
 
 
 def _base64_flaw(value: str) -> str:
-    """Why a text is not base64. Empty if it is."""
+    """Return why a text is not base64. Empty if it is."""
     try:
         base64.b64decode(re.sub(r"[\r\n]", "", value), validate=True)
     except (binascii.Error, ValueError):
@@ -383,7 +374,7 @@ def _flaw(schema: Schema, found: str) -> str:
 
 
 def _type(value: Any) -> str:
-    """What upstream calls a value of JSON in memory."""
+    """Return the name of a JSON value's type in upstream's memory."""
     match value:
         case bool():
             return "bool"

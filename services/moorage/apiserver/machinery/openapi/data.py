@@ -1,4 +1,4 @@
-"""The files of data, with what Moorage says in addition to them. Each is read when it is first asked for.
+"""The files of data, with Moorage's additions. Each is read when it is first used.
 
 Added fields that Moorage reads are those of other releases, or of named deviations. Fields of `status` are those that
 Moorage shows: a client may send back what it has read. They have no numbers in protobuf, so they are not sent there.
@@ -17,7 +17,7 @@ Data = dict[str, Any]
 
 @cache
 def native() -> Data:
-    """The kinds that are built into an API server, by group, version and kind, and the definitions that they use."""
+    """Return the kinds built into an API server, by group, version and kind, and the definitions that they use."""
     found = _read("native")
     definitions = found["definitions"]
     for name, more in DEFINITIONS.items():
@@ -33,14 +33,14 @@ def native() -> Data:
 
 
 def _with_values(text: str, values: list[str]) -> str:
-    """A description that names the values that a field may have, as upstream's does."""
+    """Return a description that names the values that a field may have, as upstream's does."""
     listed = "".join(f'\n - `"{one}"`' for one in values)
     return f"{text}\n\nPossible enum values:{listed}".strip()
 
 
 @cache
 def custom() -> Data:
-    """The custom resources, by group, version and kind."""
+    """Return the custom resources, by group, version and kind."""
     found = _read("custom")
     kinds = found["kinds"]
     for kind, paths in KINDS.items():
@@ -65,7 +65,7 @@ def _read(name: str) -> Data:
 
 
 def _part(said: Any, path: str) -> Any:
-    """What the data says of a field of a kind. Elements of lists need no word. None if there is no such field."""
+    """Return the data of a field of a kind. Elements of lists need no word. None if there is no such field."""
     for name in filter(None, path.split(".")):
         said = said.get("items", said).get("fields", {}).get(name)
         if said is None:
@@ -74,7 +74,7 @@ def _part(said: Any, path: str) -> Any:
 
 
 def _fields(said: Data, path: str) -> Data:
-    """The fields of a struct in a kind, or of the elements of a list."""
+    """Return the fields of a struct in a kind, or of the elements of a list."""
     part = _part(said, path)
     found: Data = part.get("items", part)["fields"]
     return found

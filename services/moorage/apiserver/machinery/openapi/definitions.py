@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from functools import cache
 from typing import Any, Final
 
@@ -59,13 +59,13 @@ def _built(name: str) -> Schema:
 def list_of(item: Schema) -> Schema:
     """Return the structure of a list of objects."""
     text, metadata = Schema(Form.STRING), definition(f"{META}.ListMeta")
-    fields = {
+    shown = {
         "apiVersion": Field("apiVersion", text, omits_empty=True),
         "items": Field("items", Schema(Form.LIST, items=item), required=True, number=2),
         "kind": Field("kind", text, omits_empty=True),
         "metadata": Field("metadata", metadata, number=1),
     }
-    return Schema(Form.STRUCT, name=f"{item.name}List", fields=fields)
+    return Schema(Form.STRUCT, name=f"{item.name}List", fields=shown)
 
 
 def from_data(said: Mapping[str, Any], name: str) -> Schema:
@@ -76,7 +76,7 @@ def from_data(said: Mapping[str, Any], name: str) -> Schema:
 
 
 def _schema(said: Mapping[str, Any]) -> Schema:
-    """The schema of a field, of an element or of a map's value."""
+    """Return the schema of a field, of an element or of a map's value."""
     if "ref" not in said:
         made = Schema(Form(said["form"]))
         _fill(made, said)
@@ -94,41 +94,38 @@ def _schema(said: Mapping[str, Any]) -> Schema:
 
 
 _OF_A_USE: Final = frozenset({"patch_strategies", "is_atomic", "is_nullable", "default"})
-"""What the use of a definition may say in addition to it."""
+"""The keys that the use of a definition may add."""
 
 
 def _fill(made: Schema, said: Mapping[str, Any]) -> None:
-    """Set what the data says of a schema."""
+    """Fill a schema from its data."""
     if "fields" in said:
-        fields: dict[str, Field] = {}
-        made.fields = fields
-        fields.update((name, _field(name, one)) for name, one in said["fields"].items())
+        made.fields = inner = dict[str, Field]()
+        inner.update((name, _field(name, one)) for name, one in said["fields"].items())
     if "items" in said:
         made.items = _schema(said["items"])
-    made.list_type = ListType(said.get("list_type", made.list_type))
-    made.list_keys = tuple(said.get("list_keys", ()))
-    made.is_atomic = said.get("is_atomic", made.is_atomic)
-    made.patch_strategies = frozenset(said.get("patch_strategies", ()))
-    made.merge_key = said.get("merge_key", "")
-    made.keeps_unknown = said.get("keeps_unknown", False)
-    made.format = said.get("format", "")
-    made.enum = tuple(said.get("enum", ()))
-    made.constraints = said.get("constraints", {})
-    made.type_name = said.get("type_name", "")
-    made.default = said.get("default")
-    made.is_nullable = said.get("is_nullable", False)
-    made.description = said.get("description", "")
+    for name in said.keys() & _PLAIN:
+        setattr(made, name, _CONVERTED.get(name, _same)(said[name]))
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "embedded": tuple,
+    "enum": tuple,
+    "list_keys": tuple,
+    "list_type": ListType,
+    "patch_strategies": frozenset,
+    "within": tuple,
+}
+"""What the data has as lists and texts."""
+
+_PLAIN: Final = {one.name for one in fields(Schema)} - {"form", "name", "fields", "items"}
+_OF_FIELD: Final = {one.name for one in fields(Field)} - {"name", "schema"}
 
 
 def _field(name: str, said: Mapping[str, Any]) -> Field:
-    return Field(
-        name,
-        _schema(said),
-        required=said.get("required", False),
-        number=said.get("number", 0),
-        within=tuple(said.get("within", ())),
-        embedded=tuple(said.get("embedded", ())),
-        is_pointer=said.get("is_pointer", False),
-        omits_empty=said.get("omits_empty", False),
-        description=said.get("description", ""),
-    )
+    found = {one: _CONVERTED.get(one, _same)(said[one]) for one in said.keys() & _OF_FIELD}
+    return Field(name, _schema(said), **found)

@@ -390,12 +390,7 @@ def _content(kinds: tuple[str, ...], name: str) -> Json:
 def _path_parameters(path: str) -> Iterator[Json]:
     for name in sorted(re.findall(r"{(\w+)}", path)):
         yield {"name": name, "in": "path", "required": True, "description": _IN_PATHS[name], "schema": _TEXT}
-    yield {
-        "name": "pretty",
-        "in": "query",
-        "description": "With `true`, JSON is indented.",
-        "schema": _TEXT,
-    }
+    yield {"name": "pretty", "in": "query", "description": "With `true`, JSON is indented.", "schema": _TEXT}
 
 
 def _query_parameter(name: str) -> Json:

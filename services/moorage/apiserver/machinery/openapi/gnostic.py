@@ -38,7 +38,7 @@ def _each(number: int, encode: _Encode) -> _Encode:
 
 
 def _entries(number: int, encode: _Encode) -> _Encode:
-    """The entries of a map: messages with a name and a value."""
+    """Return the entries of a map: messages with a name and a value."""
     return lambda values: b"".join(wire.field(number, BYTES, _named(name, encode(one))) for name, one in values.items())
 
 
@@ -55,7 +55,7 @@ def _text(value: Any) -> bytes:
 
 
 def _any(value: Any) -> bytes:
-    """A value of any structure, as YAML. JSON is YAML."""
+    """Return a value of any structure, as YAML. JSON is YAML."""
     return wire.field(2, BYTES, json.dumps(value, separators=(",", ":")).encode())
 
 
@@ -64,7 +64,7 @@ def _named(name: str, value: bytes) -> bytes:
 
 
 def _message(said: Mapping[str, Any], table: Mapping[str, _Encode], extensions: int) -> bytes:
-    """A message with the fields of a table, and with its extensions in the field of that number, which is the last."""
+    """Return a message with the fields of a table, and its extensions in the field of that number, the last one."""
     parts = [encode(said[name]) for name, encode in table.items() if name in said]
     more = _entries(extensions, _any)({name: value for name, value in said.items() if name.startswith("x-")})
     return b"".join((*parts, more))
@@ -79,12 +79,8 @@ def _schema(said: Mapping[str, Any]) -> bytes:
 
 
 def _schema_item(said: Mapping[str, Any]) -> bytes:
-    """One of the messages that contain a schema or something else."""
+    """Return one of the messages that contain a schema or something else."""
     return wire.field(1, BYTES, _schema(said))
-
-
-def _properties(said: Mapping[str, Any]) -> bytes:
-    return _entries(1, _schema)(said)
 
 
 _SCHEMA: Final[Mapping[str, _Encode]] = {
@@ -103,7 +99,7 @@ _SCHEMA: Final[Mapping[str, _Encode]] = {
     "additionalProperties": _one(21, _schema_item),
     "type": _one(22, _texts),
     "items": _one(23, _schema_item),
-    "properties": _one(25, _properties),
+    "properties": _one(25, _entries(1, _schema)),
 }
 _BODY_PARAMETER: Final[Mapping[str, _Encode]] = {
     "description": _one(1, _text),
@@ -133,7 +129,7 @@ _PATH_PARAMETER: Final[Mapping[str, _Encode]] = {
 
 
 def _parameter(said: Mapping[str, Any]) -> bytes:
-    """A parameter, in the messages that tell parameters of different places apart."""
+    """Return a parameter, in the messages that tell parameters of different places apart."""
     if said["in"] == "body":
         one = wire.field(1, BYTES, _message(said, _BODY_PARAMETER, 6))
     elif said["in"] == "query":
@@ -150,10 +146,6 @@ def _response(said: Mapping[str, Any]) -> bytes:
     return wire.field(1, BYTES, _message(said, _RESPONSE, 5))
 
 
-def _responses(said: Mapping[str, Any]) -> bytes:
-    return _entries(1, _response)(said)
-
-
 _OPERATION: Final[Mapping[str, _Encode]] = {
     "tags": _each(1, _text),
     "description": _one(3, _text),
@@ -161,7 +153,7 @@ _OPERATION: Final[Mapping[str, _Encode]] = {
     "produces": _each(6, _text),
     "consumes": _each(7, _text),
     "parameters": _each(8, _parameter),
-    "responses": _one(9, _responses),
+    "responses": _one(9, _entries(1, _response)),
     "schemes": _each(10, _text),
 }
 
@@ -180,14 +172,10 @@ _PATH: Final[Mapping[str, _Encode]] = {
 }
 
 
-def _paths(said: Mapping[str, Any]) -> bytes:
-    return _entries(2, lambda one: _message(one, _PATH, 10))(said)
-
-
 _INFO: Final[Mapping[str, _Encode]] = {"title": _one(1, _text), "version": _one(2, _text)}
 _DOCUMENT: Final[Mapping[str, _Encode]] = {
     "swagger": _one(1, _text),
     "info": _one(2, lambda said: _message(said, _INFO, 7)),
-    "paths": _one(8, _paths),
-    "definitions": _one(9, _properties),
+    "paths": _one(8, _entries(2, lambda one: _message(one, _PATH, 10))),
+    "definitions": _one(9, _entries(1, _schema)),
 }

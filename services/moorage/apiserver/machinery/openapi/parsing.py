@@ -60,7 +60,7 @@ def parse(body: bytes, *, is_yaml: bool = False) -> Parsed:
 
 
 def excerpt(body: bytes) -> str:
-    """The beginning of a body as messages show it: as text if it looks like an object, else in hexadecimal digits."""
+    """Return the beginning of a body as messages show it: text if it looks like an object, else hexadecimal."""
     if not body:
         return "<empty>"
     begin = body[:_LONGEST_EXCERPT]
@@ -122,7 +122,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(text: str) -> int | float:
-    """An integer of 64 bits, or else the nearest number, which is what a number without a type is to upstream."""
+    """Return an integer of 64 bits, or else the nearest number, as upstream reads an untyped number."""
     if len(text) < len("-9223372036854775808"):
         return int(text)
     exact = float(text)

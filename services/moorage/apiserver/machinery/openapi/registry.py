@@ -103,12 +103,12 @@ _VIEWED: Final = {
     (VIEW_GROUP, "ManagedCluster"): "cluster.open-cluster-management.io/v1/ManagedCluster",
     (VIEW_GROUP, "ManagedClusterSet"): "cluster.open-cluster-management.io/v1beta2/ManagedClusterSet",
 }
-"""The kinds of which another group shows everybody his own objects, with the kinds whose structure they have."""
+"""The kinds of which another group shows users their own objects, with the kinds whose structure they have."""
 
 
 @cache
 def _names(file: str) -> frozenset[tuple[str, str]]:
-    """The group and the name of every kind in a file of data."""
+    """Return the group and the name of every kind in a file of data."""
     split = (key.split("/") for key in (data.native() if file == "native" else data.custom())["kinds"])
     return frozenset(
         (parts[0] if len(parts) == len(("group", "version", "kind")) else "", parts[-1]) for parts in split
@@ -140,28 +140,23 @@ def _schema_of(group: str, version: str, kind: str, served: Kind[Any] | None) ->
 
 
 def _newer(version: str, served: Kind[Any] | None) -> tuple[str, ...]:
-    """The versions of a kind that are newer than one of them, the next one first."""
+    """Return the versions of a kind that are newer than one of them, the next one first."""
     if served is None or version not in served.versions:
         return ()
     return tuple(reversed(served.versions[: served.versions.index(version)]))
 
 
 def _reversed(group: str) -> str:
-    """A group as the names of definitions have it: `io.moorage`."""
+    """Return a group as the names of definitions have it: `io.moorage`."""
     return ".".join(reversed(group.split(".")))
 
 
 _UPSTREAM: Final = {name: f"{definitions.META}.{name}" for name in ("LabelSelector", "ObjectMeta")}
-"""Models of which upstream's definitions say more."""
+"""Models that upstream's definitions describe in more detail."""
 
 _INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 
-_FORMS: Final = {
-    "string": Form.STRING,
-    "integer": Form.INTEGER,
-    "number": Form.NUMBER,
-    "boolean": Form.BOOLEAN,
-}
+_FORMS: Final = {"string": Form.STRING, "integer": Form.INTEGER, "number": Form.NUMBER, "boolean": Form.BOOLEAN}
 _CONSTRAINTS: Final = ("pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 _REFERENCE: Final = "#/$defs/"
 
@@ -195,7 +190,7 @@ def schema_of_model(kind: Kind[Any], prefix: str) -> Schema:
 
 
 def _anything() -> Schema:
-    """An object of which nothing more is known."""
+    """Return an object of which nothing more is known."""
     return Schema(Form.STRUCT, keeps_unknown=True)
 
 
@@ -206,7 +201,7 @@ def _structure(model: type[Model], prefix: str) -> Schema:
 
 
 def _plain(text: str | None) -> str:
-    """The first paragraph of a docstring, in one line."""
+    """Return the first paragraph of a docstring, in one line."""
     return " ".join((text or "").split("\n\n")[0].split())
 
 
@@ -219,7 +214,7 @@ class _Reader:
         self._made: dict[str, Schema] = {}
 
     def read(self, said: Mapping[str, Any]) -> Schema:
-        """The schema that a part describes."""
+        """Return the schema that a part describes."""
         if (reference := said.get("$ref")) is not None:
             return self._definition(reference.removeprefix(_REFERENCE))
         if (choices := said.get("anyOf")) is not None:
@@ -250,7 +245,7 @@ class _Reader:
         return _FORMS.get(str(kind), Form.ANY)
 
     def _choice(self, choices: list[Mapping[str, Any]]) -> Schema:
-        """A value of several forms: of one and null, a number or a string, or any."""
+        """Return a value of several forms: of one and null, a number or a string, or any."""
         real = [one for one in choices if one.get("type") != "null"]
         if len(real) > 1:
             names = {one.get("type") for one in real}

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 REFERENCE: Final = "#/components/schemas/"
 """The beginning of every reference to a definition."""
 
-_TYPES: Final = {
+TYPES: Final = {
     Form.STRUCT: "object",
     Form.MAP: "object",
     Form.LIST: "array",
@@ -25,6 +25,8 @@ _TYPES: Final = {
     Form.NUMBER: "number",
     Form.BOOLEAN: "boolean",
 }
+"""The types of JSON of most forms."""
+
 _OBJECTS: Final = frozenset({f"{META}.FieldsV1", "io.k8s.apimachinery.pkg.runtime.RawExtension"})
 """Definitions of any JSON that is always an object."""
 
@@ -36,7 +38,7 @@ class Definitions:
         self.found: dict[str, Json] = {}
 
     def use(self, schema: Schema, description: str = "") -> Json:
-        """The schema of a value: a reference to its definition, or written out if it has no name.
+        """Return the schema of a value: a reference to its definition, or written out if it has no name.
 
         Args:
             schema: of the value.
@@ -91,18 +93,18 @@ class Definitions:
 
 
 def _form(schema: Schema) -> Json:
-    """What sort of value it is."""
+    """Return the keywords of a value's form."""
     if schema.form is Form.INT_OR_STRING:
         return {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]}
     if schema.form is Form.QUANTITY:
         return {"oneOf": [{"type": "string"}, {"type": "number"}]}
     if schema.name in _OBJECTS:
         return {"type": "object"}
-    return {"type": _TYPES[schema.form]} if schema.form in _TYPES else {}
+    return {"type": TYPES[schema.form]} if schema.form in TYPES else {}
 
 
 def _limits(schema: Schema) -> Json:
-    """What a value must satisfy beside its form."""
+    """Return the keywords of a value's constraints."""
     said = {
         "format": schema.format,
         "enum": list(schema.enum),
@@ -112,13 +114,13 @@ def _limits(schema: Schema) -> Json:
 
 
 def _of_a_use(schema: Schema) -> Json:
-    """What belongs to a value where it is used, and not to its definition."""
+    """Return the keywords that belong to the use of a definition."""
     nullable = {"nullable": True} if schema.is_nullable else {}
     return {**nullable, **({"default": schema.default} if schema.default is not None else {})}
 
 
 def _merging(schema: Schema) -> Json:
-    """How patches and server-side apply merge a value."""
+    """Return how patches and server-side apply merge a value."""
     made: Json = {}
     if schema.form is Form.LIST and (schema.list_type is not ListType.ATOMIC or not schema.patch_strategies):
         made["x-kubernetes-list-type"] = schema.list_type.value

@@ -18,6 +18,7 @@ from moorage.apiserver.machinery.openapi.built_in import DecodeError, Decoder, j
 from moorage.apiserver.machinery.openapi.json_values import ParseError
 from moorage.apiserver.machinery.openapi.parsing import excerpt, parse
 from moorage.apiserver.machinery.openapi.registry import Origin
+from moorage.apiserver.machinery.openapi.schemas import TYPES
 from moorage.apiserver.machinery.schema import Field, Form, Schema
 from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, invalid, not_supported, quote, required
 
@@ -118,7 +119,7 @@ def decode_document(
 
 
 def strict_message(problems: Iterable[str]) -> str:
-    """The message of a refusal because of unknown and repeated fields."""
+    """Return the message of a refusal because of unknown and repeated fields."""
     told = [f"yaml: unmarshal errors:\n  {one}" if one.startswith("line ") else one for one in problems]
     return f"strict decoding error: {', '.join(told)}"
 
@@ -129,7 +130,7 @@ _IDENTITY: Final = (
 
 
 def _custom(schema: Schema, document: Mapping[str, Any], subresource: str, *, is_own: bool) -> Decoded:
-    """A custom resource: its metadata is of a built-in type, and the rest is pruned and validated by its definition."""
+    """Decode a custom resource: metadata by its built-in type, the rest pruned and validated by the definition."""
     decoder = Decoder()
     metadata = document.get("metadata")
     meta = schema.fields["metadata"].schema
@@ -165,7 +166,7 @@ def _within(path: str) -> str:
 
 
 def _in_order(value: Any) -> Any:
-    """A value with its keys in the order in which upstream writes maps, and with the last of those that repeat."""
+    """Return a value with its keys in upstream's order of maps, and with the last of repeated keys."""
     if isinstance(value, Mapping):
         return {key: _in_order(one) for key, one in sorted(value.items())}
     return [_in_order(one) for one in value] if isinstance(value, list) else value
@@ -183,7 +184,7 @@ class Pruned:
         self.unknown: list[str] = []
 
     def struct(self, schema: Schema, found: Mapping[str, Any], path: str) -> Document:
-        """An object with the fields that its schema has."""
+        """Return an object with the fields that its schema has."""
         made: Document = {}
         for name, value in found.items():
             field: Field | None = schema.fields.get(name)
@@ -210,7 +211,7 @@ class Pruned:
 
 
 def defaulted(schema: Schema, value: Any) -> Any:
-    """A value with the defaults of its definition where fields are missing, as it is validated."""
+    """Return a value with the defaults of its definition where fields are missing, as it is validated."""
     if isinstance(value, Mapping):
         made = {name: defaulted(_below(schema, name), one) for name, one in value.items()}
         for name, field in schema.fields.items() if schema.form is Form.STRUCT else ():
@@ -229,17 +230,7 @@ def _below(schema: Schema, name: str) -> Schema:
 _NOTHING: Final = Schema(Form.STRUCT)
 """An object without any field."""
 
-_FORMS: Final[Mapping[Form, str]] = {
-    Form.STRUCT: "object",
-    Form.MAP: "object",
-    Form.LIST: "array",
-    Form.STRING: "string",
-    Form.TIME: "string",
-    Form.INTEGER: "integer",
-    Form.NUMBER: "number",
-    Form.BOOLEAN: "boolean",
-    Form.INT_OR_STRING: "integer,string",
-}
+_FORMS: Final[Mapping[Form, str]] = {**TYPES, Form.INT_OR_STRING: "integer,string"}
 _PYTHON: Final[Mapping[str, tuple[type, ...]]] = {
     "object": (dict,),
     "array": (list,),
@@ -252,7 +243,7 @@ _PYTHON: Final[Mapping[str, tuple[type, ...]]] = {
 
 
 def violations(schema: Schema, value: Any, path: str) -> Iterator[FieldError]:
-    """What the definition of a custom resource does not allow of a value. Metadata is not looked at."""
+    """Yield the violations of a custom resource's definition by a value. Metadata is not checked."""
     if value is None and schema.is_nullable:
         return
     if (mistyped := _mistyped(schema, value, path)) is not None:
@@ -296,7 +287,7 @@ def _in_fields(schema: Schema, value: Mapping[str, Any], path: str) -> Iterator[
 
 
 def _beyond_limits(schema: Schema, value: Any, path: str) -> Iterator[FieldError]:
-    """The constraints that a value breaks."""
+    """Yield the constraints that a value breaks."""
     if not (limits := schema.constraints):
         return
     if isinstance(value, str):

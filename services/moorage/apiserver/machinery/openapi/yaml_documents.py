@@ -51,13 +51,13 @@ class _Loader(_Base):  # type: ignore[misc]  # PyYAML's stubs have no class for 
         self.problems: list[str] = []
 
     def resolve(self, kind: Any, value: str, implicit: Any) -> Any:
-        """The tag of a node. Those of plain scalars are decided by `_plain`."""
+        """Return the tag of a node. Those of plain scalars are decided by `_plain`."""
         if kind is yaml.ScalarNode and implicit[0] and value != "<<":
             return _PLAIN_TAG
         return super().resolve(kind, value, implicit)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - the base class's signature
-        """The mapping with its keys as texts, and its repeated keys among the problems."""
+        """Return the mapping with its keys as texts, and its repeated keys among the problems."""
         seen: set[str] = set()
         for key_node, _ in node.value:
             key = str(key_node.value)
@@ -71,7 +71,7 @@ class _Loader(_Base):  # type: ignore[misc]  # PyYAML's stubs have no class for 
         }
 
     def construct_other(self, node: Any) -> Any:
-        """A value with a tag that means nothing here."""
+        """Return a value with a tag that means nothing here."""
         if isinstance(node, yaml.MappingNode):
             return self.construct_mapping(node, deep=True)
         if isinstance(node, yaml.SequenceNode):
@@ -97,7 +97,7 @@ _MOST_DIGITS: Final = 64
 
 
 def _plain(text: str) -> Any:
-    """The value of a scalar without quotes: null, a boolean, a number or a text.
+    """Return the value of a scalar without quotes: null, a boolean, a number or a text.
 
     The rules are those of YAML 1.1 as upstream's parser has them: `y` is true, and `12:30` is a text.
     """
@@ -116,7 +116,7 @@ def _plain(text: str) -> Any:
 
 
 def _key(value: Any) -> str:
-    """A key of YAML as one of JSON."""
+    """Return a key of YAML as one of JSON."""
     match value:
         case str():
             return value

@@ -31,7 +31,7 @@ class PatchCause:
 class PatchError(ValueError):
     """A patch that cannot be applied, with the contents of its `Status`.
 
-    Kubernetes answers some mistakes of a client with 500, since its code does not tell them apart from its own. Here
+    Kubernetes answers some mistakes of a client with 500, since its code does not separate them from its own. Here
     they are 400, with the same message (deviation `bad-patch-is-the-clients`).
     """
 
@@ -51,12 +51,12 @@ def bad_patch(message: str) -> PatchError:
 
 
 def unprocessable() -> PatchError:
-    """422: the patch is well formed, but cannot be applied to this object. Kubernetes does not say why."""
+    """422: the patch is well formed, but cannot be applied to this object. Kubernetes gives no reason."""
     return PatchError(422, INVALID, "the server rejected our request due to an error in our request")
 
 
 def shown(value: Any) -> str:
-    """A JSON value in the form in which the messages of Kubernetes show it: `map[name:a ports:[80 443]]`."""
+    """Return a JSON value in the form in which the messages of Kubernetes show it: `map[name:a ports:[80 443]]`."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):
@@ -69,7 +69,7 @@ def shown(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """A number with as many digits as it needs, and with an exponent from a million on: `1.5`, `1e+06`."""
+    """Return a number with as many digits as it needs, and with an exponent from a million on: `1.5`, `1e+06`."""
     if not math.isfinite(value):
         return str(value)
     sign, digits, _ = (exact := Decimal(repr(value)).normalize()).as_tuple()
@@ -82,12 +82,12 @@ def _number(value: float) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text in double quotes, as the messages of Kubernetes show it."""
+    """Return a text in double quotes, as the messages of Kubernetes show it."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def type_name(value: Any) -> str:
-    """The type of a JSON value, as the messages of Kubernetes name it."""
+    """Return the type of a JSON value, as the messages of Kubernetes name it."""
     if value is None:
         return "%!s(<nil>)"
     if isinstance(value, bool):

@@ -24,17 +24,17 @@ _KINDS: Final = "fkvi"
 
 
 def element_of_value(value: Any) -> str:
-    """The path element of a scalar in a list."""
+    """Return the path element of a scalar in a list."""
     return f"v:{_json(value)}"
 
 
 def element_of_keys(keys: Mapping[str, Any]) -> str:
-    """The path element of an object in a list. The keys are sorted by name."""
+    """Return the path element of an object in a list. The keys are sorted by name."""
     return f"k:{_json(keys)}"
 
 
 def make(*paths: tuple[str, ...]) -> FieldSet:
-    """The set of these paths of field names."""
+    """Return the set of these paths of field names."""
     result: FieldSet = {}
     for path in paths:
         node: FieldSet = {}
@@ -45,12 +45,12 @@ def make(*paths: tuple[str, ...]) -> FieldSet:
 
 
 def is_member(node: FieldSet) -> bool:
-    """Whether the element that leads to a node belongs to the set."""
+    """Return whether the element that leads to a node belongs to the set."""
     return not node or SELF in node
 
 
 def union(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in either set."""
+    """Return the union of two sets."""
     if not one or not other:
         return one or other
     result = dict(one)
@@ -67,7 +67,7 @@ def union(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in the first set and not in the second. What is below an element does not count as the element."""
+    """Return the first set without the second. Parts below an element do not count as the element."""
     result: FieldSet | None = None
     for key, gone in other.items():
         have = one.get(key)
@@ -86,7 +86,7 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def without(one: FieldSet, gone: FieldSet) -> FieldSet:
-    """The first set without the elements of the second and all that is below them."""
+    """Return the first set without the elements of the second and all that is below them."""
     result: FieldSet | None = None
     for key, node in gone.items():
         have = one.get(key)
@@ -106,7 +106,7 @@ def without(one: FieldSet, gone: FieldSet) -> FieldSet:
 
 
 def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in both sets."""
+    """Return the intersection of two sets."""
     result: FieldSet = {}
     small, large = (one, other) if len(one) <= len(other) else (other, one)
     for key, left in small.items():
@@ -120,7 +120,7 @@ def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
-    """The paths of a set as Kubernetes writes them in messages: `.spec.containers[name="a"].image`.
+    """Yield the paths of a set as Kubernetes writes them in messages: `.spec.containers[name="a"].image`.
 
     At each level, what belongs to the set comes first, in the order of the elements.
     """
@@ -133,7 +133,7 @@ def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
 
 
 def has(fields: FieldSet, path: tuple[str, ...]) -> bool:
-    """Whether a path, given by its elements, belongs to a set."""
+    """Return whether a path, given by its elements, belongs to a set."""
     for key in path:
         found = fields.get(key)
         if found is None:
@@ -143,7 +143,7 @@ def has(fields: FieldSet, path: tuple[str, ...]) -> bool:
 
 
 def members(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The elements of each path of a set, in the order of `paths`."""
+    """Yield the elements of each path of a set, in the order of `paths`."""
     ordered = sorted((key for key in fields if key != SELF), key=_rank)
     yield from ((*prefix, key) for key in ordered if is_member(fields[key]))
     for key in ordered:
@@ -151,7 +151,7 @@ def members(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[st
 
 
 def ordered(fields: FieldSet) -> FieldSet:
-    """The same set, with its elements in the order in which Kubernetes writes them."""
+    """Return the same set, with its elements in the order in which Kubernetes writes them."""
     if not fields:
         return fields
     names = sorted((key for key in fields if key != SELF), key=_rank)
@@ -160,7 +160,7 @@ def ordered(fields: FieldSet) -> FieldSet:
 
 
 def read(fields: Any) -> FieldSet:
-    """The set in a `fieldsV1` that a client has written.
+    """Return the set in a `fieldsV1` that a client has written.
 
     Raises:
         ValueError: if it is none.
@@ -199,7 +199,7 @@ def _below(node: FieldSet) -> FieldSet:
 
 
 def _node(below: FieldSet, *, is_self: bool) -> FieldSet | None:
-    """The node of an element. None if neither it nor anything below it belongs to the set."""
+    """Return the node of an element. None if neither it nor anything below it belongs to the set."""
     if not below:
         return _NOTHING if is_self else None
     return {SELF: {}, **below} if is_self else below
@@ -215,7 +215,7 @@ def _json(value: Any) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _rank(key: str) -> tuple[Any, ...]:
-    """The order of path elements: fields, then keys, then values, then indices."""
+    """Return the order of path elements: fields, then keys, then values, then indices."""
     kind, text = key[0], key[2:]
     if kind == "f":
         return (0, text)
@@ -235,7 +235,7 @@ def _rank_of_value(value: Any) -> tuple[Any, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def written(key: str) -> str:
-    """A path element as Kubernetes writes it in messages: `.image`, `[name="a"]`."""
+    """Return a path element as Kubernetes writes it in messages: `.image`, `[name="a"]`."""
     kind, text = key[0], key[2:]
     if kind == "f":
         return f".{text}"

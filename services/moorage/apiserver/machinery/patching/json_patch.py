@@ -21,12 +21,12 @@ MOST_COPIED: Final = 3 << 20
 
 _INDEX: Final = re.compile(r"[+-]?[0-9]+")
 _OTHER_INDEX: Final = re.compile(r"/[+-]|/0[0-9]")
-"""Where a path may have an index that RFC 6902 does not know: signed, or with zeros before it."""
+"""Where a path may have an index that RFC 6902 does not have: signed, or with zeros before it."""
 _TYPES: Final = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
 
 
 def applied(document: Mapping[str, Any], patch: Any) -> Any:
-    """The document after a patch, as a new one. The result is what the last operation left, of any type.
+    """Return the document after a patch, as a new one. The result is what the last operation left, of any type.
 
     As in Kubernetes, and unlike in RFC 6902, indices may have a sign and leading zeros, and negative ones count from
     the end of a list. What a path has before its first slash is ignored, a value that is left out is null, and a field
@@ -42,9 +42,7 @@ def applied(document: Mapping[str, Any], patch: Any) -> Any:
         _check(operation)
     if len(patch) > MOST_OPERATIONS:
         raise PatchError(
-            413,
-            TOO_LARGE,
-            f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(patch)}",
+            413, TOO_LARGE, f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(patch)}"
         )
     result: Any = json.loads(json.dumps(document))
     copied = 0
@@ -63,7 +61,7 @@ def applied(document: Mapping[str, Any], patch: Any) -> Any:
 
 
 class _Fresh:
-    """A value that nobody else has, which need not be copied.
+    """A value without other users, which need not be copied.
 
     The library copies each value that it adds, node by node, which takes seconds for a million of them. Of this one it
     gets the value itself.
@@ -116,7 +114,7 @@ _OPERATIONS: Final = frozenset({"add", "remove", "replace", "move", "copy", "tes
 
 
 def _strict(operation: Mapping[str, Any], document: Any) -> dict[str, Any]:
-    """An operation that does by RFC 6902 what this one does in Kubernetes."""
+    """Return an operation that does by RFC 6902 what this one does in Kubernetes."""
     changed = dict(operation)
     op = changed["op"]
     for name in ("path", "from"):
@@ -136,7 +134,7 @@ def _strict(operation: Mapping[str, Any], document: Any) -> dict[str, Any]:
 
 
 def _is_missing_field(document: Any, path: str) -> bool:
-    """Whether a path leads into an object that does not have its last part."""
+    """Return whether a path leads into an object that does not have its last part."""
     above, _, name = path.rpartition("/")
     parent = _found(document, above, is_required=False)
     return bool(path) and isinstance(parent, dict) and name.replace("~1", "/").replace("~0", "~") not in parent
@@ -160,7 +158,7 @@ def _absolute_path(path: str, document: Any, *, is_added: bool) -> str:
 
 
 def _found(document: Any, path: str, *, is_required: bool = True) -> Any:
-    """The value at a path. None if there is none and it is not required."""
+    """Return the value at a path. None if there is none and it is not required."""
     try:
         return JsonPointer(path).resolve(document)
     except JsonPointerException:

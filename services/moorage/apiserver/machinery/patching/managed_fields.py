@@ -27,7 +27,7 @@ LONGEST_MANAGER: Final = 128
 _EPOCH: Final = "1970-01-01T00:00:00Z"
 
 Key = tuple[str, str, str, str]
-"""What tells entries apart: manager, operation, API version (of updates alone) and subresource."""
+"""The identity of an entry: manager, operation, API version (of updates alone) and subresource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ManagedEntry:
 
     @property
     def key(self) -> Key:
-        """What tells it from other entries."""
+        """Its identity among the entries."""
         version = "" if self.operation == APPLY else self.api_version
         return (self.manager, self.operation, version, self.subresource)
 
@@ -70,12 +70,8 @@ class ManagedEntry:
         return json.dumps({key: value for key, value in named.items() if value}, separators=(",", ":"))
 
     def document(self) -> dict[str, Any]:
-        """The entry as the API shows it."""
-        found: dict[str, Any] = {
-            "manager": self.manager,
-            "operation": self.operation,
-            "apiVersion": self.api_version,
-        }
+        """Return the entry as the API shows it."""
+        found: dict[str, Any] = {"manager": self.manager, "operation": self.operation, "apiVersion": self.api_version}
         if self.time:
             found["time"] = self.time
         found["fieldsType"] = "FieldsV1"
@@ -89,7 +85,7 @@ Entries = dict[Key, ManagedEntry]
 
 
 def kept(document: Mapping[str, Any]) -> Entries:
-    """The entries of a stored object, whose sets are as `field_sets` writes them. None of what is not an entry."""
+    """Return the entries of a stored object, whose sets are as `field_sets` writes them. Empty if malformed."""
     try:
         return _entries(_listed(document), is_stored=True)
     except ValueError:
@@ -97,7 +93,7 @@ def kept(document: Mapping[str, Any]) -> Entries:
 
 
 def sent(document: Mapping[str, Any]) -> Entries | None:
-    """The entries that a client has sent with an object. None if it sent none, or they are malformed.
+    """Return the entries that a client has sent with an object. None if it sent none, or they are malformed.
 
     An empty list or one empty entry is the wish to forget all of them, and gives no entries.
     """
@@ -111,7 +107,7 @@ def sent(document: Mapping[str, Any]) -> Entries | None:
 
 
 def listed(entries: Entries) -> list[dict[str, Any]]:
-    """The entries as the API shows them: appliers first, then by time and name."""
+    """Return the entries as the API shows them: appliers first, then by time and name."""
     ordered = sorted(
         entries.values(),
         key=lambda one: (one.operation, one.time or _EPOCH, one.manager, one.api_version, one.subresource),
@@ -120,7 +116,7 @@ def listed(entries: Entries) -> list[dict[str, Any]]:
 
 
 def capped(entries: Entries) -> Entries:
-    """The entries, with the oldest updates of each version in one entry if there are more than `MOST_UPDATES`."""
+    """Merge the oldest updates of each version into one entry if there are more than `MOST_UPDATES`."""
     updates = [entry for entry in entries.values() if entry.operation == UPDATE]
     if len(updates) <= MOST_UPDATES:
         return entries
@@ -145,7 +141,7 @@ def capped(entries: Entries) -> Entries:
 
 
 def manager_of(field_manager: str, user_agent: str) -> str:
-    """The name of the manager of a request: `fieldManager`, otherwise the user agent up to the first slash."""
+    """Return the name of the manager of a request: `fieldManager`, otherwise the user agent up to the first slash."""
     if field_manager:
         return field_manager
     name = ""
@@ -159,7 +155,7 @@ def manager_of(field_manager: str, user_agent: str) -> str:
 
 
 def rfc3339(now: datetime) -> str:
-    """An instant in whole seconds, as entries have it."""
+    """Return an instant in whole seconds, as entries have it."""
     return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -199,7 +195,7 @@ def _text(one: Mapping[str, Any], name: str) -> str:
 
 
 def owned(entries: Iterable[ManagedEntry]) -> FieldSet:
-    """What is in any of the entries."""
+    """Return the union of all entries' sets."""
     found: FieldSet = {}
     for entry in entries:
         found = sets.union(found, entry.fields)

@@ -11,7 +11,7 @@ _NOTHING: Any = object()
 
 
 def applied(document: Any, patch: Any) -> Any:
-    """The document after a merge patch. Neither argument is changed; the result may share parts with both.
+    """Return the document after a merge patch. Neither argument is changed; the result may share parts with both.
 
     Raises:
         PatchError: 400 if the patch is not an object.
@@ -22,7 +22,7 @@ def applied(document: Any, patch: Any) -> Any:
 
 
 def two_way(original: Mapping[str, Any], modified: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch that makes the second document of the first.
+    """Return the merge patch that makes the second document of the first.
 
     A merge patch cannot set null: a null in `modified` is taken as the field's absence.
     """
@@ -41,7 +41,7 @@ def two_way(original: Mapping[str, Any], modified: Mapping[str, Any]) -> dict[st
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal. Unlike in Python, true is not 1."""
+    """Return whether two JSON values are equal. Unlike in Python, true is not 1."""
     if isinstance(one, Mapping):
         return (
             isinstance(other, Mapping)
@@ -55,7 +55,7 @@ def same(one: Any, other: Any) -> bool:
 
 def _applied(document: Any, patch: Any) -> Any:
     if not isinstance(patch, Mapping):
-        return patch if isinstance(document, Mapping) else _pruned(patch)
+        return patch if isinstance(document, Mapping) else without_nulls(patch)
     merged = dict(document) if isinstance(document, Mapping) else {}
     for key, value in patch.items():
         if value is None:
@@ -65,8 +65,8 @@ def _applied(document: Any, patch: Any) -> Any:
     return merged
 
 
-def _pruned(value: Any) -> Any:
-    """A new list, without the null fields of the objects in it."""
+def without_nulls(value: Any) -> Any:
+    """Return a value without the null fields of its objects."""
     if isinstance(value, Mapping):
-        return {key: _pruned(inner) for key, inner in value.items() if inner is not None}
-    return [_pruned(inner) for inner in value] if isinstance(value, list) else value
+        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return [without_nulls(inner) for inner in value] if isinstance(value, list) else value

@@ -3,7 +3,7 @@
 Each manager owns the fields that it has set. An **apply** merges a configuration into the live object. The manager owns
 what the configuration declares. If it changes a field of another manager, that is a conflict, unless it is forced. What
 it declared before and no longer does is removed, unless another manager owns it, too. An **update** is every other
-write. Its manager owns what it changes, and nobody else does any more.
+write. Its manager owns what it changes, and no other manager does any more.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import orjson
 
 from moorage.apiserver.machinery.patching import field_sets as sets
 from moorage.apiserver.machinery.patching import managed_fields as managed
-from moorage.apiserver.machinery.patching import typed_values as shapes
 from moorage.apiserver.machinery.patching import typed_values as typed
 from moorage.apiserver.machinery.patching.errors import CONFLICT, PatchCause, PatchError, bad_patch, shown, type_name
 from moorage.apiserver.machinery.patching.field_sets import FieldSet
 from moorage.apiserver.machinery.patching.managed_fields import APPLY, UPDATE, Entries, ManagedEntry
+from moorage.apiserver.machinery.patching.merge_patch import without_nulls
 from moorage.apiserver.machinery.patching.typed_values import UntypedError, compared
 from moorage.apiserver.machinery.schema import Form, ListType, Schema
 
@@ -35,7 +35,7 @@ _KUBECTL: Final = "kubectl"
 """The manager of `kubectl apply --server-side`."""
 
 _BEFORE: Final = "before-first-apply"
-"""The manager of what an object had when nobody's fields were known."""
+"""The manager of an object's fields from before any manager was known."""
 
 _UNKNOWN: Final = "unknown"
 _REMOVED: Final[list[Any]] = [{}]
@@ -74,7 +74,7 @@ _STATUS_KEEPS: Final[Mapping[tuple[str, str], tuple[tuple[str, ...], ...]]] = {
 def reset_fields(
     group: str, kind: str, subresource: str, *, has_status: bool, is_custom: bool = False
 ) -> tuple[tuple[str, ...], ...]:
-    """The fields that a request cannot set, so that it never owns them.
+    """Return the fields that a request cannot set, so that it never owns them.
 
     Args:
         group: the group of the kind. Empty for the core group.
@@ -140,11 +140,11 @@ class FieldManagement:
         self._empty = {} if is_custom else typed.empty(schema)
 
     def updated(self, live: Mapping[str, Any] | None, new: Mapping[str, Any], manager: str, now: datetime) -> Document:
-        """The new state of an object with `managedFields`, after a write that is no apply: create, replace or patch.
+        """Return the new state of an object with `managedFields` after a create, replace or patch.
 
         Of a kind that is built into upstream's server, empty fields and nulls are left out that its type leaves out.
 
-        An object that exists and has no `managedFields` gets none: somebody has removed them, and the next apply
+        An object that exists and has no `managedFields` gets none: they were removed, and the next apply
         begins anew. A list that is empty, or has one empty entry, removes them. Other `managedFields` that the request
         has itself are taken as the present ones.
 
@@ -177,7 +177,7 @@ class FieldManagement:
         *,
         force: bool = False,
     ) -> Document:
-        """The object after a server-side apply, with `managedFields`. It equals the live one if nothing changes.
+        """Return the object after a server-side apply, with `managedFields`. It equals the live one if nothing changes.
 
         The result is what the configuration makes of the live object. Defaults still have to be filled in.
 
@@ -200,7 +200,7 @@ class FieldManagement:
             entries = self._recorded({}, self._empty, before, _BEFORE, time)
         after, then, refused = self._merged(before, config, entries, manager or _UNKNOWN, time, force=force)
         if refused and manager == _KUBECTL:
-            # What a client-side apply declared, and nobody has changed since, is kubectl's own.
+            # What a client-side apply declared, and no manager has changed since, is kubectl's own.
             mine = self._applied_before(before)
             refused = [(entry, path) for entry, path in refused if not sets.has(mine, path)]
             if not refused:
@@ -214,14 +214,14 @@ class FieldManagement:
         return _with(after, then)
 
     def _shown(self, document: Document) -> Document:
-        """A document as the API shows it."""
-        shown: Document = typed.without_nulls(document) if self._is_custom else typed.as_typed(document, self._schema)
+        """Return a document as the API shows it."""
+        shown: Document = without_nulls(document) if self._is_custom else typed.as_typed(document, self._schema)
         return shown
 
     # Updates
 
     def _present(self, live: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Entries:
-        """The entries before a write."""
+        """Return the entries before a write."""
         if self._subresource and live is not None:
             return managed.kept(live)
         metadata, was = new.get("metadata"), (live or {}).get("metadata")
@@ -266,16 +266,9 @@ class FieldManagement:
             raise bad_patch(f"failed to create typed patch object ({object_}; {_qualified(api_version, kind)}): {text}")
 
     def _merged(
-        self,
-        before: Document,
-        config: Mapping[str, Any],
-        entries: Entries,
-        manager: str,
-        time: str,
-        *,
-        force: bool,
+        self, before: Document, config: Mapping[str, Any], entries: Entries, manager: str, time: str, *, force: bool
     ) -> tuple[Document, Entries, list[tuple[ManagedEntry, tuple[str, ...]]]]:
-        """The object and its entries after an apply, and the conflicts if it is not forced."""
+        """Return the object and its entries after an apply, and the conflicts if it is not forced."""
         schema = self._schema
         fields = sets.without(typed.declared(config, schema), self._reset)
         entry = ManagedEntry(manager, APPLY, self._api_version, self._subresource, fields, "")
@@ -309,7 +302,7 @@ class FieldManagement:
         return after, entries, []
 
     def _pruned(self, after: Document, had: FieldSet, entries: Entries) -> Document:
-        """The object without what the manager applied before, applies no longer, and nobody else owns."""
+        """Return the object without what the manager applied before, applies no longer, and no other manager owns."""
         schema = self._schema
         owned = managed.owned(entries.values())
         if not sets.difference(had, owned):
@@ -325,7 +318,7 @@ class FieldManagement:
         return result
 
     def _applied_before(self, live: Document) -> FieldSet:
-        """The fields of the last client-side apply that are as it declared them."""
+        """Return the fields of the last client-side apply that are as it declared them."""
         metadata = live.get("metadata")
         annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
         text = annotations.get(LAST_APPLIED) if isinstance(annotations, Mapping) else None
@@ -345,7 +338,7 @@ class FieldManagement:
 
 
 def _disowned(entries: Entries, set_: FieldSet, gone: FieldSet) -> Entries:
-    """The entries without the fields that somebody else has set or removed."""
+    """Return the entries without the fields that another manager has set or removed."""
     result: Entries = {}
     for key, entry in entries.items():
         fields = sets.difference(sets.difference(entry.fields, set_), gone)
@@ -389,7 +382,7 @@ def _with_last_applied(after: Document, config: Mapping[str, Any]) -> Document:
 
 
 def _bare(document: Mapping[str, Any]) -> Document:
-    """A document without `managedFields`."""
+    """Return a document without `managedFields`."""
     metadata = document.get("metadata")
     if not isinstance(metadata, Mapping) or "managedFields" not in metadata:
         return dict(document)
@@ -403,7 +396,7 @@ def _with(document: Document, entries: Entries) -> Document:
 
 
 def _qualified(api_version: Any, kind: Any) -> str:
-    """A kind as Kubernetes' messages show it: `apps/v1, Kind=Deployment`."""
+    """Return a kind as Kubernetes' messages show it: `apps/v1, Kind=Deployment`."""
     text = api_version if isinstance(api_version, str) else ""
     return f"{text if '/' in text else f'/{text}'}, Kind={kind if isinstance(kind, str) else ''}"
 
@@ -413,7 +406,7 @@ _STRING_FORMATS: Final = frozenset({"", "byte"})
 
 
 def errors_in(document: Any, schema: Schema) -> list[str]:
-    """What in a document does not fit its schema, each with its path. Of unknown fields, the first of each object."""
+    """Return the errors of a document by its schema, with paths. Of unknown fields, the first of each object."""
     return list(_errors(document, schema, ""))
 
 
@@ -429,13 +422,13 @@ def _errors(value: Any, schema: Schema, path: str) -> Iterator[str]:
             if form is Form.STRUCT and key not in schema.fields and not schema.keeps_unknown:
                 yield _error(f"{path}.{key}", "field not declared in schema")
                 return
-            yield from _errors(inner, shapes.at(schema, key), f"{path}.{key}")
+            yield from _errors(inner, typed.at(schema, key), f"{path}.{key}")
     elif form is Form.LIST or (form is Form.ANY and isinstance(value, list)):
         if not isinstance(value, list):
             yield _error(path, f"expected list, got &{{{shown(value)}}}")
         elif form is Form.ANY or schema.list_type is ListType.ATOMIC:
             for number, inner in enumerate(value):
-                yield from _errors(inner, shapes.item_schema(schema), f"{path}[{number}]")
+                yield from _errors(inner, typed.item_schema(schema), f"{path}[{number}]")
         else:
             yield from _errors_of_elements(value, schema, path)
     else:
@@ -444,7 +437,7 @@ def _errors(value: Any, schema: Schema, path: str) -> Iterator[str]:
 
 def _errors_of_elements(value: list[Any], schema: Schema, path: str) -> Iterator[str]:
     try:
-        elements = shapes.elements(value, schema)
+        elements = typed.elements(value, schema)
     except UntypedError as error:
         yield _error(path, str(error))
         return
@@ -454,7 +447,7 @@ def _errors_of_elements(value: list[Any], schema: Schema, path: str) -> Iterator
         if element in seen:
             yield _error(path, f"duplicate entries for key {written}")
         seen.add(element)
-        yield from _errors(inner, shapes.item_schema(schema), f"{path}{written}")
+        yield from _errors(inner, typed.item_schema(schema), f"{path}{written}")
 
 
 def _errors_of_scalar(value: Any, schema: Schema, path: str) -> Iterator[str]:
@@ -478,7 +471,7 @@ def _error(path: str, message: str) -> str:
 
 
 def _go_value(value: Any) -> str:
-    """A value as Go writes it in its own syntax."""
+    """Return a value as Go writes it in its own syntax."""
     if isinstance(value, dict):
         inner = ", ".join(f'"{key}":{_go_value(value[key])}' for key in sorted(value))
         return f"map[string]interface {{}}{{{inner}}}"

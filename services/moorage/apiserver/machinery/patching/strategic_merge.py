@@ -1,4 +1,4 @@
-"""Strategic merge patches: lists are merged by the keys in the schema, and marks in the patch say what goes.
+"""Strategic merge patches: lists are merged by the keys in the schema, and marks in the patch remove parts.
 
 What a patch means is that of Kubernetes (`strategicpatch.StrategicMergePatch`). Where its result depends on the random
 order of Go's maps, it does not here: of a list that is both merged and deleted from, the deletion is last.
@@ -12,24 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from moorage.apiserver.machinery.patching.errors import PatchError, bad_patch, quoted, shown, type_name, unprocessable
-from moorage.apiserver.machinery.patching.merge_patch import same
+from moorage.apiserver.machinery.patching.merge_patch import without_nulls
 from moorage.apiserver.machinery.schema import Form, Schema
 
 
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """How a patch is merged."""
-
-    is_carried_out: bool
-    """Whether the marks of the patch are carried out. Otherwise it is merged into another patch, with its marks."""
-
-
-CARRIED_OUT = Manner(is_carried_out=True)
-INTO_PATCH = Manner(is_carried_out=False)
-
-
 def applied(document: Mapping[str, Any], patch: Any, schema: Schema | None) -> dict[str, Any]:
-    """The document after a strategic merge patch. No argument is changed; the result may share parts with both.
+    """Return the document after a strategic merge patch. No argument is changed; the result may share parts with both.
 
     Nulls in new elements of lists stay, as in Kubernetes, where decoding the result drops them.
 
@@ -38,27 +26,22 @@ def applied(document: Mapping[str, Any], patch: Any, schema: Schema | None) -> d
     """
     if not isinstance(patch, Mapping):
         raise bad_patch(f"json: cannot unmarshal {_json_type(patch)} into Go value of type map[string]interface {{}}")
-    return merged(document, patch, schema, CARRIED_OUT)
+    return merged(document, patch, schema)
 
 
-def merged(
-    original: Mapping[str, Any], patch: Mapping[str, Any], schema: Schema | None, manner: Manner
-) -> dict[str, Any]:
-    """An object merged with a patch of it."""
+def merged(original: Mapping[str, Any], patch: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
+    """Return an object merged with a patch of it."""
     if DIRECTIVE in patch:
         return _directed(patch)
     result, rest = dict(original), dict(patch)
-    _retain_keys(result, rest, manner)
-    _order_elements(result, rest, schema, manner)
+    _retain_keys(result, rest)
+    _order_elements(result, rest, schema)
     deletions = [key for key in rest if key.startswith(DELETE_SCALARS)]
     for key, value in rest.items():
         if key not in deletions:
-            _merge_field(result, key, value, schema, manner)
+            _merge_field(result, key, value, schema)
     for key in deletions:
-        if manner.is_carried_out:
-            _delete_scalars(result, list_name(key, DELETE_SCALARS), rest[key], schema)
-        else:
-            result[key] = rest[key]
+        _delete_scalars(result, list_name(key, DELETE_SCALARS), rest[key], schema)
     return result
 
 
@@ -76,19 +59,11 @@ def _unknown_directive(directive: Any, patch: Mapping[str, Any]) -> PatchError:
     return bad_patch(f"unknown patch type: {text} in map: {shown(patch)}")
 
 
-def _retain_keys(result: dict[str, Any], patch: dict[str, Any], manner: Manner) -> None:
+def _retain_keys(result: dict[str, Any], patch: dict[str, Any]) -> None:
     """Remove the fields that `$retainKeys` does not name."""
     if RETAIN_KEYS not in patch:
         return
     retained = patch.pop(RETAIN_KEYS)
-    if not manner.is_carried_out:
-        if RETAIN_KEYS in result and not same(result[RETAIN_KEYS], retained):
-            raise bad_patch(
-                f"{shown(result[RETAIN_KEYS])} and {shown(retained)} are not deep equal: "
-                "this may happen when calculating the 3-way diff patch"
-            )
-        result.setdefault(RETAIN_KEYS, retained)
-        return
     if not isinstance(retained, list):
         raise bad_patch("invalid patch format of retainKeys")
     names = {name for name in retained if isinstance(name, str)}
@@ -100,14 +75,10 @@ def _retain_keys(result: dict[str, Any], patch: dict[str, Any], manner: Manner) 
         del result[key]
 
 
-def _order_elements(result: dict[str, Any], patch: dict[str, Any], schema: Schema | None, manner: Manner) -> None:
+def _order_elements(result: dict[str, Any], patch: dict[str, Any], schema: Schema | None) -> None:
     """Merge the lists for which the patch gives an order, and bring them into it. They leave the patch."""
     for key in [key for key in patch if key.startswith(ELEMENT_ORDER)]:
         order = patch.pop(key)
-        if not manner.is_carried_out:
-            if key in result and not same(result[key], order):
-                raise bad_patch("invalid patch format of setElementOrder list")
-            result.setdefault(key, order)
         order = _list(order)
         name = list_name(key, ELEMENT_ORDER)
         had, gets = name in result, name in patch
@@ -121,7 +92,7 @@ def _order_elements(result: dict[str, Any], patch: dict[str, Any], schema: Schem
         elif not had:
             elements = _without_directives(change)
         else:
-            elements = _merged_list(before, change, rule, manner)
+            elements = _merged_list(before, change, rule)
         check_elements(before, change)
         result[name] = _interleaved(elements, order, before, rule.merge_key)
         patch.pop(name, None)
@@ -164,26 +135,24 @@ def _delete_scalars(result: dict[str, Any], name: str, gone: Any, schema: Schema
         result[name] = [element for element in before if identity(element) not in deleted]
 
 
-def _merge_field(result: dict[str, Any], key: str, value: Any, schema: Schema | None, manner: Manner) -> None:
+def _merge_field(result: dict[str, Any], key: str, value: Any, schema: Schema | None) -> None:
     if value is None:
         result.pop(key, None)
-        if not manner.is_carried_out:
-            result[key] = None
         return
     before = result.get(key)
     if isinstance(before, Mapping) and isinstance(value, Mapping):
         rule = rule_of_object(schema, key)
         is_replaced = rule.strategy == "replace"
-        result[key] = dict(value) if is_replaced else merged(before, value, rule.schema, manner)
+        result[key] = dict(value) if is_replaced else merged(before, value, rule.schema)
     elif isinstance(before, list) and isinstance(value, list):
-        result[key] = _merged_list(before, value, rule_of_list(schema, key), manner)
+        result[key] = _merged_list(before, value, rule_of_list(schema, key))
     elif isinstance(value, Mapping) and DIRECTIVE in value:
         result.pop(key, None)
     else:
-        result[key] = _without_directives(_without_nulls(value) if manner.is_carried_out else value)
+        result[key] = _without_directives(without_nulls(value))
 
 
-def _merged_list(original: list[Any], patch: list[Any], rule: FieldRule, manner: Manner) -> list[Any]:
+def _merged_list(original: list[Any], patch: list[Any], rule: FieldRule) -> list[Any]:
     if rule.strategy != "merge":
         return patch
     if not original and not patch:
@@ -201,12 +170,12 @@ def _merged_list(original: list[Any], patch: list[Any], rule: FieldRule, manner:
         if place == len(elements):
             elements.append(element)
         else:
-            elements[place] = merged(elements[place], element, rule.schema, manner)
+            elements[place] = merged(elements[place], element, rule.schema)
     return _interleaved(elements, change, before, rule.merge_key)
 
 
 def _after_directives(original: list[Any], patch: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
-    """What the marked elements of a patch leave of a list, and the elements that are not marked."""
+    """Return the elements of a list that a patch's marks leave, and the patch's unmarked elements."""
     change: list[Any] = []
     deleted: set[Any] = set()
     is_replaced = False
@@ -232,7 +201,7 @@ def _after_directives(original: list[Any], patch: list[Any], merge_key: str) -> 
 
 
 def _interleaved(elements: Sequence[Any], named: Sequence[Any], original: Sequence[Any], merge_key: str) -> list[Any]:
-    """The elements that `named` has, in its order, and the others in the order of the original list.
+    """Return the elements that `named` has, in its order, and the others in the order of the original list.
 
     One of the others comes before the first that it was before in the original list.
     """
@@ -262,7 +231,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _without_directives(value: Any) -> Any:
-    """A value of a patch that is new: what is marked in it is left out."""
+    """Return a value of a patch that is new: what is marked in it is left out."""
     if isinstance(value, Mapping):
         kept = {key: inner for key, inner in value.items() if not (isinstance(inner, Mapping) and DIRECTIVE in inner)}
         return {key: _without_directives(inner) for key, inner in kept.items()}
@@ -271,12 +240,6 @@ def _without_directives(value: Any) -> Any:
             _without_directives(inner) for inner in value if not (isinstance(inner, Mapping) and DIRECTIVE in inner)
         ]
     return value
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
-    return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _json_type(value: Any) -> str:
@@ -314,14 +277,10 @@ class FieldRule:
 
 
 def rule_of_object(schema: Schema | None, name: str) -> FieldRule:
-    """How a field with an object is merged.
-
-    Args:
-        schema: what the field is in.
-        name: the name of the field.
+    """Return how a field with an object is merged.
 
     Raises:
-        PatchError: 400 if the schema does not know the field.
+        PatchError: 400 if the schema does not have the field.
     """
     found = _field(schema, name)
     strategies = found.patch_strategies
@@ -330,10 +289,10 @@ def rule_of_object(schema: Schema | None, name: str) -> FieldRule:
 
 
 def rule_of_list(schema: Schema | None, name: str) -> FieldRule:
-    """How a field with a list is merged. Its schema is that of the elements.
+    """Return how a field with a list is merged. Its schema is that of the elements.
 
     Raises:
-        PatchError: 400 if the schema does not know the field, or it is no list.
+        PatchError: 400 if the schema does not have the field, or it is no list.
     """
     rule = rule_of_object(schema, name)
     if rule.schema is None or rule.schema.form is not Form.LIST:
@@ -342,7 +301,7 @@ def rule_of_list(schema: Schema | None, name: str) -> FieldRule:
 
 
 def list_name(key: str, mark: str) -> str:
-    """The name of the list that a marked key of a patch belongs to.
+    """Return the name of the list that a marked key of a patch belongs to.
 
     Raises:
         PatchError: 400 if the key has no name.
@@ -354,12 +313,12 @@ def list_name(key: str, mark: str) -> str:
 
 
 def kind_of(schema: Schema | None) -> str:
-    """What a schema is, as Kubernetes' messages call it."""
+    """Return the name of a schema's form in Kubernetes' messages."""
     return _kind(schema)
 
 
 def check_elements(*lists: Sequence[Any]) -> type:
-    """The type that all elements have: `dict` for objects.
+    """Return the type that all elements have: `dict` for objects.
 
     Raises:
         PatchError: 422 if there are lists among them; 400 if they are of different types, or there are none.
@@ -377,7 +336,7 @@ def check_elements(*lists: Sequence[Any]) -> type:
 
 
 def key_of(element: Any, merge_key: str) -> Any:
-    """The value by which an element is told from others.
+    """Return the value that identifies an element.
 
     Raises:
         PatchError: 400 if it is no object, or has no such field.
@@ -390,19 +349,19 @@ def key_of(element: Any, merge_key: str) -> Any:
 
 
 def no_merge_key(element: Mapping[str, Any], merge_key: str) -> Exception:
-    """400: an element of a list does not have the field that would tell which one it is."""
+    """400: an element of a list lacks the field that identifies it."""
     return bad_patch(f"map: {shown(element)} does not contain declared merge key: {merge_key}")
 
 
 def identity(value: Any) -> Any:
-    """What two equal JSON values have in common, and no others, for use as a key. Unlike in Python, true is not 1."""
+    """Return a key that equal JSON values share, and no others. Unlike in Python, true is not 1."""
     if isinstance(value, bool):
         return (value,)
     return json.dumps(value, sort_keys=True) if isinstance(value, (dict, list)) else value
 
 
 def places_of(elements: Sequence[Any], merge_key: str) -> dict[Any, int]:
-    """The index of the first element with each value of the merge key, or of each scalar if there is no key.
+    """Return the index of the first element with each value of the merge key, or of each scalar if there is no key.
 
     Raises:
         PatchError: 400 if an element is no object although there is a key.
@@ -419,7 +378,7 @@ def places_of(elements: Sequence[Any], merge_key: str) -> dict[Any, int]:
 
 
 def identity_of(element: Any, merge_key: str) -> Any:
-    """What an element of a merged list is told from others by.
+    """Return the identity of an element of a merged list.
 
     Raises:
         PatchError: 400 if it is no object, or has no such field.
@@ -428,7 +387,7 @@ def identity_of(element: Any, merge_key: str) -> Any:
 
 
 def in_order(elements: Sequence[Any], order: Sequence[Any], merge_key: str) -> list[Any]:
-    """The elements sorted as `order` has them. Those that are marked for deletion come last."""
+    """Return the elements sorted as `order` has them. Those that are marked for deletion come last."""
     for element in (*elements, *order) if merge_key else ():
         key_of(element, merge_key)
     place = places_of(order, merge_key)

@@ -11,28 +11,28 @@ from typing import Any, Final
 
 from moorage.apiserver.machinery.patching import field_sets as sets
 from moorage.apiserver.machinery.patching.field_sets import SELF, FieldSet
-from moorage.apiserver.machinery.schema import Field, Form, ListType, Schema
+from moorage.apiserver.machinery.schema import ZEROS, Field, Form, ListType, Schema
 
 _ABSENT: Final[Any] = object()
 _OBJECTS: Final = frozenset({Form.STRUCT, Form.MAP, Form.ANY})
 
 
 def declared(document: Any, schema: Schema) -> FieldSet:
-    """The fields that somebody who applies a document owns: its leaves, its elements of lists, its keys of maps.
+    """Return the fields that a manager owns by applying a document: leaves, elements of lists, keys of maps.
 
     Raises:
-        UntypedError: if an element of a list cannot be told from others.
+        UntypedError: if an element of a list cannot be identified.
     """
     return _declared(document, schema) or {}
 
 
 def merged(live: Any, config: Any, schema: Schema) -> Any:
-    """The live document with what the configuration declares. What it does not mention stays.
+    """Return the live document with what the configuration declares. What it does not mention stays.
 
     The elements of a list have the order of the configuration where it mentions them.
 
     Raises:
-        UntypedError: if an element of a list cannot be told from others.
+        UntypedError: if an element of a list cannot be identified.
     """
     have, wanted = parts(live, schema), parts(config, schema)
     if wanted is None:
@@ -51,7 +51,7 @@ def merged(live: Any, config: Any, schema: Schema) -> Any:
 
 
 def removed(value: Any, gone: FieldSet, schema: Schema) -> Any:
-    """A value without the fields and elements in a set. What has lost everything in it is None."""
+    """Return a value without the fields and elements in a set. What has lost everything in it is None."""
     if not isinstance(value, (dict, list)):
         return value
     inside = parts(value, schema)
@@ -75,7 +75,7 @@ def removed(value: Any, gone: FieldSet, schema: Schema) -> Any:
 
 
 def with_named_fields(fields: FieldSet, schema: Schema | None) -> FieldSet:
-    """The set and, of the elements that only lead to others, those that are fields of a struct."""
+    """Return the set and, of the elements that only lead to others, those that are fields of a struct."""
     result: FieldSet = {}
     for key, node in fields.items():
         if key == SELF or not node:
@@ -94,7 +94,7 @@ def with_named_fields(fields: FieldSet, schema: Schema | None) -> FieldSet:
 
 
 def empty(schema: Schema) -> dict[str, Any]:
-    """The object that a new one is compared with: what upstream's type shows of itself when nothing is set.
+    """Return the object that a new one is compared with: what upstream's type shows of itself when nothing is set.
 
     Structs that are no pointers are there, and so are fields that are never left out.
     """
@@ -103,41 +103,24 @@ def empty(schema: Schema) -> dict[str, Any]:
         if field.schema.form is Form.STRUCT and not field.is_pointer:
             found[name] = empty(field.schema)
         elif not field.omits_empty:
-            found[name] = None if field.is_pointer else _ZERO.get(field.schema.form)
+            found[name] = None if field.is_pointer else ZEROS.get(field.schema.form)
     return found
 
 
-_ZERO: Final[Mapping[Form, Any]] = {
-    Form.STRING: "",
-    Form.INTEGER: 0,
-    Form.INT_OR_STRING: 0,
-    Form.NUMBER: 0,
-    Form.BOOLEAN: False,
-    Form.QUANTITY: "0",
-}
-
-
-def without_nulls(value: Any) -> Any:
-    """A custom resource without fields that are null."""
-    if isinstance(value, dict):
-        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
-    return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
-
-
 def as_typed(value: Any, schema: Schema | None) -> Any:
-    """A document as upstream's type shows it, but for the zero values that it would add.
+    """Return a document as upstream's type shows it, but for the zero values that it would add.
 
     Fields with the zero value or null are absent if the type leaves them out: an empty map of labels. A null in a map
     or a list is the zero value: `labels: {a: null}` is an empty label.
     """
     if isinstance(value, list):
         items = None if schema is None else schema.items
-        zero = None if items is None else _ZERO.get(items.form)
+        zero = None if items is None else ZEROS.get(items.form)
         return [zero if inner is None else as_typed(inner, items) for inner in value]
     if not isinstance(value, dict) or schema is None or schema.form not in {Form.STRUCT, Form.MAP}:
         return value
     if schema.form is Form.MAP:
-        zero = None if schema.items is None else _ZERO.get(schema.items.form)
+        zero = None if schema.items is None else ZEROS.get(schema.items.form)
         typed = {key: zero if inner is None else as_typed(inner, schema.items) for key, inner in value.items()}
         return {key: inner for key, inner in typed.items() if inner is not None}
     found: dict[str, Any] = {}
@@ -151,7 +134,7 @@ def as_typed(value: Any, schema: Schema | None) -> Any:
 
 
 def _is_shown_empty(value: Any, field: Field | None) -> bool:
-    """Whether upstream's type shows a field that has the zero value or null."""
+    """Return whether upstream's type shows a field that has the zero value or null."""
     if field is None:
         return value is not None
     if field.schema.form is Form.STRUCT and not field.is_pointer:
@@ -160,7 +143,7 @@ def _is_shown_empty(value: Any, field: Field | None) -> bool:
 
 
 def _declared(value: Any, schema: Schema) -> FieldSet | None:
-    """The node of a value. None if it declares nothing, not even itself."""
+    """Return the node of a value. None if it declares nothing, not even itself."""
     inside = parts(value, schema)
     if inside is None:
         return {}
@@ -205,7 +188,7 @@ class _ListMerge:
         self._result: list[Any] = []
 
     def result(self) -> list[Any]:
-        """The merged list."""
+        """Return the merged list."""
         left, right = self._left, self._right
         here = there = 0
         while here < len(left) or there < len(right):
@@ -249,11 +232,11 @@ _ATOMIC: Final = Schema(Form.ANY, is_atomic=True)
 
 
 class UntypedError(ValueError):
-    """A list has elements that its schema cannot tell apart."""
+    """A list has elements that its schema cannot identify."""
 
 
 def parts(value: Any, schema: Schema) -> dict[str, Any] | list[Any] | None:
-    """The fields of an object or the elements of a list that is merged by them. None for what is taken whole.
+    """Return the fields of an object or the elements of a list that is merged by them. None for what is taken whole.
 
     Null is an empty object or list where the schema has one.
     """
@@ -269,7 +252,7 @@ def parts(value: Any, schema: Schema) -> dict[str, Any] | list[Any] | None:
 
 
 def at(schema: Schema, name: str) -> Schema:
-    """The schema of a field. Of one that the schema does not know, what its value is decides."""
+    """Return the schema of a field. The value decides for a field outside the schema."""
     if schema.form is Form.STRUCT:
         field = schema.fields.get(name)
         return field.schema if field is not None else _DEDUCED
@@ -279,15 +262,15 @@ def at(schema: Schema, name: str) -> Schema:
 
 
 def item_schema(schema: Schema) -> Schema:
-    """The schema of the elements of a list."""
+    """Return the schema of the elements of a list."""
     return schema.items if schema.items is not None else _ATOMIC
 
 
 def elements(values: Sequence[Any], schema: Schema) -> list[str]:
-    """The path elements of the elements of a list, in their order.
+    """Return the path elements of the elements of a list, in their order.
 
     Raises:
-        UntypedError: if one of them cannot be told from others.
+        UntypedError: if one of them cannot be identified.
     """
     if schema.list_type is ListType.SET:
         return [_element_of_scalar(number, value) for number, value in enumerate(values)]
@@ -297,10 +280,10 @@ def elements(values: Sequence[Any], schema: Schema) -> list[str]:
 
 
 def grouped(values: list[Any], schema: Schema) -> dict[str, list[Any]]:
-    """The elements of a list by their path elements. There is more than one of each if it has duplicates.
+    """Return the elements of a list by their path elements. There is more than one of each if it has duplicates.
 
     Raises:
-        UntypedError: if one of them cannot be told from others.
+        UntypedError: if one of them cannot be identified.
     """
     found: dict[str, list[Any]] = {}
     for value, element in zip(values, elements(values, schema), strict=True):
@@ -346,17 +329,17 @@ class Comparison:
 
 
 def compared(before: Mapping[str, Any], after: Mapping[str, Any], schema: Schema) -> Comparison:
-    """What the second document changes in the first. Numbers and truth values that Python takes as equal are.
+    """Return the changes from one document to another. Numbers and truth values compare as in Python.
 
     Raises:
-        UntypedError: if an element of a list in either of them cannot be told from others.
+        UntypedError: if an element of a list in either of them cannot be identified.
     """
     removed, modified, added = _compared(before, after, schema)
     return Comparison(removed or {}, modified or {}, added or {})
 
 
 def _compared(before: Any, after: Any, schema: Schema) -> _Three:
-    """What is removed, modified and added. None where there is nothing."""
+    """Return the removed, modified and added fields. None where there are none."""
     if before == after:
         return None, None, None
     old, new = parts(before, schema), parts(after, schema)
@@ -392,7 +375,7 @@ def _compared_lists(before: list[Any], after: list[Any], schema: Schema) -> _Thr
 
 
 def _compared_elements(before: list[Any], after: list[Any], schema: Schema) -> _Three:
-    """The elements with one key. Of duplicates, only that there are some is known."""
+    """Return the elements with one key. Of duplicates, only that there are some is known."""
     if len(before) == len(after) == 1:
         return _compared(before[0], after[0], schema)
     if len(before) > 1 and len(after) > 1:
@@ -414,14 +397,14 @@ def _or_none(three: tuple[FieldSet, FieldSet, FieldSet]) -> _Three:
 
 
 def _whole(value: Any, schema: Schema) -> FieldSet:
-    """The node of a value that is new or gone: it and all that is in it."""
+    """Return the node of a value that is new or gone: it and all that is in it."""
     if not value or parts(value, schema) is None:
         return {}
     return {SELF: {}, **_inside(value, schema)}
 
 
 def _inside(value: Any, schema: Schema) -> FieldSet:
-    """All that is in a value that is new or gone."""
+    """Return all that is in a value that is new or gone."""
     if isinstance(value, dict):
         return {f"f:{key}": _whole(inner, at(schema, key)) for key, inner in value.items()}
     below = item_schema(schema)

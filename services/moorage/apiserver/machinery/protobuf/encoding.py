@@ -20,16 +20,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class NotEncodableError(ValueError):
-    """An object that protobuf cannot say. An API server answers 406."""
+    """An object without a form in protobuf. An API server answers 406."""
 
 
 def message(schema: Schema, document: Mapping[str, Any], path: str) -> bytes:
     """Return the message of an object. Fields that its schema does not have are left out.
-
-    Args:
-        schema: of the object.
-        document: the object.
-        path: of the object, for messages.
 
     Raises:
         NotEncodableError: a value is not of the type of its field.
@@ -79,7 +74,7 @@ def _typed(value: Any, path: str, *wanted: type) -> Any:
 
 
 def _value(schema: Schema, value: Any, path: str) -> bytes:
-    """The bytes of one value, without its tag and length. null in a list or a map is the zero value."""
+    """Return the bytes of one value, without its tag and length. null in a list or a map is the zero value."""
     if value is None:
         return {VARINT: b"\x00", FIXED64: bytes(8)}.get(wire_type(schema), b"")
     if schema.form is Form.STRUCT:
@@ -181,10 +176,10 @@ def layout(schema: Schema) -> MessageLayout:
 
 
 def wire_type(schema: Schema) -> int:
-    """The wire type of one value."""
+    """Return the wire type of one value."""
     return {Form.INTEGER: VARINT, Form.BOOLEAN: VARINT, Form.NUMBER: FIXED64}.get(schema.form, BYTES)
 
 
 def is_repeated(schema: Schema) -> bool:
-    """Whether each element of a list is a field. A list whose type has a name is a message that has the elements."""
+    """Return whether each element of a list is a field. A list whose type has a name is a message of its elements."""
     return schema.form is Form.LIST and not schema.type_name

@@ -30,7 +30,7 @@ from moorage.apiserver.machinery.protobuf.encoding import (
     wire_type,
 )
 from moorage.apiserver.machinery.protobuf.wire import BYTES, VARINT, WireError
-from moorage.apiserver.machinery.schema import Field, Form, Schema
+from moorage.apiserver.machinery.schema import ZEROS, Field, Form, Schema
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 """The media type of an object. A watch has it with the parameter `stream=watch`."""
@@ -79,10 +79,7 @@ def encode_object(document: Mapping[str, Any]) -> bytes:
             "object *unstructured.Unstructured does not implement the protobuf marshalling interface and cannot be "
             "encoded to a protobuf message"
         )
-    named = wire.field(1, BYTES, api_version.encode()) + wire.field(2, BYTES, kind.encode())
-    raw = encoding.message(schema, document, kind)
-    fields = ((_TYPE, named), (_RAW, raw), (_ENCODING, b""), (_CONTENT_TYPE, b""))
-    return _PREFIX + b"".join(wire.field(number, BYTES, value) for number, value in fields)
+    return b"".join(_enveloped(api_version, kind, encoding.message(schema, document, kind)))
 
 
 def encode_list(empty: Mapping[str, Any], items: Iterable[Mapping[str, Any] | None], piece: int) -> Iterator[bytes]:
@@ -108,8 +105,12 @@ def encode_list(empty: Mapping[str, Any], items: Iterable[Mapping[str, Any] | No
             parts.append(wire.field(number, BYTES, encoding.message(of_item, item, kind)))
         if count % piece == 0:
             yield b""
+    yield from _enveloped(api_version, kind, b"".join(parts))
+
+
+def _enveloped(api_version: str, kind: str, raw: bytes) -> Iterator[bytes]:
+    """Yield an envelope in pieces."""
     named = wire.field(1, BYTES, api_version.encode()) + wire.field(2, BYTES, kind.encode())
-    raw = b"".join(parts)
     yield _PREFIX + wire.field(_TYPE, BYTES, named)
     yield wire.field(_RAW, BYTES, raw)
     yield wire.field(_ENCODING, BYTES, b"") + wire.field(_CONTENT_TYPE, BYTES, b"")
@@ -133,7 +134,7 @@ def _split(api_version: str) -> tuple[str, str]:
 
 
 def _schema_of(group: str, version: str, kind: str) -> Schema | None:
-    """The schema of a kind that has protobuf. None for others."""
+    """Return the schema of a kind that has protobuf. None for others."""
     if not registry.origin_of(group, kind).has_protobuf:
         return None
     try:
@@ -178,7 +179,7 @@ def _decode(body: memoryview, expected: tuple[str, str, str], deepest: int) -> D
         raise DecodeError(f'no kind "{found.kind}" is registered for version "{found.api_version}"')
 
     def embedded(raw: memoryview) -> Document | None:
-        """An object in an envelope of its own. None if the bytes are no envelope."""
+        """Return an object in an envelope of its own. None if the bytes are no envelope."""
         is_envelope = bytes(raw[: len(_PREFIX)]) == _PREFIX
         return _decode(raw, ("", "", ""), deepest - 1) if is_envelope else None
 
@@ -190,23 +191,10 @@ Embedded = Callable[[memoryview], Document | None]
 """Decodes bytes that are embedded in a message, if they are an object in its envelope."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_ZEROS: Final[Mapping[Form, Any]] = {
-    Form.STRING: "",
-    Form.INTEGER: 0,
-    Form.NUMBER: 0,
-    Form.INT_OR_STRING: 0,
-    Form.BOOLEAN: False,
-    Form.QUANTITY: "0",
-}
 
 
 def decoded(schema: Schema, data: memoryview, embedded: Embedded) -> Document:
     """Return a message of a struct's type.
-
-    Args:
-        schema: of the struct.
-        data: the message.
-        embedded: decodes objects within it.
 
     Raises:
         WireError: the bytes are no such message.
@@ -236,7 +224,7 @@ class _Decoder:
         return made
 
     def _absent(self, one: Field) -> Any:
-        """What JSON shows of a field that is not in the message. None if it does not show it."""
+        """Return the JSON value of a field that the message lacks. None if JSON omits it."""
         if one.is_pointer or one.omits_empty or one.schema.format == "byte":
             return None
         match one.schema.form:
@@ -244,7 +232,7 @@ class _Decoder:
                 return self.struct(one.schema, memoryview(b""))
             case Form.LIST:
                 return []
-        return _ZEROS.get(one.schema.form)
+        return ZEROS.get(one.schema.form)
 
     def _collect(self, at: MessageLayout, data: memoryview, into: Document) -> None:
         """Read the fields of a message. Those of embedded messages are put beside its own."""
@@ -270,7 +258,7 @@ class _Decoder:
             into[one.name] = self._value(schema, kind, value)
 
     def _entry(self, items: Schema, data: int | memoryview) -> tuple[str, Any]:
-        """The key and the value of an entry of a map."""
+        """Return the key and the value of an entry of a map."""
         if isinstance(data, int):
             raise WireError("wrong wireType = 0 for an entry of a map")
         kind = wire_type(items)
@@ -283,7 +271,7 @@ class _Decoder:
         return key, entry
 
     def _value(self, schema: Schema, kind: int, value: int | memoryview) -> Any:
-        """One value of a field, of a list or of a map."""
+        """Return one value of a field, of a list or of a map."""
         if kind != wire_type(schema):
             raise WireError(f"wrong wireType = {kind} for a value of the form {schema.form.value}")
         if isinstance(value, int):
@@ -299,7 +287,7 @@ class _Decoder:
         return _VALUES.get(schema.form, _text)(schema, value)
 
     def _any(self, data: memoryview) -> Any:
-        """A value that is embedded as text, or as an object in its envelope."""
+        """Return a value that is embedded as text, or as an object in its envelope."""
         raw = _last(data, ONLY)
         if not raw:
             return None
@@ -316,12 +304,12 @@ def _no_constant(text: str) -> Any:
 
 
 def _nothing(kind: int) -> int | memoryview:
-    """What stands for a value that is not there."""
+    """Return the placeholder of an absent value."""
     return 0 if kind == VARINT else memoryview(bytes(8) if kind != BYTES else b"")
 
 
 def _is_empty(value: Any, schema: Schema) -> bool:
-    """Whether a value is the zero value of a type that is no struct."""
+    """Return whether a value is the zero value of a type that is no struct."""
     return schema.form not in {Form.STRUCT, Form.ANY, Form.INT_OR_STRING, Form.QUANTITY} and not value
 
 
@@ -337,7 +325,7 @@ def _integer(schema: Schema, value: int) -> int | bool:
 
 
 def _last(data: memoryview, number: int) -> memoryview:
-    """The bytes of the last field of a number. Empty if there is none."""
+    """Return the bytes of the last field of a number. Empty if there is none."""
     found = [value for at, _, value in wire.fields(data) if at == number and isinstance(value, memoryview)]
     return found[-1] if found else memoryview(b"")
 

@@ -1,4 +1,4 @@
-"""The wire format of protobuf: numbers, lengths and bytes. It knows nothing of messages."""
+"""The wire format of protobuf: numbers, lengths and bytes, without messages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read_varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def signed(value: int, bits: int) -> int:
-    """The lowest bits of an unsigned integer as one with a sign."""
+    """Return the lowest bits of an unsigned integer as one with a sign."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
@@ -63,7 +63,7 @@ def field(number: int, kind: int, value: bytes) -> bytes:
 
 
 def fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
-    """The fields of a message: number, kind, and the value, which is an integer for `VARINT`.
+    """Yield the fields of a message: number, kind, and the value, which is an integer for `VARINT`.
 
     Raises:
         WireError: the bytes are no message.
@@ -96,6 +96,6 @@ def double(value: float) -> bytes:
 
 
 def read_double(value: memoryview) -> float:
-    """The number in the bytes of a `FIXED64`."""
+    """Return the number in the bytes of a `FIXED64`."""
     found: float = struct.unpack("<d", value)[0]
     return found

@@ -1,4 +1,7 @@
-"""Parts of objects as texts, as the command line shows them."""
+"""Parts of objects as texts, as the command line, the API's tables and the console show them.
+
+An object is JSON, and any part of it may be missing.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,11 @@ from moorage_schemas.times import parse_time
 
 Object = Mapping[str, Any]
 
-NONE: Final = "<none>"
-"""The cell of a missing value."""
-
 UNREPORTED: Final = "Unreported"
 """The status of a target whose condition `Ready` was never reported. Such a target counts as ready."""
 
-READINESS: Final = {"True": "Ready", "False": "NotReady", "Unknown": "Unknown"}
+READINESS: Final[Mapping[str, str]] = {"True": "Ready", "False": "NotReady", "Unknown": "Unknown"}
+"""The readiness of a target by the status of its condition."""
 
 
 def condition_status(found: Object, kind: str) -> str:
@@ -28,7 +29,11 @@ def condition_status(found: Object, kind: str) -> str:
 
 
 def node_status(found: Object) -> str:
-    """Return `Ready`, `NotReady`, `Unknown` or `Unreported`, with `SchedulingDisabled` if the node is cordoned."""
+    """Return `Ready`, `NotReady`, `Unknown` or `Unreported`, with `SchedulingDisabled` if the node is cordoned.
+
+    kubectl also shows `Unknown` for a node without the condition `Ready`. Here `Unknown` means that a source has fallen
+    silent. Such a node is tainted, and a node that was never reported is not.
+    """
     ready = READINESS.get(condition_status(found, "Ready"), UNREPORTED)
     return f"{ready},SchedulingDisabled" if at(found, "spec", "unschedulable") else ready
 
@@ -38,14 +43,13 @@ def unreported(found: Object) -> str:
     return "" if condition_status(found, "Ready") else "no probe has reported Ready, so it counts as ready"
 
 
-def node_zone(found: Object) -> str:
-    """Return the zone of a node, `region/zone`, from its labels. The older labels also count. Empty without any."""
+def zone_name(found: Object) -> str:
+    """Return the zone of a node, `region/zone`, from its labels. The older labels also count."""
     labels = at(found, "metadata", "labels") or {}
-    parts = [
+    return "/".join(
         str(labels.get(f"topology.kubernetes.io/{part}") or labels.get(f"failure-domain.beta.kubernetes.io/{part}", ""))
         for part in ("region", "zone")
-    ]
-    return "/".join(parts) if any(parts) else ""
+    )
 
 
 def zone_state(found: Object) -> str:
@@ -72,11 +76,14 @@ def toleration_text(toleration: Object) -> str:
 
 
 def scope_text(found: Object) -> str:
-    """Return the scope of a pause: `zones=eu/eu-1;namespaces=shop`. Empty for the fleet."""
+    """Return the scope of a budget or a pause: `zones=eu/eu-1;namespaces=shop`. Empty for the fleet."""
     parts = []
-    for field, value in (at(found, "spec", "scope") or {}).items():
-        if value:
-            parts.append(f"{field}={','.join(map(str, value))}" if isinstance(value, list) else "<labels>")
+    scope = at(found, "spec", "scope")
+    for field, value in scope.items() if isinstance(scope, Mapping) else ():
+        if isinstance(value, list) and value:
+            parts.append(f"{field}={','.join(map(str, value))}")
+        elif isinstance(value, Mapping):
+            parts.append("<labels>")
     return ";".join(parts)
 
 
@@ -92,11 +99,11 @@ def why_evicted(status: Object) -> str:
 
 
 def last_seen(event: Object) -> str:
-    """Return the time at which an Event happened last. Empty if it has none."""
+    """Return when an Event, in the form of the core group, happened last, in RFC 3339. Empty if it has no time."""
     return str(at(event, "series", "lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
-def until(deadline: str, now: datetime) -> str:
+def until(deadline: str | None, now: datetime) -> str:
     """Return how long until a deadline: `in 5m`, and `due` when it has passed. Empty without one."""
     if not deadline:
         return ""

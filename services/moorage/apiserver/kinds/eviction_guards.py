@@ -1,29 +1,106 @@
-"""`PodDisruptionBudget` (policy/v1)."""
+"""Guards of evictions: budgets and pauses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
-from moorage.apiserver.kinds.families.guards import BudgetIndex
-from moorage.apiserver.kinds.kind import Kind
-from moorage.apiserver.kinds.printing.columns import AGE, Object, TableColumn, text
+from moorage.apiserver.kinds.kind import Kind, OwnKind
+from moorage.apiserver.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, text
 from moorage.apiserver.kinds.printing.kubernetes import number
-from moorage.apiserver.kinds.printing.sections import Pair, Related, Section, held_by
-from moorage.decide.kubernetes.unstructured import at
+from moorage.apiserver.kinds.printing.sections import Pair, Related, Section, as_declared, held_by
+from moorage.decide.kubernetes.object_texts import scope_text
+from moorage.decide.kubernetes.unstructured import at, namespace_of
 
 if TYPE_CHECKING:
     from moorage.apiserver.kinds.status.records import Document, Records
-    from moorage.apiserver.rules.feature_gates import FeatureGates
-    from moorage.decide.kubernetes.field_errors import FieldError
     from moorage_schemas.resource import ResourceDeclared
-    from moorage_schemas.resources.budgets import PodDisruptionBudget
 
 
-class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
+def _scope(found: Object) -> str:
+    return scope_text(found) or "<all>"
+
+
+def _window(found: Object) -> str:
+    number = at(found, "spec", "maxInWindow")
+    return NONE if number is None else f"{number} in {at(found, 'spec', 'windowSeconds') or 3600}s"
+
+
+class GuardKind(OwnKind[Any]):
+    """A guard of evictions in a scope."""
+
+    model_module: ClassVar[str] = "budgets"
+    status_shown: ClassVar[bool] = True
+
+    @override
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        yield from as_declared(found)
+        yield held_by(f"{self.kind}/{at(found, 'metadata', 'name')}", related, now)
+
+
+class EvictionBudgetKind(GuardKind):
+    """The maximum number of evictions at a time, or in a window."""
+
+    kind = "EvictionBudget"
+    plural = "evictionbudgets"
+    short_names = ("eb",)
+    order = 180
+    apply_order = 40
+    columns = (
+        TableColumn("PER", text("spec", "per", default="Fleet")),
+        TableColumn("AT-A-TIME", text("spec", "maxConcurrent")),
+        TableColumn("IN-WINDOW", of(_window)),
+        TableColumn("ALLOWED", text("status", "allowed", default="<unknown>")),
+        TableColumn("UNDER-WAY", text("status", "inProgress", default="0")),
+        TableColumn("HELD", text("status", "held", default="0")),
+        AGE,
+        TableColumn("SCOPE", of(_scope), wide=True),
+        TableColumn("PATIENCE", text("spec", "patienceSeconds"), wide=True),
+    )
+
+    @override
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        from moorage_schemas.times import format_time
+
+        counted = records.budgets.get(resource.key)
+        if counted is None:
+            return None
+        return {
+            "allowed": counted.allowed,
+            "inProgress": counted.in_progress,
+            "inWindow": counted.in_window,
+            "held": counted.held,
+            "countedTime": format_time(counted.counted_time),
+        }
+
+
+class EvictionPauseKind(GuardKind):
+    """A pause, which holds evictions."""
+
+    kind = "EvictionPause"
+    plural = "evictionpauses"
+    cli_names = ("pause", "pauses")
+    order = 190
+    apply_order = 30
+    columns = (
+        TableColumn("SCOPE", of(_scope)),
+        TableColumn("HELD", text("status", "held", default="0")),
+        TableColumn("REASON", text("spec", "reason")),
+        AGE,
+    )
+    counted_status = True
+
+    @override
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        from moorage.apiserver.kinds.status.guards import PAUSE, PauseIndex
+
+        return {"held": len(records.index(PauseIndex).held.get(f"{PAUSE}{resource.name}", ()))}
+
+
+class PodDisruptionBudgetKind(Kind[Any]):
     """The number of a workload's pods that evictions must leave."""
 
     group = "policy"
@@ -51,13 +128,6 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
         number("Allowed Disruptions", "status", "disruptionsAllowed"),
         AGE,
     )
-    indexes = (BudgetIndex,)
-
-    @override
-    def validate(self, resource: PodDisruptionBudget, gates: FeatureGates) -> list[FieldError]:
-        from moorage.apiserver.rules.validation.moorage import validate_disruption_budget
-
-        return validate_disruption_budget(resource.spec)
 
     @override
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
@@ -72,11 +142,11 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
             "Healthy", f"{status.get('currentHealthy', 0)}, of which {status.get('desiredHealthy', 0)} must stay"
         )
         yield Pair("Expected", status.get("expectedPods", 0))
-        namespace, name = str(at(found, "metadata", "namespace")), at(found, "metadata", "name")
+        namespace, name = namespace_of(found), at(found, "metadata", "name")
         yield held_by(f"PodDisruptionBudget/{namespace}/{name}", related, now, namespace)
 
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
-        """The status of policy/v1, and `held`: the number of evictions that it holds now.
+        """Return the status of policy/v1, and `held`: the number of evictions that it holds now.
 
         A mirrored one is counted in its cluster.
         """
@@ -101,4 +171,4 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
         return {**status, "held": counted.held} if counted is not None else status
 
 
-KIND = PodDisruptionBudgetKind()
+KINDS = (EvictionBudgetKind(), EvictionPauseKind(), PodDisruptionBudgetKind())

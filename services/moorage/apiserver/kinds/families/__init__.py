@@ -1,1 +1,0 @@
-"""Base classes for kinds of one family: targets, workload controllers, propagation policies, roles."""
